@@ -1,0 +1,60 @@
+"""Where messages go that cannot be understood. A consumer that cannot write its dead letter must stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from services.common.kafka.publisher import Publisher
+from services.common.kafka.topics import DEAD_LETTERS
+from services.common.messages import AvroCodec, DeadLetter
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """A message as it was consumed, whichever client consumed it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes]
+
+
+class DeadLetters:
+    """Writes dead letters of one service."""
+
+    def __init__(self, publisher: Publisher, codec: AvroCodec[DeadLetter], service: str) -> None:
+        """``codec`` encodes :class:`DeadLetter`."""
+        self._publisher, self._codec, self._service = publisher, codec, service
+
+    def send(self, message: SourceMessage, error: Exception, failed_at: datetime) -> Future[int]:
+        """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
+        letter = DeadLetter(
+            service=self._service,
+            topic=message.topic,
+            partition=message.partition,
+            offset=message.offset,
+            key=message.key,
+            value=message.value,
+            headers=message.headers,
+            error=str(error),
+            failed_at=failed_at,
+        )
+        metrics.DEAD_LETTERS.labels(self._service, message.topic).inc()
+        log.error(
+            "message given up",
+            topic=message.topic,
+            partition=message.partition,
+            offset=message.offset,
+            error=str(error),
+        )
+        return self._publisher.send(DEAD_LETTERS, message.key, self._codec.encode(letter), dict(message.headers))

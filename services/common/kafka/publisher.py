@@ -1,0 +1,97 @@
+"""An idempotent producer whose sends can be awaited from asyncio or waited for from a plain thread.
+
+librdkafka retries by itself for as long as ``DELIVERY_TIMEOUT_MS``; a failure that reaches the caller is final for
+that message, and the caller must not go on as if it had been sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from services.common.errors import Retry
+from services.common.telemetry.metrics import MESSAGES
+
+DELIVERY_TIMEOUT_MS = 120_000
+POLL_SECONDS = 0.1
+PARTITION_BY_KEY = -1
+
+
+class Publisher:
+    """Sends messages with ``acks=all``, in order per partition, without duplicates within a session."""
+
+    def __init__(self, bootstrap_servers: str, service: str) -> None:
+        """Connects lazily; delivery reports are served by a thread until :meth:`close`."""
+        self._service = service
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": service,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "compression.type": "lz4",
+                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "partitioner": "murmur2_random",
+                "message.max.bytes": 4 * 1024 * 1024,
+                "log.connection.close": False,
+            }
+        )
+        self._closing = threading.Event()
+        self._reports = threading.Thread(target=self._serve_reports, name=f"{service}-delivery", daemon=True)
+        self._reports.start()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes,
+        headers: Mapping[str, str | bytes] | None = None,
+        partition: int = PARTITION_BY_KEY,
+    ) -> Future[int]:
+        """Queue a message; the future holds its offset, or Retry if it could not be delivered.
+
+        Raises Retry at once when the local queue is full: stop reading, and come back.
+        """
+        outcome: Future[int] = Future()
+        try:
+            self._producer.produce(
+                topic,
+                key=key,
+                value=value,
+                headers=list((headers or {}).items()),
+                on_delivery=lambda error, message: _settle(outcome, error, message),
+                partition=partition,
+            )
+        except BufferError as error:
+            raise Retry(f"producer queue for {topic} is full") from error
+        except KafkaException as error:
+            raise Retry(f"cannot send to {topic}: {error}") from error
+        MESSAGES.labels(self._service, topic, "sent").inc()
+        return outcome
+
+    def flush(self, timeout_seconds: float) -> int:
+        """Wait until all is delivered; returns how many messages are still undelivered."""
+        return int(self._producer.flush(timeout_seconds))
+
+    def close(self, timeout_seconds: float = 10) -> None:
+        """Deliver what is queued, then stop."""
+        self.flush(timeout_seconds)
+        self._closing.set()
+        self._reports.join()
+
+    def _serve_reports(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(POLL_SECONDS)
+
+
+def _settle(outcome: Future[int], error: KafkaError | None, message: Message) -> None:
+    if outcome.cancelled():
+        return
+    if error is not None:
+        outcome.set_exception(Retry(f"message to {message.topic()} was not delivered: {error}"))
+    else:
+        outcome.set_result(message.offset() or 0)

@@ -1,0 +1,28 @@
+"""The messages of the log, as values. Their Avro schemas are in ``schemas/avro/``; a test holds the two together."""
+
+from services.common.messages.codec import AvroCodec, frame, unframe
+from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages.compiled import EngineResource, WorkspaceResource
+from services.common.messages.dead_letter import DeadLetter
+from services.common.messages.observation import Applied, Failed, Observation, Removed, StatusReported
+from services.common.messages.registry import SchemaRegistry, local_schemas
+
+__all__ = [
+    "Applied",
+    "AvroCodec",
+    "Command",
+    "DeadLetter",
+    "EngineResource",
+    "Failed",
+    "Observation",
+    "Removed",
+    "ResourceChanged",
+    "ResourceGone",
+    "ResyncCompleted",
+    "SchemaRegistry",
+    "StatusReported",
+    "WorkspaceResource",
+    "frame",
+    "local_schemas",
+    "unframe",
+]

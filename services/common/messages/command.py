@@ -1,0 +1,57 @@
+"""Commands: what the watcher saw. Written by the watcher, read by the planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceChanged:
+    """A resource exists with this desired state."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    """Resync during which it was seen, milliseconds since 1970."""
+    deleting: bool
+    finalizers: tuple[str, ...]
+    actor: str
+    spec: str
+    """The spec as JSON text: it may be anything a user wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGone:
+    """A resource no longer exists."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncCompleted:
+    """Every resource of ``kind`` in the source was sent since ``epoch`` began; others no longer exist."""
+
+    kind: str
+    epoch: int
+
+
+CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One event of a workspace cluster."""
+
+    source: str
+    workspace: str
+    namespace: str
+    seen_at: datetime
+    event: CommandEvent

@@ -1,0 +1,80 @@
+"""Rows of the two compiled tables as Debezium streams them: flat, one Avro record per row.
+
+Debezium registers their schemas from the tables' columns; these classes name the columns that consumers use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from services.common.errors import Poison
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResource:
+    """An object that an engine instance shall hold, or shall no longer hold."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    workspace: str
+    tenant_namespace: str
+    lane: str
+    """Resources of one lane are applied in waves."""
+    wave: int
+    desired: Literal["present", "absent"]
+    manifest: str
+    digest: str
+    trace_id: str
+    seen_at: datetime
+    deleted: bool
+    """The row itself is gone: forget the object."""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Instance, kind, namespace and name: what makes it the same object."""
+        return (self.engine_instance_id, self.kind, self.namespace, self.name)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceResource:
+    """The status that a CR shall show, and whether its finalizer may go."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    generation: int
+    status: str
+    release_finalizer: bool
+    digest: str
+    trace_id: str
+    seen_at: datetime
+    deleted: bool
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+
+def _columns(row: type[EngineResource | WorkspaceResource], record: Mapping[str, Any]) -> dict[str, Any]:
+    names = [name for name in row.__dataclass_fields__ if name not in {"deleted", "seen_at"}]
+    try:
+        columns = {name: record[name] for name in names}
+        deleted = record["__deleted"] == "true"
+        # Of a deleted row only the key is streamed; its time is a placeholder then.
+        seen_at = datetime.fromisoformat(record["seen_at"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Poison(f"not a {row.__name__} row: {error!r}") from error
+    return columns | {"deleted": deleted, "seen_at": seen_at}

@@ -1,0 +1,22 @@
+"""Dead letters: messages that could not be understood, kept as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One such message, with where it came from and why it was given up."""
+
+    service: str
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes]
+    error: str
+    failed_at: datetime

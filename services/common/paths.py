@@ -1,0 +1,11 @@
+"""Where the repository's files are: beside the ``services`` package, in a checkout and in the image alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+AVRO_SCHEMAS = ROOT / "schemas" / "avro"
+CRDS = ROOT / "k8s" / "crds"
+MIGRATIONS = ROOT / "migrations"
+TOPICS = ROOT / "compose" / "topics.yaml"

@@ -1,0 +1,46 @@
+"""How every process starts and how it says that it cannot."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from services.common.backoff import Backoff
+from services.common.errors import GitOpsError, Retry, StartupError, Unavailable
+
+ResultT = TypeVar("ResultT")
+
+
+def run(service: str, start: Callable[[], None]) -> None:
+    """Run ``start``; a start-up error becomes one line on stderr and its exit code."""
+    try:
+        start()
+    except StartupError as error:
+        print(f"{service}: error: {one_line(error)}", file=sys.stderr)  # noqa: T201 - stderr is the interface here
+        raise SystemExit(error.exit_code) from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def await_dependency(what: str, attempt: Callable[[], ResultT], timeout_seconds: float) -> ResultT:
+    """Call ``attempt`` until it succeeds, backing off after each Retry.
+
+    Raises:
+        Unavailable: ``what`` still failed when ``timeout_seconds`` were over; carries the last reason.
+    """
+    deadline, delays = time.monotonic() + timeout_seconds, Backoff(limit=1)
+    while True:
+        try:
+            return attempt()
+        except Retry as error:
+            delay = delays.next()
+            if time.monotonic() + delay > deadline:
+                raise Unavailable(f"{what} did not answer within {timeout_seconds:g} s: {one_line(error)}") from error
+            time.sleep(delay)
+
+
+def one_line(error: GitOpsError) -> str:
+    """The error's text without line breaks."""
+    return " ".join(str(error).split())

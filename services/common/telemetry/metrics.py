@@ -1,0 +1,48 @@
+"""Every metric of every service. Names, labels and units are an interface: dashboards and alerts depend on them.
+
+A service imports the ones it moves; all share one process-wide registry, as Prometheus clients do.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+
+END_TO_END = Histogram(
+    "gitops_end_to_end_seconds",
+    "From the watcher's first sight of a CR change to the end of a stage (applied, status).",
+    ["stage", "kind"],
+    buckets=LATENCY,
+)
+HOP = Histogram(
+    "gitops_hop_seconds",
+    "Time from a message's timestamp to its being taken up by this service.",
+    ["service", "topic"],
+    buckets=LATENCY,
+)
+LAG = Gauge(
+    "gitops_consumer_lag_messages", "Messages behind the end of a partition.", ["service", "topic", "partition"]
+)
+MESSAGES = Counter("gitops_messages_total", "Messages taken up or sent.", ["service", "topic", "direction"])
+BATCH_SIZE = Histogram("gitops_batch_size_messages", "Messages per batch.", ["service"], buckets=SIZES)
+BATCH_SECONDS = Histogram("gitops_batch_seconds", "Time of one step of a batch.", ["service", "step"], buckets=LATENCY)
+ERRORS = Counter("gitops_errors_total", "Failures by what is done about them.", ["service", "type", "operation"])
+DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["service", "topic"])
+
+WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])
+WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
+RESOURCES = Gauge("gitops_resources", "Resources known to this service.", ["service", "kind"])
+KUBERNETES_WRITES = Counter(
+    "gitops_kubernetes_writes_total",
+    "Calls that change objects, and those found unnecessary.",
+    ["service", "kind", "verb"],
+)
+DRIFT_REPAIRS = Counter("gitops_drift_repairs_total", "Foreign changes undone.", ["service", "kind"])
+FORCED_DELETIONS = Counter(
+    "gitops_forced_deletions_total", "Deletions that the engine did not finish in time.", ["service", "kind"]
+)
+ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
+ENGINE_PENDING = Gauge("gitops_engine_pending_resources", "Resources not yet as desired.", ["instance"])
+READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])

@@ -1,0 +1,69 @@
+"""/metrics, /healthz and /readyz on a thread of their own, so that a busy loop is still measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import make_wsgi_app
+
+from services.common.errors import InvalidConfiguration
+from services.common.telemetry.metrics import READY
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class _SilentHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """A probe every second is not worth a log line."""
+
+
+class Probes:
+    """The HTTP end of a service's telemetry.
+
+    ``alive`` answers /healthz and ``ready`` /readyz: each returns "" when all is well, else the reason, in one line.
+    """
+
+    def __init__(self, service: str, alive: Callable[[], str], ready: Callable[[], str]) -> None:
+        """Nothing is served before :meth:`start`."""
+        self._service, self._alive, self._ready = service, alive, ready
+        self._metrics = make_wsgi_app()
+        self._server: WSGIServer | None = None
+
+    def start(self, host: str, port: int) -> int:
+        """Serve on ``host``:``port`` (0: any free one); returns the port. Raises InvalidConfiguration if taken."""
+        try:
+            self._server = make_server(host, port, self._answer, handler_class=_SilentHandler)
+        except OSError as error:
+            raise InvalidConfiguration(f"METRICS_PORT: cannot listen on {host}:{port}: {error.strerror}") from error
+        threading.Thread(target=self._server.serve_forever, name="probes", daemon=True).start()
+        return int(self._server.server_port)
+
+    def stop(self) -> None:
+        """Close the port."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        match environ["PATH_INFO"]:
+            case "/healthz":
+                return _verdict(self._alive(), start_response)
+            case "/readyz":
+                return _verdict(self._readiness(), start_response)
+            case _:
+                self._readiness()
+                answer: Iterable[bytes] = self._metrics(environ, start_response)
+                return answer
+
+    def _readiness(self) -> str:
+        reason = self._ready()
+        READY.labels(self._service).set(0 if reason else 1)
+        return reason
+
+
+def _verdict(reason: str, start_response: StartResponse) -> Iterable[bytes]:
+    start_response("503 Service Unavailable" if reason else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
+    return [(reason or "ok").encode()]
