@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from httpx import HTTPError
+from httpx2 import HTTPError
 
 from services.common.errors import InvalidConfiguration, Poison, Retry
 from services.common.paths import AVRO_SCHEMAS

@@ -1,0 +1,73 @@
+# `make help` lists what there is. Everything runs inside .venv, which this file makes; uv.lock pins what goes in.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+UV_VERSION := 0.13.9
+VENV := .venv
+UV := $(VENV)/bin/uv
+RUN := $(VENV)/bin/
+PYTHON ?= python3
+
+# An interpreter that is already on the machine, never one that uv would download.
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+
+##@ Use it
+.PHONY: demo up down
+demo: setup ## See three tenants' deployments travel through the whole system, live
+	@$(RUN)gitopsctl demo
+
+up: setup ## Start the whole stack in the background; returns when it is ready
+	@$(RUN)gitopsctl dev up --detach
+
+down: ## Stop the stack
+	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
+
+##@ Trust it
+.PHONY: test unit bench
+test: setup ## Run every test: unit, contract, component and end-to-end on the real stack
+	@$(RUN)python -m pytest
+
+unit: setup ## Run the tests that need no other process (seconds)
+	@$(RUN)python -m pytest tests/unit
+
+bench: setup ## Measure latency and throughput against the API server's own floor
+	@$(RUN)python -m bench
+
+##@ Change it
+.PHONY: setup lint format generate check-generated toolchain
+setup: $(VENV)/.installed ## Make .venv as uv.lock says
+
+$(VENV)/.installed: pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@test -x $(RUN)python || $(PYTHON) -m venv $(VENV)
+	@test "$$($(UV) --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" || \
+		$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(UV) sync --locked --inexact --quiet
+	@touch $@
+
+lint: setup ## Check style, types, import direction and the lock file
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+	$(UV) lock --check
+
+format: setup ## Mend what can be mended
+	$(RUN)ruff check --fix .
+	$(RUN)ruff format .
+
+generate: setup ## Write what is derived from the models (CRDs)
+	@$(RUN)gitopsctl generate crds
+
+check-generated: generate ## Fail if generation leaves a difference
+	@git diff --exit-code -- k8s/crds || { echo "k8s/crds is stale: run 'make generate' and commit"; exit 1; }
+
+toolchain: setup ## Download and build what the local stack runs (minutes, once)
+	@$(RUN)gitopsctl toolchain install
+
+##@ Other
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+		/^[a-zA-Z_-]+:.*##/ {printf "  \033[36mmake %-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)

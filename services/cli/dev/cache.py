@@ -1,0 +1,77 @@
+"""Folders that are expensive to make, made once per machine and shared by every clone.
+
+A folder is built beside its final place and renamed, so it is complete or absent. Two processes that want the same
+folder build it once: the second waits for the first. A manifest of sizes and times tells a folder that was
+damaged afterwards, and it is built anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MANIFEST = ".manifest.json"
+
+
+def cache_root() -> Path:
+    """This product's folder below the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The base-directory specification tells programs to ignore a relative path.
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gitops-service"
+
+
+def provide(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Return ``folder``, made by ``build(empty folder)`` if it is absent or was damaged."""
+    if intact(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent / f".{folder.name}.lock"):
+        if not intact(folder):
+            _build(folder, build)
+    return folder
+
+
+def intact(folder: Path) -> bool:
+    """Whether every file of ``folder`` is as its manifest says."""
+    try:
+        recorded = json.loads((folder / MANIFEST).read_text())
+        return bool(recorded == _fingerprint(folder))
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``; the kernel lets go of it however this process ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(folder: Path, build: Callable[[Path], None]) -> None:
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        build(fresh)
+        (fresh / MANIFEST).write_text(json.dumps(_fingerprint(fresh)))
+        fresh.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _fingerprint(folder: Path) -> dict[str, list[int]]:
+    """Size and time of change of every file by its relative path."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != MANIFEST)
+    return {str(path.relative_to(folder)): _stamp(path) for path in files}
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,107 @@
+"""The certificates and keys of a stack's cluster, made once per state folder."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from services.cli.dev.state import write_private
+
+LIFETIME = timedelta(days=3650)
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Pki:
+    """Paths of the files."""
+
+    folder: Path
+
+    @property
+    def authority(self) -> Path:
+        """Certificate that signs the server's."""
+        return self.folder / "ca.crt"
+
+    @property
+    def server_certificate(self) -> Path:
+        """Certificate of every TLS server of the cluster."""
+        return self.folder / "server.crt"
+
+    @property
+    def server_key(self) -> Path:
+        """Its key."""
+        return self.folder / "server.key"
+
+    @property
+    def account_key(self) -> Path:
+        """Signs the tokens of service accounts."""
+        return self.folder / "service-account.key"
+
+    def ensure(self, host: str) -> None:
+        """Make the files for a server at address ``host``, unless they are there."""
+        if self.server_certificate.exists():
+            return
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        authority_key, server_key = _key(), _key()
+        authority = _authority(authority_key)
+        write_private(self.account_key, _pem(_key()))
+        write_private(self.server_key, _pem(server_key))
+        write_private(self.authority, authority.public_bytes(serialization.Encoding.PEM))
+        server = _server(server_key, authority, authority_key, host)
+        # Last, because its presence says that all the others are there. The authority's key is not kept at all.
+        write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
+
+
+def _key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = _name("gitops-service local stack")
+    builder = _builder(name, name, key.public_key())
+    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(key, hashes.SHA256())
+
+
+def _server(
+    key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey, host: str
+) -> x509.Certificate:
+    names = [
+        x509.IPAddress(ipaddress.ip_address(host)),
+        *(x509.DNSName(name) for name in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")),
+    ]
+    return (
+        _builder(_name("kube-apiserver"), authority.subject, key.public_key())
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + LIFETIME)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])

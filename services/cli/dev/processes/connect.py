@@ -1,0 +1,52 @@
+"""Kafka Connect with Debezium's PostgreSQL connector and Apicurio's Avro converter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.cli.dev.probes import HOST, http
+from services.cli.dev.process import Node, Process
+from services.cli.dev.processes import java, kafka
+from services.cli.dev.stack import Stack
+from services.common.paths import ROOT
+
+CONFIGURATION = ROOT / "compose" / "connect" / "worker.properties"
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """The worker. It waits for all that its connector talks to, so that it ends before any of these."""
+    port = stack.ports["connect"]
+    folder = stack.state.root / "connect"
+    properties = folder / "worker.properties"
+    main = ("-cp", java.class_path(stack.tools.kafka), "org.apache.kafka.connect.cli.ConnectDistributed")
+    return [
+        Process(
+            name="connect",
+            argv=java.command(stack.tools.java, "512m", (kafka.LOGGING, *main, str(properties))),
+            env=stack.base_environment() | connector_environment(stack),
+            ports={"http": port},
+            ready=http(port, "/health"),
+            prepare=lambda: _prepare(stack, properties),
+            depends_on=("kafka", "registry", "database roles"),
+        )
+    ]
+
+
+def connector_environment(stack: Stack) -> dict[str, str]:
+    """What ``connector.json`` refers to as ``${env:…}``."""
+    return {
+        "GITOPS_DATABASE_HOST": HOST,
+        "GITOPS_DATABASE_PORT": str(stack.ports["postgres"]),
+        "GITOPS_REPLICATION_PASSWORD": stack.secrets["replication"],
+        "GITOPS_REGISTRY_URL": stack.registry_url(),
+    }
+
+
+async def _prepare(stack: Stack, properties: Path) -> None:
+    stack.state.folder("connect")
+    own = {
+        "bootstrap.servers": f"{HOST}:{stack.ports['kafka']}",
+        "listeners": f"http://{HOST}:{stack.ports['connect']}",
+        "plugin.path": f"{stack.tools.debezium},{stack.tools.converter.parent}",
+    }
+    properties.write_text(java.overlaid(CONFIGURATION, own))

@@ -1,0 +1,61 @@
+"""The Kafka broker, its own controller, from Maven Central."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.cli.dev.probes import HOST
+from services.cli.dev.probes import kafka as answers
+from services.cli.dev.process import Node, Process
+from services.cli.dev.processes import commands, java
+from services.cli.dev.stack import Stack
+from services.common.paths import ROOT
+
+CONFIGURATION = ROOT / "compose" / "kafka"
+CLUSTER_ID = "Z2l0b3BzLXNlcnZpY2UtMQ"
+"""Any 16 bytes in base64; the same everywhere, so that a data folder is recognised as formatted."""
+
+LOGGING = f"-Dlog4j2.configurationFile={CONFIGURATION / 'log4j2.properties'}"
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """The broker."""
+    port = stack.ports["kafka"]
+    folder = stack.state.root / "kafka"
+    properties = folder / "server.properties"
+    return [
+        Process(
+            name="kafka",
+            argv=_java(stack, "kafka.Kafka", str(properties)),
+            env=stack.base_environment(),
+            ports={"kafka": port, "controller": stack.ports["kafka-controller"]},
+            ready=answers(port),
+            prepare=lambda: _prepare(stack, folder, properties),
+        )
+    ]
+
+
+def _java(stack: Stack, main: str, *arguments: str) -> tuple[str, ...]:
+    return java.command(
+        stack.tools.java, "512m", (LOGGING, "-cp", java.class_path(stack.tools.kafka), main, *arguments)
+    )
+
+
+async def _prepare(stack: Stack, folder: Path, properties: Path) -> None:
+    stack.state.folder("kafka")
+    port, controller = stack.ports["kafka"], stack.ports["kafka-controller"]
+    own = {
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": folder / "data",
+    }
+    properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))
+    if not (folder / "data" / "meta.properties").exists():
+        # Formatted by Kafka itself: a meta.properties written by hand lacks feature levels, without which
+        # consumer groups of the new protocol fail.
+        format_storage = _java(
+            stack, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties),
+            "--ignore-formatted",
+        )  # fmt: skip
+        await commands.run(format_storage, stack.base_environment(), stack.state.log("kafka-format"))

@@ -1,0 +1,124 @@
+"""One stack from its start to its end: what ``dev up`` does once the toolchain is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from services.cli.dev import control
+from services.cli.dev.ports import reserve
+from services.cli.dev.privileges import way_to_drop_root
+from services.cli.dev.processes import all_nodes
+from services.cli.dev.stack import Stack
+from services.cli.dev.state import State
+from services.cli.dev.supervisor import Supervisor
+from services.cli.dev.toolchain import Toolchain
+from services.common.errors import InvalidConfiguration, Unavailable
+
+ENVIRONMENT = "environment"
+PORTS = "ports"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the caller of ``dev up`` asked for."""
+
+    infrastructure_only: bool
+    without: tuple[str, ...]
+    fresh: bool
+    durable: bool
+
+
+def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], None], ready: Callable[[], None]) -> None:
+    """Bring the stack up, call ``ready``, and keep it until a signal or ``dev down`` ends it.
+
+    Raises:
+        InvalidConfiguration: a stack is running in this folder already.
+        Unavailable: a process or step failed; everything has been taken down again.
+    """
+    with ExitStack() as held:
+        held.enter_context(state.sole_owner())
+        state.prepare(fresh=wish.fresh)
+        remembered = state.recall(PORTS) or {}
+        ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
+        state.remember(PORTS, ports)
+        stack = Stack(state, ports, state.secrets(), tools, wish.durable)
+        state.remember(ENVIRONMENT, stack.environment())
+        asyncio.run(_Session(stack, wish, announce).run(ready))
+
+
+class _Session:
+    """A supervisor with its control socket and its signals."""
+
+    def __init__(self, stack: Stack, wish: Wish, announce: Callable[[str], None]) -> None:
+        nodes = all_nodes(stack, infrastructure_only=wish.infrastructure_only, without=wish.without)
+        self._announce = announce
+        self._stack = stack
+        self._supervisor = Supervisor(nodes, stack.state, way_to_drop_root(), announce)
+        self._end = asyncio.Event()
+        self._signals = 0
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """See :func:`run`."""
+        for number in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+        server = await control.serve(self._stack.state.control_socket, self._handle)
+        try:
+            if await self._up_or_end():
+                ready()
+                await self._end.wait()
+        finally:
+            server.close()
+            self._stack.state.control_socket.unlink(missing_ok=True)
+            await self._down()
+
+    async def _up_or_end(self) -> bool:
+        """Bring everything up; False if the end was asked for meanwhile. Raises Unavailable."""
+        up = asyncio.create_task(self._supervisor.up())
+        end = asyncio.create_task(self._end.wait())
+        await asyncio.wait({up, end}, return_when=asyncio.FIRST_COMPLETED)
+        end.cancel()
+        if up.done():
+            up.result()
+            return True
+        up.cancel()
+        await asyncio.gather(up, return_exceptions=True)
+        return False
+
+    async def _down(self) -> None:
+        began = time.monotonic()
+        await self._supervisor.down()
+        self._announce(f"everything ended within {time.monotonic() - began:.1f} s")
+
+    def _on_signal(self) -> None:
+        self._signals += 1
+        self._end.set()
+        if self._signals > 1:
+            self._announce("asked again: killing everything")
+            self._killing = asyncio.create_task(self._supervisor.stop_now())
+
+    async def _handle(self, request: dict[str, Any]) -> Any:
+        match request:
+            case {"do": "status"}:
+                return {
+                    "pid": os.getpid(),
+                    "ready": self._supervisor.ready,
+                    "state": str(self._stack.state.root),
+                    "processes": self._supervisor.status(),
+                }
+            case {"do": "kill", "name": str(name)}:
+                await self._supervisor.kill(name)
+            case {"do": "start", "name": str(name)}:
+                await self._supervisor.start(name)
+            case {"do": "down"}:
+                self._end.set()
+            case _:
+                raise InvalidConfiguration(f"the stack does not know how to do {request}")
+        return None

@@ -1,0 +1,114 @@
+"""The folder in which one stack keeps everything it has: data, logs, keys, its control socket."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.common.errors import InvalidConfiguration
+from services.common.paths import ROOT
+
+DEFAULT = ROOT / ".local"
+MARKER = ".gitops-stack"
+"""A file that says the folder is ours: only such a folder is ever wiped."""
+
+SECRETS = ("postgres", "owner", "planner", "replication", "admin_token")
+
+
+@dataclass(frozen=True)
+class State:
+    """Paths below one state folder, and the small files in it."""
+
+    root: Path
+
+    @property
+    def logs(self) -> Path:
+        """One file per process, ``NAME.log``."""
+        return self.root / "logs"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the supervisor takes requests."""
+        return self.root / "control.sock"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What a supervisor in the background prints."""
+        return self.logs / "supervisor.log"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Credentials of the cluster's administrator."""
+        return self.root / "kubeconfig"
+
+    def log(self, process: str) -> Path:
+        """Output of one process."""
+        return self.logs / f"{process}.log"
+
+    def folder(self, name: str) -> Path:
+        """A folder for the data of one component; made if absent, closed to others."""
+        path = self.root / name
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def prepare(self, *, fresh: bool) -> None:
+        """Make the folder, empty if ``fresh``. Raises InvalidConfiguration for a folder that is not a stack's."""
+        if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
+            raise InvalidConfiguration(f"{self.root} holds something else; name an empty folder with --state")
+        if fresh:
+            shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.root / MARKER).touch()
+        self.folder("logs")
+
+    @contextmanager
+    def sole_owner(self) -> Iterator[None]:
+        """Hold the folder for one supervisor. Raises InvalidConfiguration if another has it."""
+        # Beside the folder, not in it: `--fresh` wipes the folder while the lock is held.
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        with (self.root.parent / f".{self.root.name.lstrip('.')}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InvalidConfiguration(
+                    f"a stack is running in {self.root}; end it with 'gitopsctl dev down'"
+                ) from None
+            yield
+
+    def secrets(self) -> dict[str, str]:
+        """Passwords and tokens of this stack, made once."""
+        path = self.root / "secrets.json"
+        if not path.exists():
+            write_private(path, json.dumps({name: secrets.token_urlsafe(24) for name in SECRETS}))
+        known: dict[str, str] = json.loads(path.read_text())
+        return known
+
+    def remember(self, name: str, value: Any) -> None:
+        """Keep ``value`` for the commands that look at the stack from outside."""
+        write_private(self.root / f"{name}.json", json.dumps(value, indent=1))
+
+    def recall(self, name: str) -> Any:
+        """What :meth:`remember` kept, or None."""
+        try:
+            return json.loads((self.root / f"{name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+
+def write_private(path: Path, text: str | bytes) -> None:
+    """Write a file that only its owner may read, never half written."""
+    content = text.encode() if isinstance(text, str) else text
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    draft.replace(path)

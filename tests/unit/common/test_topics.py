@@ -1,0 +1,41 @@
+"""The declaration of topics keeps the promises that the design builds on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
+
+TOPICS = {topic.name: topic for topic in load_topics()}
+
+
+def test_topics_when_declared_then_they_are_those_the_services_use() -> None:
+    assert TOPICS.keys() == {COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS}
+
+
+def test_commands_and_observations_when_partitioned_then_alike() -> None:
+    assert TOPICS[COMMANDS].partitions == TOPICS[OBSERVATIONS].partitions
+
+
+def test_workspace_topic_when_old_then_it_keeps_the_latest_status() -> None:
+    assert TOPICS[WORKSPACE].config["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- name: x\n",
+        "- {name: 'a b', partitions: 1}",
+        "- {name: a, partitions: 0}",
+        "{",
+        "- {name: a, partitions: 1, x: 2}",
+    ],
+)
+def test_declaration_when_malformed_then_the_file_is_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "topics.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidConfiguration, match=r"topics\.yaml"):
+        load_topics(path)
