@@ -60,5 +60,5 @@ async def _established(kube: KubeClient, name: str) -> None:
 
 
 def _is_established(definition: Manifest) -> bool:
-    conditions = definition.get("status", {}).get("conditions", [])
+    conditions = definition.get("status", {}).get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)

@@ -20,7 +20,7 @@ MANIFEST = ".manifest.json"
 
 
 def cache_root() -> Path:
-    """This product's folder below the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
+    """Our folder below the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The base-directory specification tells programs to ignore a relative path.
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gitops-service"

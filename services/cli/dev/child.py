@@ -56,7 +56,7 @@ class Child:
         return self._running.pid if self._running and self._running.returncode is None else None
 
     async def start(self) -> None:
-        """Start it and return once it is ready. Raises Unavailable with the end of its log if it is not in time."""
+        """Start it and return once it is ready. Raises Unavailable if it ends before, or takes too long."""
         self.phase, self._started_at = Phase.STARTING, time.monotonic()
         await self.process.prepare()
         self._running = await spawn(
@@ -67,7 +67,8 @@ class Child:
 
     async def exited(self) -> int:
         """Wait for its end and return its exit code, negative for a signal."""
-        assert self._running is not None
+        if self._running is None:
+            raise RuntimeError(f"{self.name} was never started")
         self.exit_code = await self._running.wait()
         return self.exit_code
 
@@ -93,10 +94,6 @@ class Child:
             await _until_gone(family)
         self.phase = Phase.STOPPED
 
-    def tail(self) -> str:
-        """The end of its log."""
-        return tail_of(self.log)
-
     def status(self) -> dict[str, Any]:
         """For people and for ``dev status --json``. ``memory`` is in bytes, all its processes together."""
         pid = self.pid
@@ -118,15 +115,13 @@ class Child:
                 while not end.done() and not await _answers(self.process):
                     await asyncio.wait({end}, timeout=PROBE_EVERY_SECONDS)
         except TimeoutError:
-            raise Unavailable(
-                f"{self.name} was not ready within {self.process.start_seconds:.0f} s; its last lines:\n{self.tail()}"
-            ) from None
+            raise Unavailable(f"{self.name} was not ready within {self.process.start_seconds:.0f} s") from None
         finally:
             finished = end.done()
             end.cancel()
         if finished:
             self.phase = Phase.DIED
-            raise Unavailable(f"{self.name} {describe_exit(self.exit_code)}; its last lines:\n{self.tail()}")
+            raise Unavailable(f"{self.name} {describe_exit(self.exit_code)} before it was ready")
 
     def _signal_group(self, number: signal.Signals) -> None:
         if self.pid is not None:
@@ -191,11 +186,12 @@ async def _answers(process: Process) -> bool:
 
 
 async def _until_gone(pids: list[int]) -> None:
-    while any(map(_is_alive, pids)):
+    while any(map(is_alive, pids)):  # noqa: ASYNC110 - they are not our children: nothing tells us of their end
         await asyncio.sleep(0.01)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether ``pid`` runs."""
     with suppress(OSError):
         # The state follows the name, which is in parentheses. A zombie is dead, however long its parent lets it lie.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

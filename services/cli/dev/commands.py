@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from services.cli.dev import control, state
-from services.cli.dev.state import State
+from services.cli.dev.child import is_alive
+from services.cli.dev.state import READY, State
 from services.common.errors import Unavailable
 
 app = typer.Typer(help="The whole product on this machine: start it, look at it, break it.", no_args_is_help=True)
@@ -27,48 +29,48 @@ LOOK_EVERY_SECONDS = 0.1
 MEGABYTE = 1 << 20
 
 StateOption = Annotated[
-    Path, typer.Option("--state", envvar="GITOPS_STATE", help="Folder that holds the stack's data and logs.")
+    Path,
+    typer.Option("--state", envvar="GITOPS_STATE", resolve_path=True, help="Folder of the stack's data and logs."),
 ]
 Name = Annotated[str, typer.Argument(help="A process, as named by 'dev status'.")]
 
 
 @app.command()
 def up(
+    *,
     state_folder: StateOption = state.DEFAULT,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is ready; leave it running.")] = False,
     infra: Annotated[bool, typer.Option("--infra", help="Everything but our own services.")] = False,
     without: Annotated[list[str] | None, typer.Option("--without", help="Leave out this process.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Wipe the data of earlier runs first.")] = False,
-    durable: Annotated[bool, typer.Option("--durable", help="Flush to the disk, so that data survives it all.")] = False,
+    durable: Annotated[
+        bool, typer.Option("--durable", help="Flush to the disk, so that data survives it all.")
+    ] = False,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
     # Imported here: it takes longer than most commands of this file do.
-    from services.cli.dev import run, toolchain  # noqa: PLC0415
+    from services.cli.dev import background, run, toolchain  # noqa: PLC0415
     from services.cli.dev.progress import reporter  # noqa: PLC0415
 
     console = Console(highlight=False)
-    if detach and _is_ready(_State(state_folder)):
+    if detach and _is_ready(State(state_folder)):
         console.print("the stack is up already")
         return
     with reporter(console) as report:
         tools = toolchain.install(report)
-    if detach:
-        _detach(_State(state_folder), console)
-        return
-    began = time.monotonic()
-
-    def announce(text: str) -> None:
-        console.print(f"{time.monotonic() - began:6.1f} s  {text}", markup=False)
-
     wish = run.Wish(infrastructure_only=infra, without=tuple(without or ()), fresh=fresh, durable=durable)
-    run.run(_State(state_folder), tools, wish, announce, lambda: _tell_ready(announce, ready_fd))
+    if detach:
+        background.start(State(state_folder), wish, console)
+        return
+    announce = _announcer(console)
+    run.run(State(state_folder), tools, wish, announce, lambda: _tell_ready(announce, ready_fd))
 
 
 @app.command()
 def down(state_folder: StateOption = state.DEFAULT) -> None:
     """End the stack; its data stays."""
-    stack = _State(state_folder)
+    stack = State(state_folder)
     try:
         pid = control.ask(stack.control_socket, {"do": "status"})["pid"]
         control.ask(stack.control_socket, {"do": "down"})
@@ -76,7 +78,7 @@ def down(state_folder: StateOption = state.DEFAULT) -> None:
         Console().print("no stack is running", highlight=False)
         return
     deadline = time.monotonic() + DOWN_SECONDS
-    while _is_alive(pid):
+    while is_alive(pid):
         if time.monotonic() > deadline:
             raise Unavailable(f"the stack (pid {pid}) is still running after {DOWN_SECONDS} s")
         time.sleep(LOOK_EVERY_SECONDS)
@@ -88,7 +90,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """List every process: whether it is ready, its pid, ports and memory."""
-    answer = control.ask(_State(state_folder).control_socket, {"do": "status"})
+    answer = control.ask(State(state_folder).control_socket, {"do": "status"})
     if as_json:
         typer.echo(json.dumps(answer, indent=1))
     else:
@@ -98,7 +100,7 @@ def status(
 @app.command()
 def env(state_folder: StateOption = state.DEFAULT) -> None:
     """Print the stack's addresses and credentials as shell commands: eval "$(gitopsctl dev env)"."""
-    stack = _State(state_folder)
+    stack = State(state_folder)
     control.ask(stack.control_socket, {"do": "status"})
     for name, value in stack.recall("environment").items():
         typer.echo(f"export {name}={shlex.quote(value)}")
@@ -112,7 +114,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many of the last lines.")] = 50,
 ) -> None:
     """Show the output of a process."""
-    log = _State(state_folder).log(name)
+    log = State(state_folder).log(name)
     if not log.exists():
         known = ", ".join(sorted(path.stem for path in log.parent.glob("*.log")))
         raise Unavailable(f"there is no log of '{name}'; there are {known or 'none'}")
@@ -124,13 +126,13 @@ def logs(
 @app.command()
 def kill(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
     """Kill one process with SIGKILL; the others go on."""
-    control.ask(_State(state_folder).control_socket, {"do": "kill", "name": name})
+    control.ask(State(state_folder).control_socket, {"do": "kill", "name": name})
 
 
 @app.command()
 def start(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
     """Start one process that was killed or has died; returns when it is ready."""
-    control.ask(_State(state_folder).control_socket, {"do": "start", "name": name})
+    control.ask(State(state_folder).control_socket, {"do": "start", "name": name})
 
 
 @app.command(hidden=True)
@@ -144,12 +146,37 @@ def namespaces(
     namespaces.create(kubeconfig, engine_namespaces)
 
 
-def _State(folder: Path) -> State:  # noqa: N802 - removed below
-    return State(folder.resolve())
+def _announcer(console: Console) -> Callable[[str], None]:
+    began = time.monotonic()
+
+    def announce(text: str) -> None:
+        console.print(f"{time.monotonic() - began:6.1f} s  {text}", markup=False, soft_wrap=True)
+
+    return announce
 
 
-def _tell_ready(announce: Any, ready_fd: int | None) -> None:
+def _tell_ready(announce: Callable[[str], None], ready_fd: int | None) -> None:
     announce("everything is ready")
     if ready_fd is not None:
-        os.write(ready_fd, b"ready")
+        os.write(ready_fd, READY)
         os.close(ready_fd)
+
+
+def _is_ready(stack: State) -> bool:
+    try:
+        return bool(control.ask(stack.control_socket, {"do": "status"})["ready"])
+    except Unavailable:
+        return False
+
+
+def _table(processes: list[dict[str, Any]]) -> Table:
+    table = Table("name", "state", "pid", "memory", "ports", box=None)
+    for item in processes:
+        table.add_row(
+            item["name"],
+            f"[{'green' if item['ready'] else 'red'}]{item['phase']}",
+            str(item["pid"] or ""),
+            f"{item['memory'] / MEGABYTE:.0f} MB" if item["memory"] else "",
+            " ".join(f"{name}={port}" for name, port in item["ports"].items()),
+        )
+    return table

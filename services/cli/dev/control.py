@@ -32,12 +32,16 @@ async def serve(path: Path, handle: Handler) -> asyncio.Server:
         finally:
             writer.close()
 
+    return await asyncio.start_unix_server(converse, sock=_bind(path), limit=LINE_LIMIT)
+
+
+def _bind(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     path.unlink(missing_ok=True)
     with _short(path) as name:
         listener.bind(name)
     path.chmod(0o600)
-    return await asyncio.start_unix_server(converse, sock=listener, limit=LINE_LIMIT)
+    return listener
 
 
 async def _answer(handle: Handler, line: bytes) -> dict[str, Any]:

@@ -10,13 +10,16 @@ import hashlib
 import os
 import platform
 import re
+import signal
 import subprocess
+import sys
 from collections import deque
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from services.cli.dev import trampoline
 from services.cli.dev.progress import Task
 from services.common.errors import InvalidConfiguration, Unavailable
 
@@ -52,7 +55,9 @@ class Build:
 
     def kubernetes_version(self) -> str:
         """As pinned in go.mod, e.g. ``v1.34.4``."""
-        found = re.search(rf"^\s*{re.escape(KUBERNETES_MODULE)} (v[\w.-]+)", (self.modules / "go.mod").read_text(), re.M)
+        found = re.search(
+            rf"^\s*{re.escape(KUBERNETES_MODULE)} (v[\w.-]+)", (self.modules / "go.mod").read_text(), re.M
+        )
         if not found:
             raise InvalidConfiguration(f"{self.modules / 'go.mod'} does not require {KUBERNETES_MODULE}")
         return found[1]
@@ -80,7 +85,7 @@ class Build:
         return listing.stdout.count("\n")
 
     def _compile(self, package: str, output: Path, task: Task) -> None:
-        argv = [*go_command(), "build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package]
+        argv = [*tied_to_us(), *go_command(), "build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package]
         last: deque[str] = deque(maxlen=LAST_LINES)
         with subprocess.Popen(argv, cwd=self.modules, env=_environment(), stderr=subprocess.PIPE, text=True) as go:
             for line in go.stderr or ():
@@ -88,6 +93,11 @@ class Build:
                 task.advance(1, note=line.strip())
         if go.returncode != 0:
             raise Unavailable(f"go cannot build {package}: {' | '.join(last)}")
+
+
+def tied_to_us() -> list[str]:
+    """Prefix of a command that shall not outlive this process."""
+    return [sys.executable, "-I", "-S", trampoline.__file__, str(os.getpid()), str(int(signal.SIGKILL)), "keep"]
 
 
 def go_command() -> list[str]:

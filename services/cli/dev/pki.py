@@ -72,7 +72,9 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     name = _name("gitops-service local stack")
     builder = _builder(name, name, key.public_key())
-    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(key, hashes.SHA256())
+    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
+        key, hashes.SHA256()
+    )
 
 
 def _server(

@@ -19,7 +19,7 @@ from services.cli.dev.stack import Stack
 from services.cli.dev.state import State
 from services.cli.dev.supervisor import Supervisor
 from services.cli.dev.toolchain import Toolchain
-from services.common.errors import InvalidConfiguration, Unavailable
+from services.common.errors import InvalidConfiguration
 
 ENVIRONMENT = "environment"
 PORTS = "ports"
@@ -44,8 +44,11 @@ def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], No
         Unavailable: a process or step failed; everything has been taken down again.
     """
     with ExitStack() as held:
+        state.prepare()
         held.enter_context(state.sole_owner())
-        state.prepare(fresh=wish.fresh)
+        if wish.fresh:
+            state.wipe()
+        state.begin_logs()
         remembered = state.recall(PORTS) or {}
         ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
         state.remember(PORTS, ports)

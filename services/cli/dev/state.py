@@ -17,6 +17,9 @@ from services.common.errors import InvalidConfiguration
 from services.common.paths import ROOT
 
 DEFAULT = ROOT / ".local"
+READY = b"ready"
+"""What a supervisor writes to the descriptor that its starter waits on."""
+
 MARKER = ".gitops-stack"
 """A file that says the folder is ours: only such a folder is ever wiped."""
 
@@ -59,22 +62,31 @@ class State:
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
-    def prepare(self, *, fresh: bool) -> None:
-        """Make the folder, empty if ``fresh``. Raises InvalidConfiguration for a folder that is not a stack's."""
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor."""
+        return self.root / "lock"
+
+    def prepare(self) -> None:
+        """Make the folder. Raises InvalidConfiguration for one that holds anything but a stack."""
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / MARKER).exists():
             raise InvalidConfiguration(f"{self.root} holds something else; name an empty folder with --state")
-        if fresh:
-            shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.root / MARKER).touch()
         self.folder("logs")
 
+    def wipe(self) -> None:
+        """Forget all earlier runs. For whoever is :meth:`sole_owner`."""
+        # A supervisor in the background is writing its log already.
+        kept = (self.root / MARKER, self.lock, self.logs, self.supervisor_log)
+        for path in (*self.root.iterdir(), *self.logs.iterdir()):
+            if path not in kept:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     @contextmanager
     def sole_owner(self) -> Iterator[None]:
         """Hold the folder for one supervisor. Raises InvalidConfiguration if another has it."""
-        # Beside the folder, not in it: `--fresh` wipes the folder while the lock is held.
-        self.root.parent.mkdir(parents=True, exist_ok=True)
-        with (self.root.parent / f".{self.root.name.lstrip('.')}.lock").open("w") as file:
+        with self.lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -82,6 +94,12 @@ class State:
                     f"a stack is running in {self.root}; end it with 'gitopsctl dev down'"
                 ) from None
             yield
+
+    def begin_logs(self) -> None:
+        """Start new logs, so that the end of a log is this run's; those of the last run are kept as ``NAME.log.1``."""
+        for log in self.logs.glob("*.log"):
+            if log != self.supervisor_log:
+                log.replace(log.with_suffix(".log.1"))
 
     def secrets(self) -> dict[str, str]:
         """Passwords and tokens of this stack, made once."""

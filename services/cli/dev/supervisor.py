@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from services.cli.dev.child import Child, Phase, describe_exit, spawn, tail_of
 from services.cli.dev.process import Node, Process, Step
 from services.cli.dev.state import State
-from services.common.errors import InvalidConfiguration, Unavailable
+from services.common.errors import GitOpsError, InvalidConfiguration, Unavailable
 
 Announce = Callable[[str], None]
 """Shows a person one event."""
@@ -29,18 +30,31 @@ class Supervisor:
         }
         self._done = {node.name: asyncio.Event() for node in nodes}
         self._watches: dict[str, asyncio.Task[None]] = {}
-        self._began = time.monotonic()
+        self._deaths: asyncio.Queue[str] = asyncio.Queue()
         self.ready = False
 
     async def up(self) -> None:
         """Bring everything up, independent parts side by side. Raises Unavailable naming the first that failed."""
+        rise = asyncio.create_task(self._bring_up_all())
+        death = asyncio.create_task(self._deaths.get())
+        try:
+            await asyncio.wait({rise, death}, return_when=asyncio.FIRST_COMPLETED)
+            if not rise.done():
+                raise Unavailable(death.result())
+            rise.result()
+        finally:
+            rise.cancel()
+            death.cancel()
+            await asyncio.wait({rise, death})
+        self.ready = True
+
+    async def _bring_up_all(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for node in self._nodes:
                     group.create_task(self._bring_up(node))
-        except* Unavailable as failures:
+        except* GitOpsError as failures:
             raise failures.exceptions[0] from None
-        self.ready = True
 
     async def down(self) -> None:
         """End everything: each process once all that depend on it have ended."""
@@ -99,7 +113,11 @@ class Supervisor:
 
     async def _start(self, child: Child) -> None:
         began = time.monotonic()
-        await child.start()
+        try:
+            await child.start()
+        except Unavailable:
+            self._show_end_of(child.log)
+            raise
         self._watches[child.name] = asyncio.create_task(self._watch(child))
         self._announce(f"{child.name} ready after {time.monotonic() - began:.1f} s")
 
@@ -109,11 +127,16 @@ class Supervisor:
         command = await spawn(step.argv, step.env, log)
         try:
             code = await asyncio.wait_for(command.wait(), step.start_seconds)
+        except asyncio.CancelledError:
+            command.kill()
+            raise
         except TimeoutError:
             command.kill()
-            raise Unavailable(f"{step.name} took longer than {step.start_seconds:.0f} s; see {log}") from None
+            self._show_end_of(log)
+            raise Unavailable(f"'{step.name}' took longer than {step.start_seconds:.0f} s") from None
         if code != 0:
-            raise Unavailable(f"{step.name} {describe_exit(code)}; its last lines:\n{tail_of(log)}")
+            self._show_end_of(log)
+            raise Unavailable(f"'{step.name}' {describe_exit(code)}")
         self._announce(f"{step.name} done after {time.monotonic() - began:.1f} s")
 
     async def _watch(self, child: Child) -> None:
@@ -121,7 +144,12 @@ class Supervisor:
         code = await child.exited()
         if child.phase is Phase.READY:
             child.phase = Phase.DIED
-            self._announce(f"{child.name} {describe_exit(code)}; the end of {child.log}:\n{child.tail()}")
+            self._announce(f"{child.name} {describe_exit(code)}")
+            self._show_end_of(child.log)
+            self._deaths.put_nowait(f"{child.name} {describe_exit(code)}")
+
+    def _show_end_of(self, log: Path) -> None:
+        self._announce(f"the end of {log}:\n{tail_of(log)}")
 
     async def _take_down(self, child: Child, ended: dict[str, asyncio.Event]) -> None:
         for name in self._dependents(child.name):

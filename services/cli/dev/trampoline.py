@@ -73,7 +73,7 @@ def _check(result: int) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:  # noqa: PTH123  (pathlib would double this program's start-up time)
+    with open(path, "w") as file:
         file.write(text)
 
 

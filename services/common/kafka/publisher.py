@@ -20,6 +20,10 @@ POLL_SECONDS = 0.1
 PARTITION_BY_KEY = -1
 
 
+class QueueFull(Retry):
+    """The local queue is full: stop reading, and come back."""
+
+
 class Publisher:
     """Sends messages with ``acks=all``, in order per partition, without duplicates within a session."""
 
@@ -54,7 +58,7 @@ class Publisher:
     ) -> Future[int]:
         """Queue a message; the future holds its offset, or Retry if it could not be delivered.
 
-        Raises Retry at once when the local queue is full: stop reading, and come back.
+        Raises QueueFull at once when the local queue is full, Retry if the message cannot be queued at all.
         """
         outcome: Future[int] = Future()
         try:
@@ -67,7 +71,7 @@ class Publisher:
                 partition=partition,
             )
         except BufferError as error:
-            raise Retry(f"producer queue for {topic} is full") from error
+            raise QueueFull(f"producer queue for {topic} is full") from error
         except KafkaException as error:
             raise Retry(f"cannot send to {topic}: {error}") from error
         MESSAGES.labels(self._service, topic, "sent").inc()

@@ -5,7 +5,15 @@ orjson, because its generated methods spend several times the CPU of the request
 """
 
 from services.common.kube.client import KubeClient, connect
-from services.common.kube.errors import AlreadyExists, Conflict, Expired, NotFound, Refused
+from services.common.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    NotFound,
+    Refused,
+    ServerFailed,
+    Unauthenticated,
+)
 from services.common.kube.reflector import (
     Changed,
     ListCompleted,
@@ -43,6 +51,8 @@ __all__ = [
     "Removed",
     "Resource",
     "Seen",
+    "ServerFailed",
+    "Unauthenticated",
     "connect",
     "reflect",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,8 @@ from services.common.kube.resources import Manifest, Resource
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
 PAGE = 500
+EVERYTHING = 0
+"""As the limit of a list: one page, however long."""
 MESSAGE_LIMIT = 1024  # an admission message can hold a user's whole object; a log line must not
 
 JSON_PATCH = "application/json-patch+json"
@@ -29,6 +32,9 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _NETWORK_ERRORS = (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError, ssl.SSLError)
+
+# A watch may be silent for a minute, so only the kernel can tell a quiet API server from one whose host is gone.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class KubeClient:
 
     async def pages(
         self, resource: Resource, namespace: str | None = None, *, selector: str = "", limit: int = PAGE
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncGenerator[Page]:
         """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost."""
         query = {"limit": str(limit)} | ({"labelSelector": selector} if selector else {})
         while True:
@@ -100,7 +106,7 @@ class KubeClient:
 
     async def watch(
         self, resource: Resource, resource_version: str, namespace: str | None = None, *, selector: str = ""
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent]:
         """Stream changes after ``resource_version`` until the server ends the watch. Raises Expired, Retry."""
         query = {
             "watch": "1",
@@ -112,6 +118,7 @@ class KubeClient:
         try:
             async with self._request("GET", resource.path(namespace), query, timeout=timeout) as response:
                 await _raise_for_status(response)
+                _keep_alive(response)
                 async for line in _lines(response):
                     yield _watch_event(line)
         except _NETWORK_ERRORS as error:
@@ -172,8 +179,7 @@ class KubeClient:
         try:
             async with self._request(method, path, query, body, content_type) as response:
                 await _raise_for_status(response)
-                answer: Manifest = orjson.loads(await response.read())
-                return answer
+                return _json(await response.read())
         except _NETWORK_ERRORS as error:
             raise Retry(f"{method} {path}: {_describe(error)}") from error
 
@@ -230,12 +236,26 @@ async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict):  # a proxy answered in the API server's place
         status = {"message": body.decode(errors="replace")}
     reason = status.get("reason", response.reason or "")
     raise from_status(response.status, reason, str(status.get("message", ""))[:MESSAGE_LIMIT])
 
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+def _keep_alive(response: aiohttp.ClientResponse) -> None:
+    """Let the kernel probe an idle connection, so that a dead peer ends the read within half a minute."""
+    transport = response.connection.transport if response.connection else None
+    connection = transport.get_extra_info("socket") if transport else None
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds in _KEEP_ALIVE.items():
+        if hasattr(socket, option):  # not every platform has all three
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     """Split a chunked body at newlines; a line may be longer than any read buffer."""
     rest = b""
     async for chunk in response.content.iter_any():
@@ -246,11 +266,24 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _watch_event(line: bytes) -> WatchEvent:
-    event = orjson.loads(line)
-    if event["type"] == "ERROR":
-        status = event["object"]
-        raise from_status(status.get("code", 500), status.get("reason", ""), status.get("message", "")[:MESSAGE_LIMIT])
-    return WatchEvent(event["type"], event["object"])
+    event = _json(line)
+    try:
+        type_, content = event["type"], event["object"]
+        if type_ == "ERROR":
+            message = str(content.get("message", ""))[:MESSAGE_LIMIT]
+            raise from_status(content.get("code", 500), content.get("reason", ""), message)
+        return WatchEvent(type_, content)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Retry(f"API server sent a watch event without {error}") from error
+
+
+def _json(text: bytes) -> Manifest:
+    """Parse an answer. A proxy on the way may cut it short, or answer in the API server's place."""
+    try:
+        answer: Manifest = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Retry(f"API server sent what is not JSON ({len(text)} bytes): {error}") from error
+    return answer
 
 
 def _describe(error: BaseException) -> str:

@@ -21,6 +21,14 @@ class Expired(Retry):
     """410: the resource version is no longer in the API server's history; list again."""
 
 
+class Unauthenticated(Retry):
+    """401: the credentials are not accepted (yet, or any more: tokens are renewed under us)."""
+
+
+class ServerFailed(Retry):
+    """500, 504: the API server stumbled over this very request. The same request may never work: vary it."""
+
+
 class Refused(Permanent):
     """400, 403, 405, 413, 415, 422: the API server will never accept this request as it is.
 
@@ -33,20 +41,21 @@ class Refused(Permanent):
 
 
 REFUSALS = frozenset({400, 403, 405, 413, 415, 422})
-UNAUTHORIZED = 401
+_BY_STATUS: dict[int, type[GitOpsError]] = {
+    401: Unauthenticated,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    500: ServerFailed,
+    504: ServerFailed,
+}
 
 
 def from_status(status: int, reason: str, message: str) -> GitOpsError:
     """Translate an HTTP status (and the ``reason`` of the Status object) into an error to raise."""
     text = f"API server answered {status} {reason}: {message}"
-    match status:
-        case 404:
-            return NotFound(text)
-        case 409:
-            return AlreadyExists(text) if reason == "AlreadyExists" else Conflict(text)
-        case 410:
-            return Expired(text)
-        case _ if status in REFUSALS:
-            return Refused(text, status)
-        case _:
-            return Retry(text)
+    if reason == "AlreadyExists":
+        return AlreadyExists(text)
+    if status in REFUSALS:
+        return Refused(text, status)
+    return _BY_STATUS.get(status, Retry)(text)

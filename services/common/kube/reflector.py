@@ -8,18 +8,25 @@ order. A consumer that treats what was not seen in a list as gone has an exact p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
-from services.common.kube.client import KubeClient
-from services.common.kube.errors import Expired
+from services.common.kube.client import EVERYTHING, PAGE, KubeClient
+from services.common.kube.errors import Expired, ServerFailed
 from services.common.kube.resources import Manifest, Resource
 
 log = structlog.get_logger(__name__)
+
+SHORT_WATCH_SECONDS = 1.0
+"""A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
+MAX_FAILED_RESUMES = 5
+"""Failures of the API server in a row, without an event between, after which history is given up for a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,64 +72,97 @@ async def reflect(
     *,
     selector: str = "",
     backoff: Callable[[], Backoff] = Backoff,
-) -> AsyncIterator[Reflection]:
+) -> AsyncGenerator[Reflection]:
     """Follow a collection for ever.
 
-    A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410)
-    starts a new list. Raises Refused when the API server forbids the list or the watch.
+    A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
+    that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
+    forbids the list or the watch.
     """
-    delays = backoff()
+    following = _Following(client, resource, namespace, selector, backoff())
     while True:
         try:
-            async for event in _list_then_watch(client, resource, namespace, selector, delays):
-                yield event
+            # Closed by hand: an abandoned generator would hold its connection until the collector finds it.
+            async with aclosing(following.listed()) as events:
+                async for event in events:
+                    yield event
+            async with aclosing(following.watched()) as events:
+                async for event in events:
+                    yield event
         except (Retry, Wait) as error:
-            await _pause(resource, error, delays)
+            await following.pause(error)
 
 
-async def _list_then_watch(
-    client: KubeClient, resource: Resource, namespace: str | None, selector: str, delays: Backoff
-) -> AsyncIterator[Reflection]:
-    yield ListStarted()
-    count, version = 0, ""
-    async for page in client.pages(resource, namespace, selector=selector):
-        version = page.resource_version
-        count += len(page.items)
-        for item in page.items:
-            yield Seen(item)
-    yield ListCompleted(count)
-    async for event in _watch_from(client, resource, namespace, selector, version, delays):
-        yield event
+@dataclass(slots=True)
+class _Following:
+    """One collection being followed, and how far."""
 
+    client: KubeClient
+    resource: Resource
+    namespace: str | None
+    selector: str
+    delays: Backoff
+    version: str = ""
+    page: int = PAGE
+    failed_resumes: int = 0
 
-async def _watch_from(
-    client: KubeClient,
-    resource: Resource,
-    namespace: str | None,
-    selector: str,
-    version: str,
-    delays: Backoff,
-) -> AsyncIterator[Reflection]:
-    """Watch again and again from the last version seen; ends only by Expired or another error that needs a list."""
-    while True:
+    async def listed(self) -> AsyncGenerator[Reflection]:
+        """List once."""
+        yield ListStarted()
+        count = 0
+        pages = self.client.pages(self.resource, self.namespace, selector=self.selector, limit=self.page)
         try:
-            async for event in client.watch(resource, version, namespace, selector=selector):
-                version = event.object["metadata"]["resourceVersion"]
-                delays.reset()
-                match event.type:
-                    case "BOOKMARK":
-                        continue
-                    case "DELETED":
-                        yield Removed(event.object)
-                    case _:
-                        yield Changed(event.object)
+            async for page in pages:
+                self.version = page.resource_version
+                count += len(page.items)
+                for item in page.items:
+                    yield Seen(item)
         except Expired:
+            self.page = EVERYTHING  # we read more slowly than history is forgotten: one page cannot expire halfway
             raise
-        except Retry as error:
-            await _pause(resource, error, delays)
+        self.page = PAGE
+        yield ListCompleted(count)
 
+    async def watched(self) -> AsyncGenerator[Reflection]:
+        """Watch again and again from the last version seen; ends only by an error that needs a list."""
+        self.failed_resumes = 0
+        while True:
+            try:
+                async with aclosing(self._watch()) as events:
+                    async for event in events:
+                        yield event
+            except Retry as error:
+                if self._needs_a_list(error):
+                    raise
+                await self.pause(error)
 
-async def _pause(resource: Resource, error: GitOpsError, delays: Backoff) -> None:
-    delay = 0.0 if isinstance(error, Expired) and delays.fresh else delays.next()
-    log.warning("reflection interrupted", resource=resource.plural, error=str(error), retry_in_seconds=round(delay, 3))
-    await asyncio.sleep(delay)
+    async def _watch(self) -> AsyncGenerator[Reflection]:
+        """One watch; bookmarks only move the version on."""
+        opened = time.monotonic()
+        events = self.client.watch(self.resource, self.version, self.namespace, selector=self.selector)
+        async with aclosing(events):
+            async for event in events:
+                self.version = event.object["metadata"]["resourceVersion"]
+                self.failed_resumes = 0
+                self.delays.reset()
+                if event.type != "BOOKMARK":
+                    yield Removed(event.object) if event.type == "DELETED" else Changed(event.object)
+        if time.monotonic() - opened < SHORT_WATCH_SECONDS:
+            raise Retry("the API server ended the watch as soon as it began")
+
+    def _needs_a_list(self, error: Retry) -> bool:
+        if isinstance(error, ServerFailed):  # may be for ever, e.g. a version from before etcd was restored
+            self.failed_resumes += 1
+        return isinstance(error, Expired) or self.failed_resumes >= MAX_FAILED_RESUMES
+
+    async def pause(self, error: GitOpsError) -> None:
+        """Wait before the next attempt; the first list after history was lost need not wait."""
+        at_once = isinstance(error, Expired) and self.delays.fresh
+        delay = self.delays.next() * (not at_once)
+        log.warning(
+            "reflection interrupted",
+            resource=self.resource.plural,
+            error=str(error),
+            retry_in_seconds=round(delay, 3),
+        )
+        await asyncio.sleep(delay)

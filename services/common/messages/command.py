@@ -23,6 +23,8 @@ class ResourceChanged:
     actor: str
     spec: str
     """The spec as JSON text: it may be anything a user wrote."""
+    spec_omitted: str = ""
+    """Why the spec was left out (``spec`` is then ``{}``), for the user; empty if it is there."""
 
 
 @dataclass(frozen=True, slots=True)

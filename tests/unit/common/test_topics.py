@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
+from services.common.paths import ROOT
 
 TOPICS = {topic.name: topic for topic in load_topics()}
 
 
-def test_topics_when_declared_then_they_are_those_the_services_use() -> None:
-    assert TOPICS.keys() == {COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS}
+def test_topics_when_declared_then_those_the_services_use_are_among_them() -> None:
+    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS}
+
+
+def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
+    connector = json.loads((ROOT / "compose" / "connect" / "connector.json").read_text())
+    assert connector["transforms.partition.partition.topic.num"] == str(TOPICS[ENGINE].partitions)
 
 
 def test_commands_and_observations_when_partitioned_then_alike() -> None:

@@ -22,12 +22,12 @@ def nodes(stack: Stack) -> list[Node]:
     return [
         Process(
             name="connect",
-            argv=java.command(stack.tools.java, "512m", (kafka.LOGGING, *main, str(properties))),
+            argv=java.command(stack.tools.java, "384m", (kafka.LOGGING, *main, str(properties))),
             env=stack.base_environment() | connector_environment(stack),
             ports={"http": port},
             ready=http(port, "/health"),
             prepare=lambda: _prepare(stack, properties),
-            depends_on=("kafka", "registry", "database roles"),
+            depends_on=("kafka", "registry", "database-roles"),
         )
     ]
 
@@ -43,6 +43,10 @@ def connector_environment(stack: Stack) -> dict[str, str]:
 
 
 async def _prepare(stack: Stack, properties: Path) -> None:
+    _write(stack, properties)
+
+
+def _write(stack: Stack, properties: Path) -> None:
     stack.state.folder("connect")
     own = {
         "bootstrap.servers": f"{HOST}:{stack.ports['kafka']}",

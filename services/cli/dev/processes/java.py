@@ -15,9 +15,9 @@ FLAGS = (
 )
 
 
-def class_path(folder: Path) -> str:
-    """All jars of ``folder``."""
-    return f"{folder}/*"
+def class_path(*folders: Path) -> str:
+    """All jars of ``folders``, by name: with a wildcard their order would be the file system's."""
+    return ":".join(str(jar) for folder in folders for jar in sorted(folder.glob("*.jar")))
 
 
 def overlaid(base: Path, values: Mapping[str, object]) -> str:

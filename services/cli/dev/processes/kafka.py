@@ -42,6 +42,23 @@ def _java(stack: Stack, main: str, *arguments: str) -> tuple[str, ...]:
 
 
 async def _prepare(stack: Stack, folder: Path, properties: Path) -> None:
+    _write(stack, folder, properties)
+    if _is_formatted(folder):
+        return
+    # Formatted by Kafka itself: a meta.properties written by hand lacks feature levels, without which consumer
+    # groups of the new protocol fail.
+    format_storage = _java(
+        stack, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties),
+        "--ignore-formatted",
+    )  # fmt: skip
+    await commands.run(format_storage, stack.base_environment(), stack.state.log("kafka-format"))
+
+
+def _is_formatted(folder: Path) -> bool:
+    return (folder / "data" / "meta.properties").exists()
+
+
+def _write(stack: Stack, folder: Path, properties: Path) -> None:
     stack.state.folder("kafka")
     port, controller = stack.ports["kafka"], stack.ports["kafka-controller"]
     own = {
@@ -51,11 +68,3 @@ async def _prepare(stack: Stack, folder: Path, properties: Path) -> None:
         "log.dirs": folder / "data",
     }
     properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))
-    if not (folder / "data" / "meta.properties").exists():
-        # Formatted by Kafka itself: a meta.properties written by hand lacks feature levels, without which
-        # consumer groups of the new protocol fail.
-        format_storage = _java(
-            stack, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties),
-            "--ignore-formatted",
-        )  # fmt: skip
-        await commands.run(format_storage, stack.base_environment(), stack.state.log("kafka-format"))

@@ -46,13 +46,12 @@ def nodes(stack: Stack) -> list[Node]:
 
 
 def _roles(stack: Stack, environment: dict[str, str]) -> Step:
-    passwords = {
-        f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ("owner", "planner", "replication")
-    }
+    passwords = {f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ("owner", "planner", "replication")}
     return Step(
-        name="database roles",
+        name="database-roles",
         argv=(
-            str(stack.tools.postgres / "bin" / "psql"), "--no-psqlrc", "--quiet", "--file", str(CONFIGURATION / "init.sql"),
+            str(stack.tools.postgres / "bin" / "psql"), "--no-psqlrc", "--quiet",
+            "--file", str(CONFIGURATION / "init.sql"),
             "--host", HOST, "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
         ),
         env=environment | passwords | {"PGPASSWORD": stack.secrets[SUPERUSER]},

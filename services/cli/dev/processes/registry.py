@@ -16,7 +16,7 @@ def nodes(stack: Stack) -> list[Node]:
     port = stack.ports["registry"]
     folder = stack.state.root / "registry"
     main = "io.quarkus.runner.GeneratedMain"
-    class_path = f"{stack.tools.registry}/*:{stack.tools.registry}/lib/*"
+    class_path = java.class_path(stack.tools.registry, stack.tools.registry / "lib")
     settings = (
         f"-Dquarkus.config.locations={CONFIGURATION}",
         f"-Dquarkus.http.host={HOST}",

@@ -1,10 +1,12 @@
-"""This product's own services, and the stand-in for Argo CD."""
+"""Our own services, and the stand-in for Argo CD."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+from pathlib import Path
 
-from services.cli.dev.probes import HOST, http
+from services.cli.dev.probes import http
 from services.cli.dev.process import Node, Process
 from services.cli.dev.processes import steps
 from services.cli.dev.stack import Stack
@@ -29,20 +31,22 @@ def nodes(stack: Stack) -> list[Node]:
 
 def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:
     port = stack.ports[name]
-    folder = stack.state.root / name
-
-    async def prepare() -> None:
-        stack.state.folder(name)
-
+    # A service that is killed leaves its temporary files behind: here the next start finds and removes them.
+    temporary = stack.state.root / "tmp" / name
     return Process(
         name=name,
         argv=(sys.executable, "-m", module),
-        env=_environment(stack, name) | {"METRICS_PORT": str(port), "DATA_DIR": str(folder)},
+        env=_environment(stack, name) | {"METRICS_PORT": str(port), "TMPDIR": str(temporary)},
         ports={"metrics": port},
         ready=http(port, "/readyz"),
         depends_on=depends_on,
-        prepare=prepare,
+        prepare=lambda: _prepare(temporary),
     )
+
+
+async def _prepare(temporary: Path) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)  # noqa: ASYNC240 - nothing else waits for it
 
 
 def _environment(stack: Stack, name: str) -> dict[str, str]:

@@ -1,0 +1,151 @@
+"""``make bench``: sequential latency and a burst, with the API server's own floor measured in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bench.arrivals import Arrivals, watching
+from bench.measure import Result, burst, by_a_bare_client, sequential, spread, through_the_product
+from bench.processes import cpu_seconds, resident_mebibytes
+from bench.report import as_json, cpu_per_item, hops, print_report
+from services.cli.dev.hosted import HostedStack, hosted
+from services.cli.journey import Journeys, Passage
+from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, connect
+from services.common.paths import ROOT
+from services.common.settings import parse_engine_namespaces
+
+SERVICES = ("planner", "agent-1", "agent-2", "watcher")
+SIMULATOR = "argocd-simulator"
+WARM_UP = 20
+"""Creations before anything is measured: JIT, caches and connections are not what a busy day looks like."""
+
+RESULTS = ROOT / "bench" / "results"
+
+console = Console(highlight=False)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run against one stack: what was measured so far."""
+
+    stack: HostedStack
+    kube: KubeClient
+    arrivals: Arrivals
+    measurements: dict[str, Any] = field(default_factory=dict)
+    hops: dict[str, Any] = field(default_factory=dict)
+    cpu: dict[str, Any] = field(default_factory=dict)
+    passages: list[Passage] = field(default_factory=list)
+
+    async def floor(self, name: str, measure: Callable[..., Any], names: list[tuple[str, str]], namespace: str) -> None:
+        """Measure a bare client; the services must not run yet, or they would act on its CRs."""
+        result: Result = await measure(by_a_bare_client(self.kube, namespace), self.arrivals, names)
+        self.measurements[name] = as_json(result)
+
+    async def product(self, name: str, measure: Callable[..., Any], names: list[tuple[str, str]]) -> None:
+        """Measure the product, with the CPU time of every process."""
+        pids = self.stack.pids()
+        before = cpu_seconds(pids)
+        result: Result = await measure(through_the_product(self.kube), self.arrivals, names)
+        self.cpu[name] = cpu_per_item(before, cpu_seconds(pids), len(names))
+        self.measurements[name] = as_json(result)
+        self.hops[name] = hops(result, self.passages)
+
+    async def clear(self, prefix: str) -> None:
+        """Delete the CRs of the namespaces that begin with ``prefix``: the services would take them for work."""
+        async for page in self.kube.pages(GITOPS_DEPLOYMENT):
+            found = [item["metadata"] for item in page.items if item["metadata"]["namespace"].startswith(prefix)]
+            await asyncio.gather(
+                *(self.kube.delete(GITOPS_DEPLOYMENT, item["namespace"], item["name"]) for item in found)
+            )
+
+    def report(self) -> dict[str, Any]:
+        """Everything measured."""
+        return {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": platform.platform(),
+            "measurements": self.measurements,
+            "hops": self.hops,
+            "cpu_ms_per_deployment": self.cpu,
+            "memory_mebibytes": resident_mebibytes(self.stack.pids()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured."""
+
+    sequential: int
+    burst: int
+    tenants: int
+
+
+def main(
+    creations: Annotated[int, typer.Option(help="Sequential creations.")] = 200,
+    burst_size: Annotated[int, typer.Option("--burst", help="Creations of the burst.")] = 1000,
+    tenants: Annotated[int, typer.Option(help="Tenants of the burst.")] = 100,
+    simulator: Annotated[bool, typer.Option(help="Let the simulator write statuses meanwhile.")] = False,
+    output: Annotated[Path, typer.Option(help="Folder of the JSON report.")] = RESULTS,
+) -> None:
+    """Start a stack of its own, measure, print tables, write JSON."""
+    with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
+        console.print("starting a stack …")
+        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
+            report = asyncio.run(_measure(stack, Sizes(creations, burst_size, tenants), simulator))
+    print_report(console, report)
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(report, indent=1))
+    console.print(f"written to {path}")
+
+
+async def _measure(stack: HostedStack, sizes: Sizes, simulator: bool) -> Mapping[str, Any]:
+    namespaces = list(parse_engine_namespaces(stack.environment["ENGINE_NAMESPACES"]).values())
+    async with (
+        await connect(Path(stack.environment["KUBECONFIG"])) as kube,
+        watching(kube, namespaces) as arrivals,
+    ):
+        run = Run(stack, kube, arrivals)
+        await _floors(run, sizes, namespaces[0])
+        for service in (*SERVICES, *((SIMULATOR,) if simulator else ())):
+            await asyncio.to_thread(stack.start, service)
+        journeys = Journeys(
+            stack.environment["KAFKA_BOOTSTRAP_SERVERS"], stack.environment["SCHEMA_REGISTRY_URL"], run.passages.append
+        )
+        journeys.start()
+        try:
+            await _products(run, sizes)
+        finally:
+            journeys.stop()
+        return run.report()
+
+
+async def _floors(run: Run, sizes: Sizes, namespace: str) -> None:
+    console.print("floor: the same API writes by a bare client …")
+    await run.floor(
+        "floor, sequential", sequential, await spread(run.kube, "floor-seq", 10, sizes.sequential), namespace
+    )
+    await run.floor("floor, burst", burst, await spread(run.kube, "floor-burst", sizes.tenants, sizes.burst), namespace)
+    await run.clear("floor-")
+
+
+async def _products(run: Run, sizes: Sizes) -> None:
+    await sequential(through_the_product(run.kube), run.arrivals, await spread(run.kube, "warm", 10, WARM_UP))
+    console.print(f"sequential: {sizes.sequential} creations …")
+    await run.product("sequential", sequential, await spread(run.kube, "seq", 10, sizes.sequential))
+    console.print(f"burst: {sizes.burst} creations over {sizes.tenants} tenants …")
+    await run.product("burst", burst, await spread(run.kube, "burst", sizes.tenants, sizes.burst))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,145 @@
+"""The one decision: which call, if any, brings an object closer to what is desired. Pure; the clock is an argument.
+
+Called by the reconciler again and again until the answer is that nothing is left to do, or to wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from services.agent.kinds import MANAGED_BY, MANAGER, ManagedKind
+from services.agent.objects import LiveObject
+from services.common.kube import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The object is as desired, or is not there as desired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """It does not exist."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Something is missing or different: server-side apply."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Something is there that must not be.
+
+    Server-side apply cannot take away what another manager owns, nor what our own POST owns (a create is recorded
+    as an Update of the same manager name, an apply as an Apply): a merge patch removes by name, whoever owns it.
+    """
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Finalize:
+    """Deletion needs the cascade finalizer, and our label, so that the watch sees the end of it."""
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """It exists and nobody has deleted it yet."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """It was to be gone by now: take its finalizers away."""
+
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRemoval:
+    """It is going; look again when the watch says so, at the latest at ``deadline``."""
+
+    deadline: datetime
+
+
+Step = Settled | Create | Apply | Merge | Finalize | Delete | Strip | AwaitRemoval
+
+
+def next_step(
+    kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, patience: timedelta
+) -> Step:
+    """What to do next; ``desired`` None means that the object shall not exist, ``patience`` is for its deletion."""
+    if live is None:
+        return Settled() if desired is None else Create(desired)
+    if live.deletion_started is not None:
+        # Desired or not: what is being deleted has to be gone before it can be made again.
+        return _going(live, live.deletion_started + patience, now)
+    return _removal(kind, live) if desired is None else _change(desired, live)
+
+
+def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
+    return AwaitRemoval(deadline) if now < deadline else Strip(live.uid, live.version)
+
+
+def _removal(kind: ManagedKind, live: LiveObject) -> Step:
+    lacks_finalizer = kind.cascade_finalizer and kind.cascade_finalizer not in live.finalizers
+    if not lacks_finalizer and live.labels.get(MANAGED_BY) == MANAGER:
+        return Delete(live.uid)
+    finalizers = [*live.finalizers, *([kind.cascade_finalizer] if lacks_finalizer else [])]
+    # Lists are replaced whole by a merge patch: the version makes sure that no finalizer added meanwhile is lost.
+    metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": {MANAGED_BY: MANAGER}}
+    return Finalize({"metadata": metadata})
+
+
+def _change(desired: Manifest, live: LiveObject) -> Step:
+    patch = difference(desired, live)
+    if not patch:
+        return Settled()
+    return Merge(patch) if _removes(patch) else Apply(desired)
+
+
+def difference(desired: Manifest, live: LiveObject) -> Manifest:
+    """The merge patch (RFC 7386) that makes the owned part of ``live`` as desired; empty if it is."""
+    meta = desired["metadata"]
+    metadata = {
+        name: changed
+        for name, present in (("labels", live.labels), ("annotations", live.annotations))
+        if (changed := _lacking(meta.get(name, {}), present))
+    }
+    spec = merge_patch(live.spec, desired["spec"])
+    return ({"metadata": metadata} if metadata else {}) | ({"spec": spec} if spec else {})
+
+
+def merge_patch(before: Manifest, after: Manifest) -> Manifest:
+    """The smallest merge patch from ``before`` to ``after``: null where something goes."""
+    patch: Manifest = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := merge_patch(old, value):
+                patch[name] = inner
+        elif old != value:
+            patch[name] = value
+    return patch
+
+
+def _lacking(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str]:
+    """Labels and annotations of others are left alone: only ours are compared."""
+    return {name: value for name, value in wanted.items() if present.get(name) != value}
+
+
+def _removes(patch: Any) -> bool:
+    if isinstance(patch, dict):
+        return any(_removes(value) for value in patch.values())
+    return patch is None

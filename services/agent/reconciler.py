@@ -1,0 +1,144 @@
+"""Makes one object as desired: asks ``plan`` for the next step and does it, until nothing is left to do.
+
+Called by the pool, for one object at a time. Promises: no call when the object is as desired already; a worker is
+never held while a deletion is going on; running twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from services.agent.clock import Clock
+from services.agent.cluster import Cluster
+from services.agent.kinds import FIELD_MANAGER, ManagedKind
+from services.agent.live_objects import LiveObjects
+from services.agent.objects import ObjectKey
+from services.agent.plan import Apply, AwaitRemoval, Create, Delete, Finalize, Merge, Settled, Step, Strip, next_step
+from services.common.errors import Permanent, Wait
+from services.common.kube import AlreadyExists, Manifest, NotFound, Refused
+from services.common.telemetry import metrics
+
+MAX_STEPS = 6
+"""Create, conflict, read, apply, compare leaves one to spare; more means that the API server changes what we send."""
+
+FORBIDDEN = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The object is as desired."""
+
+    changed: bool
+    """A call was necessary."""
+    forced: bool = False
+    """Its finalizers had to be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """It is being deleted; look again at ``deadline`` at the latest."""
+
+    deadline: datetime
+
+
+class Reconciler:
+    """Objects of one engine instance."""
+
+    def __init__(self, cluster: Cluster, live: LiveObjects, clock: Clock, patience: timedelta) -> None:
+        """``patience``: how long a deletion may take before it is forced."""
+        self._cluster, self._live, self._clock, self._patience = cluster, live, clock, patience
+        self._stripped: set[ObjectKey] = set()
+
+    async def reconcile(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | Going:
+        """Bring ``key`` to ``desired`` (None: gone).
+
+        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing).
+        """
+        changed = False
+        for _ in range(MAX_STEPS):
+            step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._patience)
+            match step:
+                case AwaitRemoval(deadline):
+                    return Going(deadline)
+                case Settled() if desired is not None:
+                    return self._done(kind, key, changed)
+                case Settled():
+                    if not await self._exists(kind, key):
+                        return self._done(kind, key, changed)
+                case _:
+                    changed = True
+                    if await self._act(kind, key, step):
+                        return Going(self._clock.now() + self._patience)
+        raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
+
+    def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool) -> Done:
+        if not changed:
+            _count(kind, "skipped")
+        forced = key in self._stripped
+        self._stripped.discard(key)
+        return Done(changed, forced)
+
+    async def _exists(self, kind: ManagedKind, key: ObjectKey) -> bool:
+        """The watch sees only what bears our label: what shall be gone is asked for by name once."""
+        try:
+            self._live.put(key.kind, await self._cluster.get(kind.resource, key.namespace, key.name))
+        except NotFound:
+            return False
+        return True
+
+    async def _act(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+        """Do ``step``; True if the object is now on its way out, which the watch will tell."""
+        try:
+            return await self._call(kind, key, step)
+        except AlreadyExists:
+            # Without our label, or younger than our watch.
+            await self._exists(kind, key)
+        except NotFound as error:
+            live = self._live.get(key)
+            if live is None:
+                raise Wait(f"namespace {key.namespace} is missing: {error}") from error
+            self._live.drop(key, live.uid)
+        except Refused as error:
+            if error.status == FORBIDDEN and "being terminated" in str(error):
+                raise Wait(str(error)) from error
+            raise
+        return False
+
+    async def _call(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+        resource, place = kind.resource, (key.namespace, key.name)
+        answer: Manifest | None = None
+        match step:
+            case Create(manifest):
+                _count(kind, "create")
+                answer = await self._cluster.create(resource, manifest, field_manager=FIELD_MANAGER)
+            case Apply(manifest):
+                _count(kind, "apply")
+                answer = await self._cluster.apply(resource, manifest, field_manager=FIELD_MANAGER)
+            case Merge(patch) | Finalize(patch):
+                _count(kind, "apply")
+                answer = await self._cluster.patch(resource, *place, patch, field_manager=FIELD_MANAGER)
+            case Strip(uid, version):
+                await self._strip(kind, key, uid, version)
+            case Delete(uid):
+                _count(kind, "delete")
+                await self._cluster.delete(resource, *place, propagation=kind.propagation, uid=uid)
+                return True
+        if answer is not None:
+            self._live.put(key.kind, answer)
+        return False
+
+    async def _strip(self, kind: ManagedKind, key: ObjectKey, uid: str, version: int) -> None:
+        """Take all finalizers away: the API server then removes the object at once."""
+        metadata = {"resourceVersion": str(version), "uid": uid, "finalizers": None}
+        _count(kind, "apply")
+        await self._cluster.patch(
+            kind.resource, key.namespace, key.name, {"metadata": metadata}, field_manager=FIELD_MANAGER
+        )
+        self._live.drop(key, uid)
+        self._stripped.add(key)
+        metrics.FORCED_DELETIONS.labels("agent", key.kind).inc()
+
+
+def _count(kind: ManagedKind, verb: str) -> None:
+    metrics.KUBERNETES_WRITES.labels("agent", kind.resource.kind, verb).inc()

@@ -1,0 +1,6 @@
+"""``python -m services.argocd_simulator``."""
+
+from services.argocd_simulator.bootstrap import start
+from services.common.startup import run
+
+run("argocd-simulator", start)

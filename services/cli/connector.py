@@ -1,0 +1,102 @@
+"""``gitopsctl connector``: the Debezium connector that carries compiled rows from PostgreSQL to Kafka."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import httpx2
+import typer
+
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.paths import ROOT
+from services.common.startup import await_dependency
+
+app = typer.Typer(help="Change data capture.", no_args_is_help=True)
+
+DEFINITION = ROOT / "compose" / "connect" / "connector.json"
+NAME = "gitops"
+REQUEST_SECONDS = 30.0
+LOOK_EVERY_SECONDS = 0.1
+SETTLE_SECONDS = 3.0
+
+URL = typer.Option(..., envvar="CONNECT_URL", help="Kafka Connect's REST API.")
+TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the connector to run.")
+
+
+@app.callback()
+def connector() -> None:
+    """Keep ``apply`` a command of its own however few commands there are."""
+
+
+@app.command()
+def apply(url: str = URL, timeout: float = TIMEOUT) -> None:
+    """Make Connect run the connector as compose/connect/connector.json says, and wait until it does."""
+    definition: dict[str, str] = json.loads(DEFINITION.read_text())
+    with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
+        await_dependency(f"Kafka Connect at {url}", lambda: _put(client, definition), timeout_seconds=timeout)
+        _await_running(client, timeout)
+    typer.echo(f"connector {NAME}: running")
+
+
+def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
+    """Hand the definition over, unless Connect has just that: it would interrupt a running connector for nothing."""
+    known = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
+    if known.is_success and known.json() == definition | {"name": NAME}:
+        _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
+    else:
+        _call(client, "PUT", f"/connectors/{NAME}/config", definition)
+
+
+def _await_running(client: httpx2.Client, timeout: float) -> None:
+    """Raises Unavailable with Connect's reason."""
+    began = time.monotonic()
+    state, reason = _state(client)
+    while state != "RUNNING":
+        # For a moment the status shown is the one before our request.
+        if state == "FAILED" and time.monotonic() - began > SETTLE_SECONDS:
+            raise Unavailable(f"connector {NAME} failed: {reason}")
+        if time.monotonic() - began > timeout:
+            raise Unavailable(f"connector {NAME} is still {state} after {timeout:g} s")
+        time.sleep(LOOK_EVERY_SECONDS)
+        state, reason = _state(client)
+
+
+def _state(client: httpx2.Client) -> tuple[str, str]:
+    """State of the connector and its task together, and the reason of a failure. RUNNING means that both run."""
+    status = _call(client, "GET", f"/connectors/{NAME}/status", accept=(httpx2.codes.NOT_FOUND,)).json()
+    parts = [status.get("connector", {}), *(status.get("tasks") or [{}])]
+    for part in parts:
+        if part.get("state") != "RUNNING":
+            return part.get("state", "unassigned"), _reason(part.get("trace", ""))
+    return "RUNNING", ""
+
+
+def _reason(trace: str) -> str:
+    """The first line of a Java stack trace, and the innermost cause's."""
+    lines = trace.splitlines()
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return "; ".join([*lines[:1], *causes[-1:]])
+
+
+def _call(
+    client: httpx2.Client, method: str, path: str, body: dict[str, str] | None = None, accept: tuple[int, ...] = ()
+) -> httpx2.Response:
+    """One request. Raises Retry while Connect is starting or rebalancing, InvalidConfiguration if it refuses."""
+    try:
+        response = client.request(method, path, json=body)
+    except httpx2.HTTPError as error:
+        raise Retry(str(error) or type(error).__name__) from error
+    if response.is_success or response.status_code in accept:
+        return response
+    message = _message(response)
+    if response.status_code == httpx2.codes.CONFLICT or response.is_server_error:
+        raise Retry(message)
+    raise InvalidConfiguration(f"Connect refuses {DEFINITION.name}: {message}")
+
+
+def _message(response: httpx2.Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError):
+        return f"HTTP {response.status_code}"

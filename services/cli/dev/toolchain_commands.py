@@ -1,0 +1,29 @@
+"""``gitopsctl toolchain``: the programs of the local stack."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from services.cli.dev import toolchain
+from services.cli.dev.progress import reporter
+
+app = typer.Typer(help="The programs that the local stack runs.", no_args_is_help=True)
+
+
+@app.command()
+def install() -> None:
+    """Download and build what is missing, so that 'dev up' need not."""
+    console = Console(highlight=False)
+    with reporter(console) as report:
+        tools = toolchain.install(report)
+    console.print(f"installed below {tools.kafka.parents[2]}")
+
+
+@app.command()
+def lock() -> None:
+    """Resolve toolchain/maven.toml into toolchain/maven.lock, for whoever changes a version."""
+    from services.cli.dev.maven_lock import write_lock  # noqa: PLC0415 - pulls in a resolver nothing else needs
+
+    count = write_lock(toolchain.MAVEN_WANTED, toolchain.MAVEN_LOCK)
+    Console(highlight=False).print(f"{toolchain.MAVEN_LOCK}: {count} files")

@@ -1,0 +1,6 @@
+"""``python -m services.planner``."""
+
+from services.common.startup import run
+from services.planner.bootstrap import start
+
+run("planner", start)

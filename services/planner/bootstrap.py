@@ -1,0 +1,110 @@
+"""Composition root: builds every part from the settings, and checks what they depend on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from services.common.backoff import Backoff
+from services.common.errors import InvalidConfiguration, Retry
+from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS, DeadLetters, Publisher
+from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry
+from services.common.settings import load
+from services.common.startup import await_dependency
+from services.common.telemetry import Probes, configure_logging
+from services.planner.consume import SERVICE, LogConsumer
+from services.planner.decode import Decoder
+from services.planner.offsets import TopicPartition
+from services.planner.plan import SweepGuard
+from services.planner.revision import check_revision, head
+from services.planner.service import Planner
+from services.planner.settings import PlannerSettings
+from services.planner.store import Store
+from services.planner.upkeep import Upkeep
+
+STUCK_SECONDS = 120.0
+
+
+def start() -> None:
+    """Run the planner until it is told to stop."""
+    settings = load(PlannerSettings)
+    configure_logging(SERVICE, settings.log_level, settings.log_format)
+    with ExitStack() as closing:
+        planner = build(settings, closing)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: planner.stopping.set())
+        probes = Probes(SERVICE, alive=lambda: _alive(planner), ready=lambda: _ready(planner))
+        probes.start(settings.metrics_host, settings.metrics_port)
+        closing.callback(probes.stop)
+        planner.run()
+
+
+def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
+    """The planner, with every dependency seen to answer; ``closing`` ends what it has opened."""
+    database, timeout = settings.database_url.get_secret_value(), settings.start_timeout_seconds
+    revision = head()
+    await_dependency("database", lambda: check_revision(database, revision), timeout)
+    store = Store(database)
+    closing.callback(store.close)
+    consumer = LogConsumer(settings.kafka_bootstrap_servers, (COMMANDS, OBSERVATIONS), _Positions(store))
+    closing.callback(consumer.close)
+    await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: _check_topics(consumer), timeout)
+    publisher = Publisher(settings.kafka_bootstrap_servers, SERVICE)
+    closing.callback(publisher.close)
+    registry = SchemaRegistry(settings.schema_registry_url)
+    decoder = await_dependency("schema registry", lambda: _decoder(registry, publisher), timeout)
+    return Planner(
+        consumer=consumer,
+        decoder=decoder,
+        store=store,
+        guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
+        batch_limit=settings.batch_limit,
+        upkeep=Upkeep(settings.operations_kept),
+    )
+
+
+class _Positions:
+    """Positions from the database, however long it is away: without them no partition can be taken up."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        delays = Backoff()
+        while True:
+            try:
+                return self._store.positions(partitions)
+            except Retry:
+                time.sleep(delays.next())
+
+
+def _decoder(registry: SchemaRegistry, publisher: Publisher) -> Decoder:
+    return Decoder(
+        AvroCodec(registry, Command, f"{COMMANDS}-value"),
+        AvroCodec(registry, Observation, f"{OBSERVATIONS}-value"),
+        DeadLetters(publisher, AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value"), SERVICE),
+    )
+
+
+def _check_topics(consumer: LogConsumer) -> None:
+    """A tenant's commands and observations must be in partitions of the same number."""
+    counts = consumer.partition_counts((COMMANDS, OBSERVATIONS, DEAD_LETTERS))
+    for topic in (COMMANDS, OBSERVATIONS, DEAD_LETTERS):
+        if topic not in counts:
+            raise InvalidConfiguration(f"topic {topic} does not exist; run 'gitopsctl topics apply'")
+    if counts[COMMANDS] != counts[OBSERVATIONS]:
+        raise InvalidConfiguration(
+            f"{COMMANDS} has {counts[COMMANDS]} partitions and {OBSERVATIONS} {counts[OBSERVATIONS]}; "
+            "they must have the same number"
+        )
+
+
+def _alive(planner: Planner) -> str:
+    idle = time.monotonic() - planner.turned_at
+    return f"the loop has not come round for {idle:.0f} s" if idle > STUCK_SECONDS else ""
+
+
+def _ready(planner: Planner) -> str:
+    return planner.failing or ("" if planner.consumer.partitions else "no partitions are assigned")

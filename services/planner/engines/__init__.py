@@ -1,0 +1,1 @@
+"""One compiler per GitOps engine: from rows to the objects it shall hold. No I/O."""

@@ -1,0 +1,36 @@
+"""What a plan is made from: messages as they were taken up, in the order in which they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from services.common.messages import Command, Observation
+from services.planner.rows import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionOverdue:
+    """A CR has been waiting for the end of its deletion for so long that its user should be told."""
+
+    workspace: str
+    namespace: str
+    deployment_id: UUID
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
+
+    message: Command | Observation | DeletionOverdue
+    partition: int
+    trace_id: str
+
+    @property
+    def cause(self) -> Cause:
+        """When it happened, by the clock of the edge that saw it, and its trace."""
+        match self.message:
+            case Command(seen_at=at) | Observation(observed_at=at) | DeletionOverdue(at=at):
+                return Cause(at, self.trace_id)

@@ -1,0 +1,159 @@
+"""GitOpsDeployment: its life from the first sight of a CR until both it and its Application are gone.
+
+Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be; a late
+or repeated event returns the row unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from services.common.api import FINALIZER
+from services.common.errors import Permanent
+from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
+from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept, normalised
+from services.planner.rows import Cause, Deployment, Observed
+
+KIND = "GitOpsDeployment"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose CR an event speaks of and where it was seen."""
+
+    tenant_id: UUID
+    source: str
+    deployment_id: UUID
+
+
+def is_late(event: ResourceChanged, known: Deployment) -> bool:
+    """``event`` is older than what is known of this name, or repeats what was known of a CR that is gone.
+
+    A newer epoch overrides the order of versions: after a cluster was restored from a backup versions start lower.
+    """
+    if event.epoch > known.epoch:
+        return False
+    version, newest = version_order(event.resource_version), version_order(known.resource_version)
+    repeats = version == newest and event.uid == known.uid and not known.present
+    return version < newest or repeats
+
+
+def version_order(resource_version: str) -> int:
+    """Kubernetes' resource versions are decimal and grow; anything else has no order."""
+    return int(resource_version) if resource_version.isascii() and resource_version.isdecimal() else 0
+
+
+def changed(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
+    """The CR exists with this content. ``event`` is not late."""
+    seen = _sighted(known, event, origin, cause)
+    return seen if event.deleting else _with_spec(seen, event)
+
+
+def gone(known: Deployment, resource_version: str, cause: Cause) -> Deployment:
+    """The CR no longer exists. A uid never returns, so this cannot be late."""
+    if not known.present:
+        return known
+    newest = max(known.resource_version, resource_version, key=version_order)
+    since = cause if known.wanted else Cause(known.seen_at, known.trace_id)
+    return replace(known, present=False, resource_version=newest, seen_at=since.at, trace_id=since.trace_id)
+
+
+def swept(known: Deployment, epoch: int, cause: Cause) -> Deployment:
+    """The CR was not seen in a complete list. If that was wrong, a list of a newer epoch revives it."""
+    return replace(gone(known, known.resource_version, cause), epoch=epoch)
+
+
+def without_application(known: Deployment) -> Deployment:
+    """Nothing of it is left on any engine."""
+    return replace(known, spec=None, repository=None, digest=None)
+
+
+def reported(known: Observed, event: StatusReported, cause: Cause) -> Observed:
+    """The engine reports a status; one older than the last changes nothing."""
+    older = version_order(event.resource_version) < version_order(known.resource_version)
+    if event.status == known.status or (older and cause.at <= known.observed_at):
+        return known
+    return replace(known, status=event.status, resource_version=event.resource_version, observed_at=cause.at)
+
+
+def applied(known: Observed, event: Applied, deployment: Deployment) -> Observed:
+    """The engine holds a manifest; whether it is the desired one decides what that means."""
+    if event.digest != deployment.digest or (known.applied_digest == event.digest and not known.failure):
+        return known
+    return replace(known, applied_digest=event.digest, failed_digest="", failure="")
+
+
+def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
+    """The engine refuses a manifest; of no interest unless it is the desired one."""
+    if event.digest != deployment.digest:
+        return known
+    message = event.message.replace("\0", "")[:MAX_MESSAGE] or "an unknown error occurred"
+    return replace(known, applied_digest="", failed_digest=event.digest, failure=message)
+
+
+def unobserved(deployment: Deployment) -> Observed:
+    """What is known of an Application that nobody has reported on."""
+    return Observed(
+        deployment_id=deployment.id,
+        status="",
+        resource_version="",
+        observed_at=deployment.seen_at,
+        applied_digest="",
+        failed_digest="",
+        failure="",
+        status_generation=0,
+    )
+
+
+def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
+    """The row with all that the event says except the spec; its time moves only if it says something new."""
+    held = FINALIZER in event.finalizers
+    if known is None:
+        return Deployment(
+            id=origin.deployment_id,
+            tenant_id=origin.tenant_id,
+            source=origin.source,
+            name=event.name,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            generation=event.generation,
+            epoch=event.epoch,
+            present=True,
+            deleting=event.deleting,
+            finalizer=held,
+            spec=None,
+            repository=None,
+            digest=None,
+            error="",
+            seen_at=cause.at,
+            trace_id=cause.trace_id,
+        )
+    news = (known.generation, known.deleting, known.present) != (event.generation, event.deleting, True)
+    since = cause if news else Cause(known.seen_at, known.trace_id)
+    return replace(
+        known,
+        source=origin.source,
+        resource_version=event.resource_version,
+        generation=event.generation,
+        epoch=max(known.epoch, event.epoch),
+        present=True,
+        deleting=event.deleting,
+        finalizer=held,
+        seen_at=since.at,
+        trace_id=since.trace_id,
+    )
+
+
+def _with_spec(seen: Deployment, event: ResourceChanged) -> Deployment:
+    """The row with the event's spec, or with what is wrong with it; then its Application stays as it was."""
+    try:
+        spec = accept(event.api_version, event.spec, exists=seen.spec is not None)
+    except Permanent as error:
+        return replace(seen, error=str(error))
+    return replace(
+        seen,
+        spec=spec.model_dump_json(by_alias=True, exclude_none=True),
+        repository=normalised(spec.source.repo_url),
+        error="",
+    )

@@ -1,0 +1,135 @@
+"""The status of a GitOpsDeployment: what its Application's engine reports, and what went wrong on the way there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from services.planner.canonical import canonical
+from services.planner.kinds.conditions import merged, probed
+from services.planner.rows import Deployment, Observed
+
+ERROR = "ErrorOccurred"
+DELETING = "Deleting"
+WAITING_MESSAGE = "waiting for the GitOps engine to remove what was deployed"
+DELETION_NOTICE = timedelta(seconds=5)
+"""A deletion that takes no longer than this is not worth a status."""
+
+LOCAL_CLUSTER = "in-cluster"
+MAX_STATUS = 512 * 1024
+"""Bytes; an object of etcd is limited to 1.5 MiB, a message to 4."""
+
+Json = dict[str, Any]
+
+
+def compiled(deployment: Deployment, observed: Observed | None, previous: str, at: datetime) -> str:
+    """Canonical JSON of the whole status; equal to ``previous`` if nothing but a probe time would differ.
+
+    Args:
+        deployment: whose CR it is.
+        observed: what agents reported of its Application.
+        previous: the status compiled last for this incarnation, ``"{}"`` if none was.
+        at: when that happened which may change it.
+    """
+    engine = _parsed(observed.status if observed else "")
+    before = _parsed(previous)
+    conditions = merged(before.get("conditions", ()), _holding(deployment, observed, engine, at), at)
+    status = _bounded(_engine_part(engine)) | ({"conditions": conditions} if conditions else {})
+    if status == before:
+        return previous
+    return canonical(status | ({"conditions": probed(conditions, at)} if conditions else {}))
+
+
+def _holding(
+    deployment: Deployment, observed: Observed | None, engine: Json, at: datetime
+) -> dict[str, tuple[str, str]]:
+    holding = _engine_conditions(engine)
+    error = deployment.error or failure(deployment, observed)
+    if error:
+        holding[ERROR] = (ERROR, error)
+    waiting = deployment.present and deployment.deleting and deployment.spec is not None
+    if waiting and at - deployment.seen_at >= DELETION_NOTICE:
+        holding[DELETING] = (DELETING, WAITING_MESSAGE)
+    return holding
+
+
+def failure(deployment: Deployment, observed: Observed | None) -> str:
+    """Why the engine does not hold the manifest that is desired now; empty if nothing is known against it."""
+    current = observed is not None and deployment.digest is not None and observed.failed_digest == deployment.digest
+    return observed.failure if current and observed is not None else ""
+
+
+def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:
+    """The engine may repeat a type; a CR's conditions have each type once."""
+    messages: dict[str, list[str]] = {}
+    for condition in _list(engine.get("conditions")):
+        if type_ := _text(condition.get("type")):
+            messages.setdefault(type_, []).append(_text(condition.get("message")))
+    return {type_: (type_, "; ".join(dict.fromkeys(texts))) for type_, texts in messages.items()}
+
+
+def _engine_part(engine: Json) -> Json:
+    sync, health = _dict(engine.get("sync")), _dict(engine.get("health"))
+    part = {
+        "sync": _texts(sync, ("status", "revision")),
+        "health": _texts(health, ("status", "message")),
+        "resources": [_resource(item) for item in _list(engine.get("resources"))],
+        "operationState": _dict(engine.get("operationState")),
+        "reconciledState": _reconciled(_dict(sync.get("comparedTo"))),
+    }
+    return {name: value for name, value in part.items() if value}
+
+
+def _resource(resource: Json) -> Json:
+    health = _texts(_dict(resource.get("health")), ("status", "message"))
+    names = ("group", "version", "kind", "namespace", "name", "status")
+    return _texts(resource, names) | ({"health": health} if health else {})
+
+
+def _reconciled(compared_to: Json) -> Json:
+    source, destination = _dict(compared_to.get("source")), _dict(compared_to.get("destination"))
+    if not source:
+        return {}
+    cluster = _text(destination.get("name"))
+    return {
+        "source": {
+            "path": _text(source.get("path")),
+            "repoURL": _text(source.get("repoURL")),
+            "branch": _text(source.get("targetRevision")),
+        },
+        "destination": {
+            "name": "" if cluster == LOCAL_CLUSTER else cluster,
+            "namespace": _text(destination.get("namespace")),
+        },
+    }
+
+
+def _bounded(part: Json) -> Json:
+    """Without its longest parts if it is too long: the resources first, they are the ones without a bound."""
+    for dropped in ("resources", "operationState"):
+        if len(orjson.dumps(part)) <= MAX_STATUS:
+            break
+        part = {name: value for name, value in part.items() if name != dropped}
+    return part
+
+
+def _parsed(text: str) -> Json:
+    return _dict(orjson.loads(text)) if text else {}
+
+
+def _texts(value: Json, names: tuple[str, ...]) -> Json:
+    return {name: text for name in names if (text := _text(value.get(name)))}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _dict(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

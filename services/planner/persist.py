@@ -1,0 +1,194 @@
+"""Writes a plan's changes and the batch's offsets. Called by the store; the caller commits.
+
+One statement per table, its rows as arrays. What is equal already is not written again: it would be streamed again.
+
+The order of the statements is the order of the write-ahead log, so that consumers see an AppProject before the
+Applications that need it (rows come sorted by wave). Columns are always written in full, also those that keep their
+value: of a long value that an UPDATE does not set, the log holds only a reference, and Debezium a placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import Connection
+
+from services.common.telemetry.metrics import ROWS_WRITTEN
+from services.planner.offsets import Span
+from services.planner.rows import Changes
+
+FENCE = """
+UPDATE consumer_offsets AS stored
+   SET next_offset = taken.next
+  FROM unnest(%b::text[], %b::int4[], %b::int8[], %b::int8[]) AS taken(topic, partition, expected, next)
+ WHERE (stored.topic, stored.partition, stored.next_offset) = (taken.topic, taken.partition, taken.expected)
+"""
+
+TENANTS = """
+INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::int4[], %b::text[])
+    ON CONFLICT (id) DO UPDATE
+   SET partition = EXCLUDED.partition, engine_instance_id = EXCLUDED.engine_instance_id
+"""
+
+DEPLOYMENTS = """
+INSERT INTO deployments (id, tenant_id, source, name, uid, resource_version, generation, epoch, present, deleting,
+                         finalizer, spec, repository, digest, error, seen_at, trace_id)
+SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[],
+                     %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::timestamptz[], %b::text[])
+    ON CONFLICT (id) DO UPDATE
+   SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
+       epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
+       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, repository = EXCLUDED.repository,
+       digest = EXCLUDED.digest, error = EXCLUDED.error, seen_at = EXCLUDED.seen_at, trace_id = EXCLUDED.trace_id
+"""
+
+SIGHTINGS = """
+UPDATE deployments AS d
+   SET resource_version = seen.resource_version, epoch = seen.epoch
+  FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS seen(id, resource_version, epoch)
+ WHERE d.id = seen.id
+"""
+
+OBSERVED = """
+INSERT INTO observed_states (deployment_id, status, resource_version, observed_at, applied_digest, failed_digest,
+                             failure, status_generation)
+SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[], %b::text[], %b::text[], %b::text[],
+                     %b::int8[])
+    ON CONFLICT (deployment_id) DO UPDATE
+   SET status = EXCLUDED.status, resource_version = EXCLUDED.resource_version, observed_at = EXCLUDED.observed_at,
+       applied_digest = EXCLUDED.applied_digest, failed_digest = EXCLUDED.failed_digest, failure = EXCLUDED.failure,
+       status_generation = EXCLUDED.status_generation
+"""
+
+OPERATIONS = """
+INSERT INTO operations (id, deployment_id, workspace, namespace, kind, name, generation, action, actor, state,
+                        message, trace_id, created_at, updated_at)
+SELECT *, now() FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[],
+                            %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+    ON CONFLICT (id) DO UPDATE
+   SET state = EXCLUDED.state, message = EXCLUDED.message, updated_at = EXCLUDED.updated_at
+"""
+
+OPERATIONS_MOVED = """
+UPDATE operations AS o
+   SET state = moved.state, message = moved.message, updated_at = moved.updated_at
+  FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[]) AS moved(id, state, message, updated_at)
+ WHERE o.id = moved.id AND o.state IN ('Waiting', 'In_Progress')
+"""
+
+ENGINE = """
+INSERT INTO engine_resources AS known (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane,
+                                       wave, desired, manifest, digest, trace_id, seen_at, updated_at)
+SELECT *, clock_timestamp()
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int2[],
+              %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+    ON CONFLICT (engine_instance_id, kind, namespace, name) DO UPDATE
+   SET workspace = EXCLUDED.workspace, tenant_namespace = EXCLUDED.tenant_namespace, lane = EXCLUDED.lane,
+       wave = EXCLUDED.wave, desired = EXCLUDED.desired, manifest = EXCLUDED.manifest, digest = EXCLUDED.digest,
+       trace_id = EXCLUDED.trace_id, seen_at = EXCLUDED.seen_at, updated_at = EXCLUDED.updated_at
+ WHERE (known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)
+"""
+
+ENGINE_GONE = """
+DELETE FROM engine_resources AS known
+ USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS gone(engine_instance_id, kind, namespace, name)
+ WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
+     = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
+"""
+
+WORKSPACE = """
+INSERT INTO workspace_resources AS known (workspace, namespace, kind, name, uid, generation, status,
+                                          release_finalizer, digest, trace_id, seen_at, updated_at)
+SELECT *, clock_timestamp()
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[], %b::text[], %b::bool[],
+              %b::text[], %b::text[], %b::timestamptz[])
+    ON CONFLICT (workspace, namespace, kind, name) DO UPDATE
+   SET uid = EXCLUDED.uid, generation = EXCLUDED.generation, status = EXCLUDED.status,
+       release_finalizer = EXCLUDED.release_finalizer, digest = EXCLUDED.digest, trace_id = EXCLUDED.trace_id,
+       seen_at = EXCLUDED.seen_at, updated_at = EXCLUDED.updated_at
+ WHERE (known.uid, known.release_finalizer, known.digest)
+       IS DISTINCT FROM (EXCLUDED.uid, EXCLUDED.release_finalizer, EXCLUDED.digest)
+"""
+
+WORKSPACE_GONE = """
+DELETE FROM workspace_resources AS known
+ USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS gone(workspace, namespace, kind, name)
+ WHERE (known.workspace, known.namespace, known.kind, known.name)
+     = (gone.workspace, gone.namespace, gone.kind, gone.name)
+"""
+
+OBSERVED_GONE = "DELETE FROM observed_states WHERE deployment_id = ANY(%b::uuid[])"
+DEPLOYMENTS_GONE = "DELETE FROM deployments WHERE id = ANY(%b::uuid[])"
+TENANTS_GONE = "DELETE FROM tenants WHERE id = ANY(%b::uuid[])"
+
+Column = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement: which rows of the changes it writes."""
+
+    table: str
+    statement: str
+    rows: Callable[[Changes], Sequence[Any]]
+    columns: Callable[[Sequence[Any]], Sequence[Column]]
+
+
+def _fields(rows: Sequence[Any]) -> list[Column]:
+    """Rows (dataclasses) turned to columns, in the order of their fields, which is the order of the statements."""
+    return [[getattr(row, name) for row in rows] for name in type(rows[0]).__dataclass_fields__]
+
+
+def _keys(rows: Sequence[tuple[Any, ...]]) -> list[Column]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _ids(rows: Sequence[Any]) -> list[Column]:
+    return [list(rows)]
+
+
+STEPS = (
+    # What is referred to comes before what refers to it; what goes, goes before what comes under the same key.
+    Step("observed_states", OBSERVED_GONE, lambda changes: changes.observed_gone, _ids),
+    Step("tenants", TENANTS, lambda changes: changes.tenants, _fields),
+    Step("deployments", DEPLOYMENTS, lambda changes: changes.deployments, _fields),
+    Step("deployments", SIGHTINGS, lambda changes: changes.sightings, _fields),
+    Step("observed_states", OBSERVED, lambda changes: changes.observed, _fields),
+    Step("operations", OPERATIONS, lambda changes: changes.operations, _fields),
+    Step("operations", OPERATIONS_MOVED, lambda changes: changes.operations_moved, _fields),
+    Step("engine_resources", ENGINE, lambda changes: changes.engine, _fields),
+    Step("engine_resources", ENGINE_GONE, lambda changes: changes.engine_gone, _keys),
+    Step("workspace_resources", WORKSPACE, lambda changes: changes.workspace, _fields),
+    Step("workspace_resources", WORKSPACE_GONE, lambda changes: changes.workspace_gone, _keys),
+    Step("deployments", DEPLOYMENTS_GONE, lambda changes: changes.deployments_gone, _ids),
+    Step("tenants", TENANTS_GONE, lambda changes: changes.tenants_gone, _ids),
+)
+
+
+class Fenced(Exception):
+    """Another planner has gone on from these offsets: this process no longer owns the partitions."""
+
+
+def persist(connection: Connection[Any], changes: Changes, spans: Sequence[Span]) -> None:
+    """Send everything at once, in the open transaction. Raises Fenced if the offsets are not the expected ones.
+
+    1. The fence moves the offsets, if they are where this process believes them to be.
+    2. The rows follow. A crash here leaves nothing: the transaction is never committed, the batch is read again.
+    3. The caller commits. A crash after it leaves effects and offsets, and the next process goes on behind them.
+    4. Kafka is told the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
+    """
+    with connection.pipeline():
+        fence = connection.execute(FENCE, _fields(spans)) if spans else None
+        written = [(step.table, connection.execute(step.statement, columns)) for step, columns in _needed(changes)]
+    if fence is not None and fence.rowcount != len(spans):
+        raise Fenced(f"offsets of {len(spans) - fence.rowcount} partitions have moved on")
+    for table, cursor in written:
+        ROWS_WRITTEN.labels(table).inc(cursor.rowcount)
+
+
+def _needed(changes: Changes) -> Iterable[tuple[Step, Sequence[Column]]]:
+    return ((step, step.columns(rows)) for step in STEPS if (rows := step.rows(changes)))

@@ -1,0 +1,231 @@
+"""The planner's rows as values, and what a plan reads and writes. ``load`` reads them, ``persist`` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+Action = Literal["create", "update", "delete"]
+OperationState = Literal["Waiting", "In_Progress", "Completed", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The event behind a change: when it happened and which trace it belongs to."""
+
+    at: datetime
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An engine instance."""
+
+    id: str
+    namespace: str
+    accepting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A namespace of a workspace."""
+
+    id: UUID
+    workspace: str
+    namespace: str
+    partition: int
+    engine_instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One incarnation (uid) of a GitOpsDeployment. It has an Application as long as ``spec`` is not None."""
+
+    id: UUID
+    tenant_id: UUID
+    source: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    present: bool
+    deleting: bool
+    finalizer: bool
+    spec: str | None
+    repository: str | None
+    digest: str | None
+    error: str
+    seen_at: datetime
+    trace_id: str
+
+    @property
+    def wanted(self) -> bool:
+        """Its Application shall exist."""
+        return self.present and not self.deleting
+
+    @property
+    def releasable(self) -> bool:
+        """Its CR waits for us, and there is nothing left to wait for."""
+        return self.present and self.deleting and self.finalizer and self.spec is None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What agents reported about a deployment's Application."""
+
+    deployment_id: UUID
+    status: str
+    resource_version: str
+    observed_at: datetime
+    applied_digest: str
+    failed_digest: str
+    failure: str
+    status_generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A tenant's AppProject row, as far as a plan needs it."""
+
+    wanted: bool
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """A row of ``engine_resources`` to be written."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    workspace: str
+    tenant_namespace: str
+    lane: str
+    wave: int
+    desired: Literal["present", "absent"]
+    manifest: str
+    digest: str
+    trace_id: str
+    seen_at: datetime
+
+
+EngineKey = tuple[str, str, str, str]
+"""Instance, kind, namespace, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRow:
+    """A row of ``workspace_resources``."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    generation: int
+    status: str
+    release_finalizer: bool
+    digest: str
+    trace_id: str
+    seen_at: datetime
+
+
+WorkspaceKey = tuple[str, str, str, str]
+"""Workspace, namespace, kind, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An audit row: one change of one resource."""
+
+    id: UUID
+    deployment_id: UUID
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    generation: int
+    action: Action
+    actor: str
+    state: OperationState
+    message: str
+    trace_id: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OperationMoved:
+    """What became of an operation that is still open."""
+
+    id: UUID
+    state: OperationState
+    message: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A deployment was seen again and nothing about it had changed."""
+
+    deployment_id: UUID
+    resource_version: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepScope:
+    """What a resync marker speaks of."""
+
+    source: str
+    kind: str
+    partition: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepCandidates:
+    """Deployments not seen since a marker's epoch, of ``known`` in its scope."""
+
+    ids: tuple[UUID, ...]
+    known: int
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a plan may look at, as it is in the database."""
+
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    tenants: Mapping[UUID, Tenant] = field(default_factory=dict)
+    projects: Mapping[UUID, Project] = field(default_factory=dict)
+    repositories: Mapping[UUID, Mapping[str | None, int]] = field(default_factory=dict)
+    """Deployments by repository, per tenant; those without an Application under None."""
+    deployments: Mapping[UUID, Deployment] = field(default_factory=dict)
+    observed: Mapping[UUID, Observed] = field(default_factory=dict)
+    statuses: Mapping[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
+    sweeps: Mapping[SweepScope, SweepCandidates] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
+
+    tenants: tuple[Tenant, ...] = ()
+    tenants_gone: tuple[UUID, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
+    deployments_gone: tuple[UUID, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    observed: tuple[Observed, ...] = ()
+    observed_gone: tuple[UUID, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    operations_moved: tuple[OperationMoved, ...] = ()
+    engine: tuple[EngineRow, ...] = ()
+    engine_gone: tuple[EngineKey, ...] = ()
+    workspace: tuple[WorkspaceRow, ...] = ()
+    workspace_gone: tuple[WorkspaceKey, ...] = ()
+    refused_sweeps: tuple[SweepScope, ...] = ()
+    """Markers that would have removed an implausible share; nothing was."""

@@ -1,0 +1,208 @@
+"""The database, as SQLAlchemy Core tables: what the migrations must have made of it.
+
+Only the planner writes here. ``engine_resources`` and ``workspace_resources`` are streamed to other services, so
+their columns are an interface; all others are the planner's own. A test holds this module and the migrations
+together. The planner's statements are in ``load.py`` and ``persist.py``, written for arrays, not for rows.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "fk": "%(table_name)s_%(column_0_name)s_fkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    }
+)
+
+_NOW = text("now()")
+_TIME = DateTime(timezone=True)
+# Rows that are updated often leave room on their page: the new version stays there and no index is touched.
+_ROOM_FOR_UPDATES = {"fillfactor": "80"}
+
+
+engine_instances = Table(
+    "engine_instances",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False, comment="Where this instance watches its Applications."),
+    Column("state", Text, nullable=False, server_default="accepting"),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    CheckConstraint("state IN ('accepting', 'draining')", name="state"),
+    comment="The fleet. Written by gitopsctl engines apply; a draining instance gets no new tenants.",
+)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/namespace."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("partition", Integer, nullable=False, comment="Of gitops.commands: the scope of a resync marker."),
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    UniqueConstraint("workspace", "namespace"),
+    Index(None, "partition"),
+    comment="A tenant is a namespace of a workspace. It lives on one engine instance.",
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/uid; label databaseID of the Application."),
+    Column("tenant_id", Uuid, ForeignKey("tenants.id"), nullable=False),
+    Column("source", Text, nullable=False, comment="The watched cluster it was seen in: the scope of a resync."),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("resource_version", Text, nullable=False, comment="Newest seen; an older event changes nothing."),
+    Column("generation", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="Newest resync during which it was seen."),
+    Column("present", Boolean, nullable=False, comment="The CR exists."),
+    Column("deleting", Boolean, nullable=False, comment="The CR has a deletion timestamp."),
+    Column("finalizer", Boolean, nullable=False, comment="The CR waits for us with its finalizer."),
+    Column("spec", Text, comment="The spec that the Application was compiled from; null: there is no Application."),
+    Column("repository", Text, comment="Normalised repository of that spec, for the tenant's AppProject."),
+    Column("digest", Text, comment="Of the Application's manifest as compiled last."),
+    Column("error", Text, nullable=False, comment="What is wrong with the newest spec; empty: nothing."),
+    Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change of the CR."),
+    Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    Index(None, "tenant_id", "name"),
+    Index(None, "tenant_id", "repository"),
+    Index("deployments_waiting_idx", "seen_at", postgresql_where=text("present AND deleting")),
+    comment="One row per incarnation of a GitOpsDeployment, until both it and its Application are gone.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+observed_states = Table(
+    "observed_states",
+    metadata,
+    Column("deployment_id", Uuid, ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
+    Column("status", Text, nullable=False, comment="The parts of the Application's status that a CR's status shows."),
+    Column("resource_version", Text, nullable=False, comment="Of the Application when it had that status."),
+    Column("observed_at", _TIME, nullable=False),
+    Column("applied_digest", Text, nullable=False, comment="Manifest the engine was last seen to hold; or empty."),
+    Column("failed_digest", Text, nullable=False, comment="Manifest the engine last refused; or empty."),
+    Column("failure", Text, nullable=False, comment="Why."),
+    Column("status_generation", BigInteger, nullable=False, comment="Newest generation whose status went out."),
+    comment="What agents reported about an Application.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of deployment, action and generation."),
+    Column("deployment_id", Uuid, nullable=False, comment="No foreign key: the audit outlives what it tells of."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False, comment="Field manager of the change; empty if unknown."),
+    Column("state", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, comment="When the watcher saw the change."),
+    Column("updated_at", _TIME, nullable=False),
+    CheckConstraint("action IN ('create', 'update', 'delete')", name="action"),
+    CheckConstraint("state IN ('Waiting', 'In_Progress', 'Completed', 'Failed')", name="state"),
+    Index(None, "deployment_id"),
+    # Rows arrive in order of time and are pruned by it: a block range index is a few pages, whatever their number.
+    Index(None, "created_at", postgresql_using="brin", postgresql_with={"pages_per_range": "32"}),
+    comment="Audit: who changed what, and what became of it. Pruned after a time.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+consumer_offsets = Table(
+    "consumer_offsets",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False, comment="The first message whose effect is not in here."),
+    comment="Written in the transaction of the effects: what makes them happen exactly once.",
+    postgresql_with={"fillfactor": "50"},
+)
+
+engine_resources = Table(
+    "engine_resources",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("tenant_namespace", Text, nullable=False),
+    Column("lane", Text, nullable=False, comment="Name of the tenant's AppProject."),
+    Column("wave", SmallInteger, nullable=False, comment="Within a lane lower ones first; deletions in reverse."),
+    Column("desired", Text, nullable=False),
+    Column("manifest", Text, nullable=False, comment="The full object, canonical JSON."),
+    Column("digest", Text, nullable=False, comment="SHA-256 of the manifest, hexadecimal."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    CheckConstraint("desired IN ('present', 'absent')", name="desired"),
+    comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+workspace_resources = Table(
+    "workspace_resources",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("uid", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, comment="The CR's whole status, canonical JSON."),
+    Column("release_finalizer", Boolean, nullable=False, comment="Nothing is left that the CR has to wait for."),
+    Column("digest", Text, nullable=False, comment="SHA-256 of the status, hexadecimal."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    comment="Streamed: the status that CRs shall show.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+debezium_signals = Table(
+    "debezium_signals",
+    metadata,
+    Column("id", String(42), primary_key=True),
+    Column("type", String(32), nullable=False),
+    Column("data", String(2048)),
+    comment="Orders to the connector, such as a new snapshot.",
+)
+
+debezium_heartbeat = Table(
+    "debezium_heartbeat",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("beat_at", _TIME, nullable=False),
+    comment="Moved by the connector, so that its replication slot advances while the streamed tables rest.",
+)
+
+STREAMED = (engine_resources, workspace_resources, debezium_signals, debezium_heartbeat)
+"""Tables of the publication ``gitops_compiled``."""

@@ -1,0 +1,70 @@
+"""What is due by the clock rather than by a message: overdue deletions, old audit rows, gauges.
+
+Called by the loop between batches, so that it never runs beside one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from services.common.kafka import COMMANDS
+from services.common.telemetry.metrics import RESOURCES
+from services.planner.consume import SERVICE
+from services.planner.kinds.gitops_deployment import KIND
+from services.planner.kinds.gitops_deployment_status import DELETION_NOTICE
+from services.planner.service import Planner
+
+log = structlog.get_logger(__name__)
+
+SECOND = 1.0
+MINUTE = 60.0
+PRUNED_AT_ONCE = 1000
+NOTICED_AT_ONCE = 500
+
+
+@dataclass
+class Upkeep:
+    """Remembers what was done when."""
+
+    operations_kept: timedelta
+    _last: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, planner: Planner) -> None:
+        """Do what is due."""
+        if self._due("notice", SECOND):
+            planner.consumer.measure_lag()
+            self._notice(planner)
+        if self._due("prune", MINUTE):
+            self._prune(planner)
+            self._count(planner)
+
+    def _due(self, what: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now - self._last.get(what, -seconds) < seconds:
+            return False
+        self._last[what] = now
+        return True
+
+    def _notice(self, planner: Planner) -> None:
+        """Tell the users of deletions that take long; fenced, because only the owner of a partition may."""
+        now = datetime.now(UTC)
+        events = planner.store.overdue(now - DELETION_NOTICE, now, _owned(planner), NOTICED_AT_ONCE)
+        if events:
+            planner.apply(events, planner.consumer.fence(COMMANDS, (event.partition for event in events)))
+
+    def _prune(self, planner: Planner) -> None:
+        """A bounded piece at a time; if there is more, the next turn goes on."""
+        before = datetime.now(UTC) - self.operations_kept
+        if planner.store.prune_operations(before, PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
+            del self._last["prune"]
+
+    def _count(self, planner: Planner) -> None:
+        RESOURCES.labels(SERVICE, KIND).set(planner.store.count_deployments(_owned(planner)))
+
+
+def _owned(planner: Planner) -> list[int]:
+    return [partition for topic, partition in planner.consumer.partitions if topic == COMMANDS]

@@ -1,0 +1,7 @@
+"""``python -m services.watcher``."""
+
+from services.common.startup import run
+from services.watcher.bootstrap import SERVICE, start
+
+if __name__ == "__main__":
+    run(SERVICE, start)

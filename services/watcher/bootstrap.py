@@ -1,0 +1,142 @@
+"""The composition root: settings in, a running watcher out. Nothing else here reads the environment or connects."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from functools import partial
+
+import uvloop
+from confluent_kafka import Consumer
+
+from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher
+from services.common.kube import KubeClient, connect
+from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry
+from services.common.settings import load
+from services.common.startup import await_dependency
+from services.common.telemetry import Probes, configure_logging
+from services.watcher import access
+from services.watcher.command_log import CommandLog
+from services.watcher.commands import Translator
+from services.watcher.epochs import Epochs
+from services.watcher.feed import Feed
+from services.watcher.kinds import KINDS
+from services.watcher.lifecycle import Watcher
+from services.watcher.outbox import Outbox
+from services.watcher.reporter import Reporter
+from services.watcher.rows import Rows, consumer_settings
+from services.watcher.settings import WatcherSettings
+from services.watcher.status_writer import StatusWriter
+
+SERVICE = "watcher"
+SPARE_CONNECTIONS = 4  # for each kind: its watch, its list, and reading a resource before its finalizer goes
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names of the topics; tests use others."""
+
+    commands: str = COMMANDS
+    workspace: str = WORKSPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log and its schemas, found to be there and as this build needs them."""
+
+    brokers: CommandLog
+    registry: SchemaRegistry
+    commands: AvroCodec[Command]
+    dead_letters: AvroCodec[DeadLetter]
+    newest_command: int
+    """Milliseconds since 1970; every epoch so far is older."""
+
+
+def start() -> None:
+    """Run until SIGTERM or SIGINT. Raises StartupError when something is missing or lost."""
+    settings = load(WatcherSettings)
+    configure_logging(SERVICE, settings.log_level, settings.log_format)
+    watchers: list[Watcher] = []
+    probes = Probes(
+        SERVICE,
+        alive=lambda: next((watcher.unhealthy_because() for watcher in watchers), ""),
+        ready=lambda: next((watcher.unready_because() for watcher in watchers), "starting"),
+    )
+    probes.start(settings.metrics_host, settings.metrics_port)
+    try:
+        uvloop.run(serve(settings, find_log(settings, Topics()), Topics(), watchers))
+    finally:
+        probes.stop()
+
+
+def find_log(settings: WatcherSettings, topics: Topics) -> Log:
+    """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
+    timeout = settings.start_timeout_seconds
+    kafka = f"Kafka at {settings.kafka_bootstrap_servers}"
+    brokers = CommandLog(settings.kafka_bootstrap_servers)
+    await_dependency(kafka, lambda: brokers.require(topics.commands, topics.workspace, DEAD_LETTERS), timeout)
+    newest = await_dependency(kafka, lambda: brokers.newest_timestamp(topics.commands), timeout)
+
+    registry = SchemaRegistry(settings.schema_registry_url)
+    where = f"schema registry at {settings.schema_registry_url}"
+    commands = await_dependency(where, lambda: AvroCodec(registry, Command, f"{COMMANDS}-value"), timeout)
+    letters = await_dependency(where, lambda: AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value"), timeout)
+    return Log(brokers, registry, commands, letters, newest)
+
+
+async def serve(settings: WatcherSettings, log: Log, topics: Topics, watchers: list[Watcher]) -> None:
+    """Watch until told to stop; the watcher is in ``watchers`` while it runs."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    connections = settings.status_writers + SPARE_CONNECTIONS * len(KINDS)
+    async with await connect(settings.kubeconfig, connections=connections) as kube:
+        if await _is_permitted(kube, settings, stop):
+            watcher = build(settings, log, topics, kube)
+            watchers.append(watcher)
+            await watcher.run(stop)
+
+
+async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: asyncio.Event) -> bool:
+    """Whether all rights are there; False if ``stop`` came first. Raises StartupError if they are not."""
+    asking = asyncio.create_task(_require_access(kube, settings.start_timeout_seconds))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
+        return asking.done()
+    finally:
+        asking.cancel()
+        stopping.cancel()
+
+
+async def _require_access(kube: KubeClient, timeout_seconds: float) -> None:
+    for kind in KINDS:
+        await access.require(kube, kind, timeout_seconds)
+
+
+def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient) -> Watcher:
+    """Put a watcher together, on the event loop that will run it."""
+    publisher = Publisher(settings.kafka_bootstrap_servers, SERVICE)
+    epochs = Epochs(floor=log.newest_command)
+    feeds = [
+        Feed(
+            kube=kube,
+            translate=Translator(settings.workspace, kind, settings.max_spec_bytes),
+            epochs=epochs,
+            new_outbox=lambda: Outbox(publisher, log.commands, settings.commands_in_flight, topics.commands),
+            count_partitions=partial(asyncio.to_thread, log.brokers.count_partitions, topics.commands),
+        )
+        for kind in KINDS
+    ]
+    consumer = Consumer(consumer_settings(settings.kafka_bootstrap_servers, settings.workspace))
+    rows = Rows(consumer, log.registry, settings.workspace, topics.workspace)
+    reporter = Reporter(
+        write=StatusWriter(kube).write,
+        store=rows.store,
+        dead_letters=DeadLetters(publisher, log.dead_letters, SERVICE),
+        limit=settings.statuses_waiting,
+    )
+    return Watcher(feeds, rows, reporter, publisher, settings.status_writers)

@@ -1,0 +1,102 @@
+"""One watcher at work: what runs beside what, what readiness means, and in which order it all ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import structlog
+
+from services.common.kafka import Publisher
+from services.common.kube import Refused
+from services.watcher import access
+from services.watcher.feed import Feed
+from services.watcher.reporter import Reporter
+from services.watcher.rows import Rows
+
+log = structlog.get_logger(__name__)
+
+DRAIN_SECONDS = 3.0
+FLUSH_SECONDS = 3.0
+SILENT_LOOP_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class Watcher:
+    """The parts of one watcher, running or about to."""
+
+    feeds: list[Feed]
+    rows: Rows
+    reporter: Reporter
+    publisher: Publisher
+    writers: int
+    _beat: float = field(default_factory=time.monotonic)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until ``stop`` is set or a part cannot go on; then end in order. Raises what that part raised."""
+        consuming = asyncio.create_task(asyncio.to_thread(self.rows.run, self.reporter))
+        writing = asyncio.create_task(self.reporter.run(self.writers))
+        feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
+        waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._keep_beating())]
+        try:
+            done, _ = await asyncio.wait([consuming, writing, *feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await self._end(consuming, [*feeding, *waiting], writing)
+
+    async def _end(
+        self, consuming: asyncio.Task[None], others: list[asyncio.Task[None]], writing: asyncio.Task[None]
+    ) -> None:
+        """End so that little has to be done again; a crash anywhere here costs a repetition, never a change.
+
+        1. Nothing new is read, on either side.
+        2. Statuses being written are finished, and their offsets stored. Crash before 3: written again.
+        3. The consumer commits what is stored and leaves the group.
+        4. Commands already queued are delivered. What is not is in the next list.
+        """
+        self.rows.stop()
+        await _cancel(others)
+        await asyncio.wait([consuming])
+        try:
+            await asyncio.wait_for(self.reporter.drain(), DRAIN_SECONDS)
+        except TimeoutError:
+            log.warning("ended while a status was still being written; it will be written again")
+        await asyncio.to_thread(self.rows.close)
+        await _cancel([writing])
+        await asyncio.to_thread(self.publisher.close, FLUSH_SECONDS)
+
+    def unready_because(self) -> str:
+        """Why no work is done yet, "" if it is."""
+        unlisted = [feed.translate.kind.plural for feed in self.feeds if not feed.listed]
+        if unlisted:
+            return f"{', '.join(unlisted)} not listed yet"
+        return "" if self.rows.assigned else "no partitions assigned yet"
+
+    def unhealthy_because(self) -> str:
+        """Why this process should be replaced, "" if it need not."""
+        silent = time.monotonic() - self._beat
+        return f"event loop blocked for {silent:.0f} s" if silent > SILENT_LOOP_SECONDS else ""
+
+    async def _keep_beating(self) -> None:
+        while True:
+            self._beat = time.monotonic()
+            await asyncio.sleep(1)
+
+
+async def _follow(feed: Feed) -> None:
+    try:
+        await feed.run()
+    except Refused as error:
+        raise access.refusal(feed.translate.kind, error) from error
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

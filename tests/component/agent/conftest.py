@@ -1,0 +1,85 @@
+"""Agents as processes, between a topic that plays the connector and a real API server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.kafka import ENGINE, load_topics
+from tests.component.agent.engine_log import EngineLog, Observations
+from tests.component.agent.worker import Worker
+
+INSTANCE = "argocd"
+StartAgent = Callable[..., Worker]
+
+
+@pytest.fixture(scope="session")
+def partitions() -> int:
+    return next(topic.partitions for topic in load_topics() if topic.name == ENGINE)
+
+
+@pytest.fixture
+def engine_log(
+    kafka_bootstrap: str, registry_url: str, topic_factory: Callable[[str, int], str], partitions: int
+) -> EngineLog:
+    return EngineLog(kafka_bootstrap, registry_url, topic_factory("engine", partitions), partitions)
+
+
+@pytest.fixture
+def observations(
+    kafka_bootstrap: str, registry_url: str, topic_factory: Callable[[str, int], str]
+) -> Iterator[Observations]:
+    topic = topic_factory("observations", 12)
+    reader = Observations(kafka_bootstrap, registry_url, topic)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def start_agent(
+    kafka_bootstrap: str,
+    registry_url: str,
+    kubeconfig: Path,
+    engine_log: EngineLog,
+    observations: Observations,
+    tmp_path: Path,
+) -> Iterator[StartAgent]:
+    """Starts an agent of the test's own group; all are ended afterwards."""
+    started: list[Worker] = []
+
+    def start(namespaces: str, **settings: str) -> Worker:
+        environment = {
+            "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap,
+            "SCHEMA_REGISTRY_URL": registry_url,
+            "KUBECONFIG": str(kubeconfig),
+            "ENGINE_NAMESPACES": namespaces,
+            "ENGINE_TOPIC": engine_log.topic,
+            "OBSERVATIONS_TOPIC": observations.topic,
+            "AGENT_GROUP": f"group-{engine_log.topic}",
+        }
+        worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log")
+        started.append(worker)
+        until(lambda: worker.is_ready)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.kill()
+
+
+@pytest.fixture
+def agent(start_agent: StartAgent, namespace: str) -> Worker:
+    """One agent that serves the test's namespace, with little patience for deletions."""
+    return start_agent(f"{INSTANCE}={namespace}", DELETION_DEADLINE_SECONDS="3")
+
+
+def until(condition: Callable[[], object], within: float = 30) -> float:
+    """Wait for ``condition``; returns how long that took, in seconds."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < within, f"not so within {within} s"
+        time.sleep(0.02)
+    return time.monotonic() - began

@@ -1,0 +1,167 @@
+"""Plays the connector and the planner: compiled rows into a topic, observations out of one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import fastavro
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from services.agent.partitions import partition_of
+from services.common.messages import AvroCodec, Observation, SchemaRegistry, frame
+from services.common.telemetry import new_traceparent
+
+COLUMNS = (
+    "engine_instance_id", "kind", "namespace", "name", "workspace", "tenant_namespace", "lane", "desired",
+    "manifest", "digest", "trace_id", "seen_at", "updated_at", "__deleted",
+)  # fmt: skip
+ROW_SCHEMA = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "gitops.tests.engine_resources",
+    "fields": [{"name": name, "type": "string"} for name in COLUMNS] + [{"name": "wave", "type": "int"}],
+}
+REPO = "https://github.com/example/app"
+TENANT = ("local", "team-a")
+
+
+def application(name: str, namespace: str, **source: str) -> dict[str, Any]:
+    """An Application as the planner compiles it."""
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {
+                "databaseID": str(uuid.uuid5(uuid.NAMESPACE_URL, name)),
+                "app.kubernetes.io/managed-by": "gitops-service",
+            },
+        },
+        "spec": {
+            "project": "app-project-a",
+            "source": {"repoURL": REPO, "path": "manifests"} | source,
+            "destination": {"name": "in-cluster", "namespace": "team-a"},
+            "syncPolicy": {
+                "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
+                "syncOptions": ["PrunePropagationPolicy=background"],
+                "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}},
+            },
+        },
+    }
+
+
+def app_project(name: str, namespace: str) -> dict[str, Any]:
+    """An AppProject as the planner compiles it."""
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "gitops-service"},
+            "annotations": {"username": "a"},
+        },
+        "spec": {"sourceRepos": [REPO], "destinations": [{"name": "in-cluster", "namespace": "team-a"}]},
+    }
+
+
+def row(instance: str, manifest: dict[str, Any], desired: str = "present", deleted: bool = False) -> dict[str, Any]:
+    """The row that holds ``manifest``."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    now = datetime.now(UTC).isoformat()
+    return {
+        "engine_instance_id": instance,
+        "kind": manifest["kind"],
+        "namespace": manifest["metadata"]["namespace"],
+        "name": manifest["metadata"]["name"],
+        "workspace": TENANT[0],
+        "tenant_namespace": TENANT[1],
+        "lane": "app-project-a",
+        "wave": 1 if manifest["kind"] == "Application" else 0,
+        "desired": desired,
+        "manifest": text,
+        "digest": hashlib.sha256(text.encode()).hexdigest(),
+        "trace_id": new_traceparent(),
+        "seen_at": now,
+        "updated_at": now,
+        "__deleted": "true" if deleted else "false",
+    }
+
+
+class EngineLog:
+    """The topic of compiled rows, written as Debezium writes it."""
+
+    def __init__(self, bootstrap: str, registry_url: str, topic: str, partitions: int) -> None:
+        self.topic, self._partitions = topic, partitions
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        client = SchemaRegistryClient({"url": registry_url, "timeout": 5})
+        self._schema_id = client.register_schema(f"{topic}-value", Schema(json.dumps(ROW_SCHEMA), "AVRO"))
+        self._schema = fastavro.parse_schema(ROW_SCHEMA)
+
+    def write(self, *rows: dict[str, Any]) -> None:
+        """Append rows and wait until they are in the log."""
+        for each in rows:
+            buffer = io.BytesIO()
+            fastavro.schemaless_writer(buffer, self._schema, each)
+            self.write_raw(each["engine_instance_id"], frame(self._schema_id, buffer.getvalue()), each["trace_id"])
+        assert self._producer.flush(20) == 0
+
+    def write_raw(self, instance: str, value: bytes, trace: str = "") -> None:
+        """Append bytes."""
+        self._producer.produce(
+            self.topic,
+            key=b"primary-key",
+            value=value,
+            partition=partition_of(instance, self._partitions),
+            headers=[("traceparent", trace)],
+        )
+        self._producer.poll(0)
+
+
+class Observations:
+    """Everything that agents reported, in the order read."""
+
+    def __init__(self, bootstrap: str, registry_url: str, topic: str) -> None:
+        self.topic = topic
+        self._codec = AvroCodec(SchemaRegistry(registry_url), Observation, "gitops.observations-value")
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": f"test-{uuid.uuid4()}", "auto.offset.reset": "earliest"}
+        )
+        self._consumer.subscribe([topic])
+        self.seen: list[Observation] = []
+
+    def read(self, seconds: float = 0.05) -> list[Observation]:
+        """Take in what has arrived."""
+        while (message := self._consumer.poll(seconds)) is not None:
+            if message.error() is None:
+                self.seen.append(self._codec.decode(message.value()))
+        return self.seen
+
+    def of(self, name: str) -> list[Any]:
+        """The events about the object of that name."""
+        return [observation.event for observation in self.read() if observation.name == name]
+
+    def has(self, name: str, event: Any) -> bool:
+        """Whether ``event`` was reported of the object of that name."""
+        return event in self.of(name)
+
+    def until(self, found: Callable[[Observation], bool], within: float = 20) -> Observation:
+        """The first observation that fits."""
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            for observation in self.read():
+                if found(observation):
+                    return observation
+        raise AssertionError(f"not observed within {within} s; seen: {[each.event for each in self.seen]}")
+
+    def close(self) -> None:
+        self._consumer.close()

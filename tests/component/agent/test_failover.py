@@ -1,0 +1,44 @@
+"""Two agents share the instances; one is killed."""
+
+from __future__ import annotations
+
+from services.agent.partitions import partition_of
+from tests.component.agent.conftest import StartAgent, until
+from tests.component.agent.engine_log import EngineLog, Observations, application, row
+
+FAILOVER_SECONDS = 15
+"""Six of session time-out, the rest for a busy machine; measured: eight."""
+
+
+def instances_apart(partitions: int) -> tuple[str, str]:
+    """Two instance ids that two agents never share: faust splits the partitions into a lower and an upper half."""
+    ids = [f"argocd-{number}" for number in range(100)]
+    low = next(each for each in ids if partition_of(each, partitions) == 0)
+    high = next(each for each in ids if partition_of(each, partitions) == partitions - 1)
+    return low, high
+
+
+async def test_agent_when_killed_then_the_other_does_its_work_and_a_restart_takes_it_back(
+    start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations, partitions: int
+) -> None:
+    low, high = instances_apart(partitions)
+    namespaces = f"{low}={namespace},{high}=other-{namespace}"
+    first = start_agent(namespaces)
+    second = start_agent(namespaces)
+    until(lambda: sorted(first.instances + second.instances) == sorted([low, high]))
+    victim, survivor = (first, second) if first.instances == [low] else (second, first)
+
+    names = [f"app-{number}" for number in range(200)]
+    engine_log.write(*(row(low, application(name, namespace)) for name in names))
+    victim.kill()
+    engine_log.write(row(low, application("after", namespace)))
+    until(lambda: observations.of("after"), within=FAILOVER_SECONDS)
+    until(lambda: all(observations.of(name) for name in names))
+    assert survivor.instances == sorted([low, high])
+
+    third = start_agent(namespaces)
+    until(lambda: len(third.instances) == 1 and len(survivor.instances) == 1 and survivor.is_ready)
+    engine_log.write(row(low, application("back", namespace)))
+    until(lambda: observations.of("back"))
+    assert third.stop() == 0
+    assert survivor.stop() == 0

@@ -1,0 +1,188 @@
+"""One service at a time against real components: PostgreSQL, Kafka, the schema registry, the Kubernetes API server.
+
+Where a Docker engine answers, PostgreSQL and Kafka come from testcontainers; elsewhere from the local stack, which
+also serves the registry and the API server. Both read the configuration in ``compose/``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg import sql
+
+from services.cli.dev.hosted import HostedStack, hosted
+from services.common.kube import NAMESPACE, KubeClient, connect
+from services.common.paths import ROOT
+
+POSTGRES_IMAGE = "postgres:18"
+KAFKA_IMAGE = "apache/kafka:4.3.1"
+OUR_SERVICES = ("watcher", "planner", "agent-1", "agent-2", "argocd-simulator")
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test's own, migrated to the newest revision."""
+
+    owner_url: str
+    planner_url: str
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where PostgreSQL and Kafka are."""
+
+    postgres_admin_url: str
+    """As superuser: only it may create databases."""
+    postgres_owner_url: str
+    postgres_planner_url: str
+    kafka: str
+
+
+@pytest.fixture(scope="package")
+def stack(stacks_folder: Path) -> Iterator[HostedStack]:
+    """The infrastructure, without our services."""
+    with hosted(stacks_folder / "component", "--infra", output=stacks_folder / "component.out") as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def servers(stack: HostedStack) -> Iterator[Servers]:
+    """PostgreSQL and Kafka: containers if an engine runs them, else the local stack's processes."""
+    if docker_answers():
+        with containers() as started:
+            yield started
+    else:
+        environment = stack.environment
+        owner, password = environment["DATABASE_OWNER_URL"], stack.state.secrets()["postgres"]
+        address = urlsplit(owner).netloc.rpartition("@")[2]
+        yield Servers(
+            f"postgresql://postgres:{password}@{address}/postgres",
+            owner,
+            environment["DATABASE_URL"],
+            environment["KAFKA_BOOTSTRAP_SERVERS"],
+        )
+
+
+def docker_answers() -> bool:
+    """Whether a Docker engine can be reached, not merely its client."""
+    docker = shutil.which("docker")
+    if docker is None:
+        return False
+    return subprocess.run([docker, "info"], capture_output=True, check=False, timeout=20).returncode == 0
+
+
+@contextmanager
+def containers() -> Iterator[Servers]:
+    """PostgreSQL with ``compose/postgres``'s settings and roles, and Kafka, from testcontainers."""
+    from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine runs them
+    from testcontainers.postgres import PostgresContainer  # noqa: PLC0415
+
+    settings = ROOT / "compose" / "postgres"
+    passwords = {"GITOPS_OWNER_PASSWORD": "owner", "GITOPS_PLANNER_PASSWORD": "planner"}
+    passwords["GITOPS_REPLICATION_PASSWORD"] = "replication"
+    with ExitStack() as running:
+        postgres = PostgresContainer(POSTGRES_IMAGE, dbname="postgres", driver=None)
+        postgres.with_command("postgres -c config_file=/etc/postgresql/postgresql.conf -c listen_addresses='*'")
+        postgres.with_volume_mapping(str(settings / "postgresql.conf"), "/etc/postgresql/postgresql.conf")
+        postgres.with_volume_mapping(str(settings / "init.sql"), "/docker-entrypoint-initdb.d/init.sql")
+        for name, value in passwords.items():
+            postgres.with_env(name, value)
+        running.enter_context(postgres)
+        kafka = running.enter_context(KafkaContainer(KAFKA_IMAGE).with_kraft())
+        host = f"{postgres.get_container_host_ip()}:{postgres.get_exposed_port(5432)}"
+        yield Servers(
+            f"postgresql://{postgres.username}:{postgres.password}@{host}/postgres",
+            f"postgresql://gitops_owner:owner@{host}/gitops",
+            f"postgresql://gitops_planner:planner@{host}/gitops",
+            kafka.get_bootstrap_server(),
+        )
+
+
+@pytest.fixture
+def database(servers: Servers) -> Iterator[Database]:
+    """A fresh, migrated database, dropped afterwards."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner").format(sql.Identifier(name)))
+        try:
+            fresh = Database(
+                _in_database(servers.postgres_owner_url, name), _in_database(servers.postgres_planner_url, name)
+            )
+            _migrate(fresh)
+            yield fresh
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="package")
+def kafka_bootstrap(servers: Servers) -> str:
+    """Address of the broker."""
+    return servers.kafka
+
+
+@pytest.fixture(scope="package")
+def registry_url(stack: HostedStack) -> str:
+    """Base of the schema registry's Confluent-compatible API, with every schema registered."""
+    return stack.environment["SCHEMA_REGISTRY_URL"]
+
+
+@pytest.fixture(scope="package")
+def kubeconfig(stack: HostedStack) -> Path:
+    """Credentials of the API server's administrator; the CRDs are installed."""
+    return Path(stack.environment["KUBECONFIG"])
+
+
+@pytest.fixture
+async def kube(kubeconfig: Path) -> AsyncIterator[KubeClient]:
+    """A client of the API server."""
+    async with await connect(kubeconfig) as client:
+        yield client
+
+
+@pytest.fixture
+async def namespace(kube: KubeClient) -> str:
+    """A namespace of one test's own."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await kube.create(NAMESPACE, manifest, field_manager="tests")
+    return name
+
+
+@pytest.fixture
+def topic_factory(kafka_bootstrap: str) -> Iterator[Callable[[str, int], str]]:
+    """Makes topics with unique names, ``topic_factory(stem, partitions)``; they are deleted afterwards."""
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    made: list[str] = []
+
+    def make(stem: str, partitions: int = 1) -> str:
+        name = f"{stem}.{uuid.uuid4().hex[:8]}"
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=10)
+        made.append(name)
+        return name
+
+    yield make
+    for outcome in (admin.delete_topics(made) if made else {}).values():
+        outcome.result(timeout=10)
+
+
+def _in_database(url: str, name: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def _migrate(database: Database) -> None:
+    environment = os.environ | {"DATABASE_OWNER_URL": database.owner_url}
+    command = [sys.executable, "-m", "services.cli", "database", "upgrade"]
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr

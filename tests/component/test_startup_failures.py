@@ -1,0 +1,113 @@
+"""A service that cannot start says why in one line, with the exit code that tells the reason apart."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from services.cli.dev.hosted import HostedStack
+from tests.component.conftest import Database
+
+NOBODY_LISTENS = "127.0.0.1:9"  # the discard port
+ENDS_WITHIN_SECONDS = 45
+
+
+def start(service: str, environment: Mapping[str, str]) -> tuple[int, list[str]]:
+    """Run a service to its end; returns exit code and the lines of stderr that are not log lines."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    ended = subprocess.run(
+        [sys.executable, "-m", f"services.{service}"],
+        env=inherited | {"START_TIMEOUT_SECONDS": "3", "LOG_LEVEL": "ERROR"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=ENDS_WITHIN_SECONDS,
+    )
+    return ended.returncode, [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+
+
+def refusal(service: str, environment: Mapping[str, str], code: int) -> str:
+    """The one line with which the service must refuse to start."""
+    exit_code, lines = start(service, environment)
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(f"{service}: error: ")
+    assert exit_code == code, lines
+    return lines[0]
+
+
+@pytest.fixture
+def without_permission(kubeconfig: Path, tmp_path: Path) -> Path:
+    """A kubeconfig whose user is known to nobody."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
+def test_service_when_nothing_is_set_then_every_missing_setting_is_named(service: str) -> None:
+    line = refusal(service, {}, code=2)
+    assert "KAFKA_BOOTSTRAP_SERVERS" in line
+    assert "SCHEMA_REGISTRY_URL" in line
+
+
+@pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
+def test_service_when_kafka_is_away_then_it_names_the_address(stack: HostedStack, service: str) -> None:
+    line = refusal(service, stack.environment | {"KAFKA_BOOTSTRAP_SERVERS": NOBODY_LISTENS}, code=69)
+    assert NOBODY_LISTENS in line
+
+
+@pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
+def test_service_when_the_registry_is_away_then_it_says_so(stack: HostedStack, service: str) -> None:
+    line = refusal(service, stack.environment | {"SCHEMA_REGISTRY_URL": f"http://{NOBODY_LISTENS}"}, code=69)
+    assert "registry" in line
+
+
+def test_planner_when_postgresql_is_away_then_it_says_so_without_the_password(stack: HostedStack) -> None:
+    url = f"postgresql://gitops_planner:hunter2@{NOBODY_LISTENS}/gitops"
+    line = refusal("planner", stack.environment | {"DATABASE_URL": url}, code=69)
+    assert "PostgreSQL" in line
+    assert "hunter2" not in line
+
+
+def test_planner_when_the_database_has_another_revision_then_it_names_both_and_the_remedy(
+    stack: HostedStack, database: Database
+) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        owner.execute("UPDATE alembic_version SET version_num = 'of_the_future'")
+    line = refusal("planner", stack.environment | {"DATABASE_URL": database.planner_url}, code=2)
+    assert "of_the_future" in line
+    assert "gitopsctl database upgrade" in line
+
+
+def test_planner_when_the_database_is_empty_then_it_names_the_remedy(stack: HostedStack, database: Database) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        owner.execute("DROP TABLE alembic_version")
+    line = refusal("planner", stack.environment | {"DATABASE_URL": database.planner_url}, code=2)
+    assert "gitopsctl database upgrade" in line
+
+
+@pytest.mark.parametrize(("service", "resource"), [("watcher", "gitopsdeployments"), ("agent", "app")])
+def test_edge_when_its_kubeconfig_lacks_permission_then_it_names_the_resource(
+    stack: HostedStack, without_permission: Path, service: str, resource: str
+) -> None:
+    line = refusal(service, stack.environment | {"KUBECONFIG": str(without_permission)}, code=77)
+    assert resource in line
+
+
+@pytest.mark.parametrize("service", ["watcher", "agent"])
+def test_edge_when_its_kubeconfig_does_not_exist_then_the_file_is_named(
+    stack: HostedStack, tmp_path: Path, service: str
+) -> None:
+    missing = tmp_path / "nowhere"
+    line = refusal(service, stack.environment | {"KUBECONFIG": str(missing)}, code=2)
+    assert str(missing) in line

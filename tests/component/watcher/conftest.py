@@ -1,0 +1,32 @@
+"""A watcher between topics of one test's own and the real API server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.kube import KubeClient
+from services.watcher.bootstrap import Topics
+from tests.component.watcher.rig import Rig, Tenant, open_rig
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def rig(
+    kafka_bootstrap: str, registry_url: str, kubeconfig: Path, topic_factory: Callable[[str, int], str]
+) -> Iterator[Rig]:
+    topics = Topics(topic_factory("commands", PARTITIONS), topic_factory("workspace", 1))
+    workspace = f"ws-{uuid.uuid4().hex[:8]}"
+    rig = open_rig(kafka_bootstrap, registry_url, kubeconfig, workspace, topics, PARTITIONS)
+    yield rig
+    rig.commands.close()
+    rig.rows.close()
+
+
+@pytest.fixture
+def tenant(kube: KubeClient, namespace: str) -> Tenant:
+    return Tenant(kube, namespace)

@@ -1,0 +1,253 @@
+"""A watcher under test, and the two ends it stands between: the commands it sends, the rows it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from services.common.kafka import COMMANDS, DEAD_LETTERS, Publisher
+from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Manifest, connect
+from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry, WorkspaceResource, frame
+from services.watcher.bootstrap import Topics, build, find_log
+from services.watcher.lifecycle import Watcher
+from services.watcher.rows import consumer_settings
+from services.watcher.settings import WatcherSettings
+
+DEADLINE_SECONDS = 20
+USER = "a-user"
+
+ROW_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "gitops.public.workspace_resources",
+    "fields": [
+        {"name": "workspace", "type": "string"},
+        {"name": "namespace", "type": "string"},
+        {"name": "kind", "type": "string"},
+        {"name": "name", "type": "string"},
+        {"name": "uid", "type": "string"},
+        {"name": "generation", "type": "long"},
+        {"name": "status", "type": "string"},
+        {"name": "release_finalizer", "type": "boolean"},
+        {"name": "digest", "type": "string"},
+        {"name": "trace_id", "type": "string"},
+        {"name": "seen_at", "type": "string"},
+        {"name": "updated_at", "type": "string"},
+        {"name": "__deleted", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A command as it lies in the log."""
+
+    partition: int
+    key: bytes | None
+    headers: dict[str, bytes]
+    command: Command
+
+    @property
+    def event(self) -> Any:
+        return self.command.event
+
+
+class CommandReader:
+    """Everything in the commands topic."""
+
+    def __init__(self, bootstrap: str, codec: AvroCodec[Command], topic: str, partitions: int) -> None:
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._codec = codec
+        self.sent: list[Sent] = []
+
+    async def until(self, what: str, condition: Callable[[list[Sent]], Any]) -> Any:
+        """Read on until ``condition`` holds of all that was sent; returns what it returned."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not (answer := condition(self.sent)):
+            assert time.monotonic() < deadline, f"{what}; seen: {[item.event for item in self.sent]}"
+            await asyncio.to_thread(self._read)
+        return answer
+
+    def _read(self) -> None:
+        message = self._consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            headers = dict(message.headers() or ())
+            command = self._codec.decode(message.value())  # type: ignore[arg-type]
+            self.sent.append(Sent(message.partition() or 0, message.key(), headers, command))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class RowWriter:
+    """Plays Debezium."""
+
+    def __init__(self, bootstrap: str, registry_url: str, topic: str) -> None:
+        self._publisher, self._topic = Publisher(bootstrap, "rows-of-a-test"), topic
+        self._schema = fastavro.parse_schema(ROW_SCHEMA)
+        client = SchemaRegistryClient({"url": registry_url, "timeout": 10})
+        import json
+
+        self._schema_id = client.register_schema(
+            "gitops.public.workspace_resources.Value", Schema(json.dumps(ROW_SCHEMA), "AVRO")
+        )
+
+    def write(self, row: WorkspaceResource) -> int:
+        """Append a row; returns its offset."""
+        record = asdict(row) | {
+            "seen_at": row.seen_at.isoformat(),
+            "updated_at": row.seen_at.isoformat(),
+            "__deleted": "true" if row.deleted else "false",
+        }
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, self._schema, {name: record[name] for name in _columns()})
+        return self.append(f"{row.namespace}/{row.name}".encode(), frame(self._schema_id, buffer.getvalue()))
+
+    def append(self, key: bytes, value: bytes | None) -> int:
+        """Append anything; None is a tombstone."""
+        return self._publisher.send(self._topic, key, value, {}, partition=0).result(DEADLINE_SECONDS)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._publisher.close()
+
+
+def _columns() -> list[str]:
+    return [item["name"] for item in ROW_SCHEMA["fields"]]
+
+
+@dataclass
+class Rig:
+    """What a watcher under test is connected to."""
+
+    settings: WatcherSettings
+    topics: Topics
+    commands: CommandReader
+    rows: RowWriter
+    dead_letters: Callable[[], list[DeadLetter]]
+
+    @asynccontextmanager
+    async def watcher(self, **changed: Any) -> AsyncIterator[Watcher]:
+        """A watcher that is ready; it ends in order with the block."""
+        settings = self.settings.model_copy(update=changed)
+        log = await asyncio.to_thread(find_log, settings, self.topics)
+        stop = asyncio.Event()
+        async with await connect(settings.kubeconfig) as kube:
+            watcher = build(settings, log, self.topics, kube)
+            running = asyncio.create_task(watcher.run(stop))
+            try:
+                await until(lambda: running.done() or not watcher.unready_because(), lambda: watcher.unready_because())
+                yield watcher
+            finally:
+                stop.set()
+                await running
+
+    async def until_committed(self, next_offset: int) -> None:
+        """Wait until the watcher's group has committed this offset."""
+        group = consumer_settings(self.settings.kafka_bootstrap_servers, self.settings.workspace)["group.id"]
+        asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
+        try:
+            await until(lambda: self._committed(asking) >= next_offset, lambda: str(self._committed(asking)))
+        finally:
+            asking.close()
+
+    def committed(self) -> int:
+        """The group's committed offset, negative if there is none."""
+        group = consumer_settings(self.settings.kafka_bootstrap_servers, self.settings.workspace)["group.id"]
+        asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
+        try:
+            return self._committed(asking)
+        finally:
+            asking.close()
+
+    def _committed(self, asking: Consumer) -> int:
+        return asking.committed([TopicPartition(self.topics.workspace, 0)], timeout=10)[0].offset
+
+
+def open_rig(
+    bootstrap: str, registry_url: str, kubeconfig: Path, workspace: str, topics: Topics, partitions: int
+) -> Rig:
+    """Connect both ends."""
+    settings = WatcherSettings(
+        kafka_bootstrap_servers=bootstrap,
+        schema_registry_url=registry_url,
+        kubeconfig=kubeconfig,
+        workspace=workspace,
+    )
+    registry = SchemaRegistry(registry_url)
+    commands = CommandReader(bootstrap, AvroCodec(registry, Command, f"{COMMANDS}-value"), topics.commands, partitions)
+    letters = AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value")
+    return Rig(
+        settings,
+        topics,
+        commands,
+        RowWriter(bootstrap, registry_url, topics.workspace),
+        lambda: _dead_letters(bootstrap, letters, topics.workspace),
+    )
+
+
+def _dead_letters(bootstrap: str, codec: AvroCodec[DeadLetter], topic: str) -> list[DeadLetter]:
+    """Dead letters of messages that came from ``topic``."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        partition = TopicPartition(DEAD_LETTERS, 0, 0)
+        end = consumer.get_watermark_offsets(partition, timeout=10)[1]
+        consumer.assign([partition])
+        messages = consumer.consume(end, timeout=10) if end else []
+        letters = [codec.decode(message.value()) for message in messages]  # type: ignore[arg-type]
+        return [letter for letter in letters if letter.topic == topic]
+    finally:
+        consumer.close()
+
+
+async def until(condition: Callable[[], Any], describe: Callable[[], str] = lambda: "") -> Any:
+    """Wait until ``condition`` holds; returns what it returned."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, describe()
+        await asyncio.sleep(0.01)
+    return answer
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A namespace and what its users do in it."""
+
+    kube: KubeClient
+    namespace: str
+
+    async def create(self, name: str, *, finalizers: tuple[str, ...] = (), path: str = "apps") -> Manifest:
+        manifest = {
+            "apiVersion": GITOPS_DEPLOYMENT.api_version,
+            "kind": GITOPS_DEPLOYMENT.kind,
+            "metadata": {"name": name, "namespace": self.namespace, "finalizers": list(finalizers)},
+            "spec": {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": path}},
+        }
+        return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
+
+    async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
+        return await self.kube.patch(
+            GITOPS_DEPLOYMENT, self.namespace, name, patch, field_manager=USER, subresource=subresource
+        )
+
+    async def delete(self, name: str) -> None:
+        await self.kube.delete(GITOPS_DEPLOYMENT, self.namespace, name)
+
+    async def get(self, name: str) -> Manifest:
+        return await self.kube.get(GITOPS_DEPLOYMENT, self.namespace, name)
+
+    async def until_status(self, name: str, expected: Manifest) -> None:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while (status := (await self.get(name)).get("status")) != expected:
+            assert time.monotonic() < deadline, status
+            await asyncio.sleep(0.02)

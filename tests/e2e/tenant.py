@@ -1,0 +1,134 @@
+"""A user of the product as end-to-end tests see one, and how to find things in what the API server holds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from services.cli.mirror import Mirror, Objects
+from services.common.kube import GITOPS_DEPLOYMENT, NAMESPACE, KubeClient, Manifest, NotFound
+
+USER = "e2e-user"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A user with a namespace of their own, and what they can see."""
+
+    namespace: str
+    kube: KubeClient
+    deployments: Mirror
+    applications: Mirror
+
+    async def create(self, name: str = "web", *, finalizers: tuple[str, ...] = (), **spec: Any) -> Manifest:
+        """Create a GitOpsDeployment; ``spec`` overrides parts of an ordinary one."""
+        manifest = deployment(self.namespace, name, finalizers=finalizers, **spec)
+        return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
+
+    async def patch(self, name: str, patch: Manifest) -> Manifest:
+        """Change a GitOpsDeployment."""
+        return await self.kube.patch(GITOPS_DEPLOYMENT, self.namespace, name, patch, field_manager=USER)
+
+    async def delete(self, name: str = "web") -> None:
+        """Delete a GitOpsDeployment."""
+        await self.kube.delete(GITOPS_DEPLOYMENT, self.namespace, name)
+
+    def status(self, name: str = "web") -> dict[str, Any]:
+        """The status of a GitOpsDeployment as last seen."""
+        found: dict[str, Any] = self.deployments.objects.get((self.namespace, name), {}).get("status", {})
+        return found
+
+    async def until_status(self, what: str, name: str = "web", **expected: Any) -> dict[str, Any]:
+        """Wait until the status has these values; keys are dotted paths with ``__`` for the dot."""
+        await self.deployments.until(
+            f"{self.namespace}/{name}: {what}; status is {self.status(name)}",
+            lambda _: all(_at(self.status(name), path.split("__")) == value for path, value in expected.items()),
+        )
+        return self.status(name)
+
+    async def until_condition(
+        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 30
+    ) -> dict[str, Any]:
+        """Wait for a condition of the status."""
+        await self.deployments.until(
+            f"{self.namespace}/{name} has condition {type_}={status}",
+            lambda _: condition(self.status(name), type_).get("status") == status,
+            timeout_seconds,
+        )
+        return condition(self.status(name), type_)
+
+    async def application_of(self, created: Manifest) -> Manifest:
+        """Wait for the Application of a GitOpsDeployment."""
+        name = application_name(created)
+        await self.applications.until(f"{name} exists", lambda objects: find(objects, name) is not None)
+        found = find(self.applications.objects, name)
+        assert found is not None
+        return found
+
+    async def until_application_gone(self, created: Manifest, timeout_seconds: float = 30) -> None:
+        """Wait until a GitOpsDeployment has no Application."""
+        name = application_name(created)
+        await self.applications.until(f"{name} is gone", lambda objects: find(objects, name) is None, timeout_seconds)
+
+
+@asynccontextmanager
+async def fresh_tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
+    """A tenant of one test's own; what it leaves is deleted, so that later tests meet an ordinary system."""
+    tenant = Tenant(f"tenant-{uuid.uuid4().hex[:10]}", kube, deployments, applications)
+    await create_namespace(kube, tenant.namespace)
+    try:
+        yield tenant
+    finally:
+        for namespace, name in list(deployments.objects):
+            if namespace == tenant.namespace:
+                await _delete_if_there(tenant, name)
+
+
+async def _delete_if_there(tenant: Tenant, name: str) -> None:
+    try:
+        await tenant.delete(name)
+    except NotFound:
+        return
+
+
+async def create_namespace(kube: KubeClient, name: str) -> None:
+    """Create a namespace."""
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await kube.create(NAMESPACE, manifest, field_manager=USER)
+
+
+def deployment(namespace: str, name: str = "web", *, finalizers: tuple[str, ...] = (), **spec: Any) -> Manifest:
+    """An ordinary GitOpsDeployment with parts of its spec overridden; a part set to None is left out."""
+    source = {"repoURL": f"https://git.example.com/{namespace}/config.git", "path": f"apps/{name}"} | spec.pop(
+        "source", {}
+    )
+    return {
+        "apiVersion": GITOPS_DEPLOYMENT.api_version,
+        "kind": GITOPS_DEPLOYMENT.kind,
+        "metadata": {"name": name, "namespace": namespace, "finalizers": list(finalizers)},
+        "spec": {"type": "automated", "source": source} | spec,
+    }
+
+
+def application_name(created: Manifest) -> str:
+    """Name of the Application of a GitOpsDeployment."""
+    return f"gitopsdepl-{created['metadata']['uid']}"
+
+
+def find(objects: Objects, name: str) -> Manifest | None:
+    """The object of that name in whichever namespace it is."""
+    return next((item for (_, other), item in objects.items() if other == name), None)
+
+
+def condition(status: dict[str, Any], type_: str) -> dict[str, Any]:
+    """One condition of a status, {} if it is not there."""
+    return next((item for item in status.get("conditions") or [] if item["type"] == type_), {})
+
+
+def _at(value: Any, path: list[str]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,49 @@
+"""The smallest stack that is one: what the tests of starting and ending need, ready within a second."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from services.cli.dev.child import is_alive
+
+GONE_SECONDS = 10
+
+ESSENTIAL = ("postgres", "database-roles", "etcd")
+"""Two processes of different kinds and a step."""
+
+LEFT_OUT = (
+    "kafka",
+    "registry",
+    "connect",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "database-upgrade",
+    "topics-apply",
+    "schemas-apply",
+    "engines-apply",
+    "connector-apply",
+    "crds-apply",
+    "engine-crds-apply",
+    "engine-namespaces",
+)
+SMALL = ("--infra", *(argument for name in LEFT_OUT for argument in ("--without", name)))
+"""Options of ``dev up`` for a small stack."""
+
+Gitopsctl = Callable[..., subprocess.CompletedProcess[str]]
+"""Runs ``gitopsctl dev`` with arguments on a state folder; never raises."""
+
+
+def command(*arguments: str) -> list[str]:
+    """A command line of ``gitopsctl dev``."""
+    return [sys.executable, "-m", "services.cli", "dev", *arguments]
+
+
+def await_gone(pids: list[int]) -> list[int]:
+    """Wait for processes to end; returns those that have not."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left

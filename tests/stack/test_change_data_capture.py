@@ -1,0 +1,299 @@
+"""What the connector promises to those who read gitops.engine and gitops.workspace, checked on the real one."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from services.cli.dev.hosted import HostedStack
+from services.common.kafka import ENGINE, WORKSPACE
+from services.common.messages import SchemaRegistry
+from services.common.messages.codec import decode_record
+
+ARRIVAL_SECONDS = 15
+PARTITIONS = 12
+TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+MEDIAN_LATENCY_SECONDS = 0.1
+"""Some 5 ms where nothing else runs; the limit says that nothing waits for a timer, on a crowded machine too."""
+
+UPSERT_ENGINE = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at)
+VALUES (%(instance)s, 'Application', 'argocd', %(name)s, 'local', 'team-a', 'lane-1', 1,
+        'present', '{"a":"ü"}', %(digest)s, %(trace)s, '2026-01-02T03:04:05.678901Z', now())
+    ON CONFLICT (engine_instance_id, kind, namespace, name) DO UPDATE SET digest = EXCLUDED.digest
+"""
+INSERT_WORKSPACE = """
+INSERT INTO workspace_resources (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
+                                 digest, trace_id, seen_at, updated_at)
+VALUES ('local', 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
+"""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A message of one of the two topics, decoded."""
+
+    topic: str
+    partition: int
+    key: dict[str, Any]
+    value: dict[str, Any] | None
+    headers: dict[str, bytes | None]
+
+
+class Log:
+    """The two topics from now on."""
+
+    def __init__(self, bootstrap_servers: str, registry: SchemaRegistry) -> None:
+        """Connects, and starts at the present end of every partition."""
+        self._registry = registry
+        self.consumer = Consumer(
+            {"bootstrap.servers": bootstrap_servers, "group.id": str(uuid.uuid4()), "fetch.wait.max.ms": 5}
+        )
+        self.consumer.assign(
+            [self._end(topic, number) for topic in (ENGINE, WORKSPACE) for number in range(PARTITIONS)]
+        )
+
+    def take(self, count: int, of: str) -> list[Event]:
+        """The next ``count`` events whose key has the name ``of``; whatever else arrives is an error."""
+        events: list[Event] = []
+        deadline = time.monotonic() + ARRIVAL_SECONDS
+        while len(events) < count and time.monotonic() < deadline:
+            message = self.consumer.poll(0.1)
+            if message is not None:
+                events.append(self._decode(message))
+        assert [event.key["name"] for event in events] == [of] * count
+        return events
+
+    def nothing_follows(self, seconds: float = 0.5) -> bool:
+        """Whether no event arrives for a while."""
+        return self.consumer.poll(seconds) is None
+
+    def _decode(self, message: Message) -> Event:
+        assert message.error() is None
+        value = message.value()
+        return Event(
+            str(message.topic()),
+            int(message.partition() or 0),
+            decode_record(self._registry, message.key()),
+            None if value is None else decode_record(self._registry, value),
+            dict(message.headers() or []),
+        )
+
+    def _end(self, topic: str, number: int) -> TopicPartition:
+        partition = TopicPartition(topic, number)
+        partition.offset = self.consumer.get_watermark_offsets(partition, timeout=10)[1]
+        return partition
+
+
+@pytest.fixture
+def log(infrastructure: HostedStack) -> Iterator[Log]:
+    """The two topics from the beginning of the test."""
+    environment = infrastructure.environment
+    log = Log(environment["KAFKA_BOOTSTRAP_SERVERS"], SchemaRegistry(environment["SCHEMA_REGISTRY_URL"]))
+    yield log
+    log.consumer.close()
+
+
+@pytest.fixture
+def planner(infrastructure: HostedStack) -> Iterator[psycopg.Connection]:
+    """The database as the planner writes it, each statement a transaction."""
+    with psycopg.connect(infrastructure.environment["DATABASE_URL"], autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def owner(infrastructure: HostedStack) -> Iterator[psycopg.Connection]:
+    """The database as its owner."""
+    with psycopg.connect(infrastructure.environment["DATABASE_OWNER_URL"], autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def name() -> str:
+    """A resource's name that no other test uses."""
+    return f"r-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def upsert(planner: psycopg.Connection, name: str) -> Callable[..., None]:
+    """Write the row ``name`` of engine_resources."""
+
+    def upsert(instance: str = "engine-a", digest: str = "d1") -> None:
+        planner.execute(UPSERT_ENGINE, {"instance": instance, "name": name, "digest": digest, "trace": TRACE})
+
+    return upsert
+
+
+def test_engine_row_when_inserted_then_it_arrives_flat_with_its_key_and_trace(
+    log: Log, upsert: Callable[..., None], name: str
+) -> None:
+    upsert()
+    (event,) = log.take(1, of=name)
+    assert event.topic == ENGINE
+    assert event.key == {"engine_instance_id": "engine-a", "kind": "Application", "namespace": "argocd", "name": name}
+    assert event.value is not None
+    assert event.value | {"updated_at": None} == {
+        **event.key,
+        "workspace": "local",
+        "tenant_namespace": "team-a",
+        "lane": "lane-1",
+        "wave": 1,
+        "desired": "present",
+        "manifest": '{"a":"ü"}',
+        "digest": "d1",
+        "trace_id": TRACE,
+        "seen_at": "2026-01-02T03:04:05.678901Z",
+        "updated_at": None,
+        "__deleted": "false",
+    }
+    assert event.headers == {"traceparent": TRACE.encode()}
+
+
+@pytest.mark.parametrize("instance", ["engine-a", "engine-b", "gitops-service-argocd", "Ünïcode"])
+def test_engine_row_when_changed_in_any_way_then_it_stays_on_the_partition_of_its_instance(
+    log: Log, upsert: Callable[..., None], planner: psycopg.Connection, name: str, instance: str
+) -> None:
+    upsert(instance)
+    upsert(instance, "d2")
+    planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
+    partitions = {event.partition for event in log.take(3, of=name)}
+    assert partitions == {(_java_hash(instance) & 0x7FFFFFFF) % PARTITIONS}
+
+
+def test_engine_row_when_deleted_then_it_says_so_and_no_tombstone_follows(
+    log: Log, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    upsert()
+    planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
+    _, deletion = log.take(2, of=name)
+    assert deletion.value is not None
+    assert deletion.value["__deleted"] == "true"
+    assert log.nothing_follows()
+
+
+def test_workspace_row_when_deleted_then_a_tombstone_follows_on_the_same_partition(
+    log: Log, planner: psycopg.Connection, name: str
+) -> None:
+    planner.execute(INSERT_WORKSPACE, {"name": name, "trace": TRACE})
+    planner.execute("DELETE FROM workspace_resources WHERE name = %s", (name,))
+    insertion, deletion, tombstone = log.take(3, of=name)
+    assert insertion.topic == WORKSPACE
+    assert insertion.key == {"workspace": "local", "namespace": "team-a", "kind": "GitOpsDeployment", "name": name}
+    assert (insertion.value or {})["generation"] == 7
+    assert insertion.headers == {"traceparent": TRACE.encode()}
+    assert (deletion.value or {})["__deleted"] == "true"
+    assert tombstone.value is None
+    assert len({event.partition for event in (insertion, deletion, tombstone)}) == 1
+
+
+def test_transaction_when_it_has_many_rows_then_they_arrive_in_order(
+    log: Log, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    digests = [f"d{number}" for number in range(50)]
+    with planner.transaction():
+        for digest in digests:
+            upsert(digest=digest)
+    assert [(event.value or {})["digest"] for event in log.take(len(digests), of=name)] == digests
+
+
+def test_schemas_when_registered_then_each_table_has_subjects_of_its_own(
+    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    upsert()
+    planner.execute(INSERT_WORKSPACE, {"name": name, "trace": TRACE})
+    log.take(2, of=name)
+    subjects = SchemaRegistryClient({"url": infrastructure.environment["SCHEMA_REGISTRY_URL"]}).get_subjects()
+    tables = ("engine_resources", "workspace_resources")
+    assert {f"gitops.public.{table}.{part}" for table in tables for part in ("Key", "Value")} <= set(subjects)
+    assert {"gitops.engine-value", "gitops.workspace-value"}.isdisjoint(subjects)
+
+
+def test_registry_when_restarted_then_schemas_keep_their_ids(
+    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], name: str
+) -> None:
+    upsert()
+    log.take(1, of=name)
+    before = _schema_ids(infrastructure)
+    infrastructure.kill("registry")
+    infrastructure.start("registry")
+    assert _schema_ids(infrastructure) == before
+
+
+def test_internal_rows_when_written_then_they_leave_no_trace_in_kafka(
+    log: Log, infrastructure: HostedStack, owner: psycopg.Connection, upsert: Callable[..., None], name: str
+) -> None:
+    owner.execute("INSERT INTO debezium_signals VALUES (%s, 'log', '{\"message\": \"x\"}')", (name,))
+    owner.execute("INSERT INTO debezium_heartbeat VALUES (2, now()) ON CONFLICT (id) DO UPDATE SET beat_at = now()")
+    upsert()
+    log.take(1, of=name)
+    topics = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]}).list_topics(10)
+    assert [topic for topic in topics.topics if "debezium" in topic or "public" in topic] == []
+
+
+def test_snapshot_when_signalled_then_the_rows_asked_for_are_sent_again(
+    log: Log, owner: psycopg.Connection, upsert: Callable[..., None], name: str
+) -> None:
+    upsert()
+    log.take(1, of=name)
+    condition = {"data-collection": "public.engine_resources", "filter": f"name = '{name}'"}
+    request = {
+        "type": "incremental",
+        "data-collections": ["public.engine_resources"],
+        "additional-conditions": [condition],
+    }
+    owner.execute(
+        "INSERT INTO debezium_signals VALUES (%s, 'execute-snapshot', %s)", (str(uuid.uuid4()), json.dumps(request))
+    )
+    (again,) = log.take(1, of=name)
+    assert (again.value or {})["digest"] == "d1"
+
+
+def test_connector_when_its_database_was_killed_then_it_goes_on_without_a_loss(
+    log: Log, infrastructure: HostedStack, name: str
+) -> None:
+    infrastructure.kill("postgres")
+    infrastructure.start("postgres")
+    with psycopg.connect(infrastructure.environment["DATABASE_URL"], autocommit=True) as planner:
+        planner.execute(UPSERT_ENGINE, {"instance": "engine-a", "name": name, "digest": "d1", "trace": TRACE})
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while (message := log.consumer.poll(0.1)) is None:
+        assert time.monotonic() < deadline
+    assert decode_record(SchemaRegistry(infrastructure.environment["SCHEMA_REGISTRY_URL"]), message.key())["name"]
+
+
+def test_latency_when_idle_then_a_row_arrives_within_milliseconds(
+    log: Log, upsert: Callable[..., None], name: str, record_property: Callable[[str, object], None]
+) -> None:
+    times = []
+    for number in range(50):
+        began = time.monotonic()
+        upsert(digest=f"d{number}")
+        log.take(1, of=name)
+        times.append(time.monotonic() - began)
+    record_property("median_ms", statistics.median(times) * 1000)
+    assert statistics.median(times) < MEDIAN_LATENCY_SECONDS
+
+
+def _schema_ids(infrastructure: HostedStack) -> dict[str, int]:
+    client = SchemaRegistryClient({"url": infrastructure.environment["SCHEMA_REGISTRY_URL"]})
+    return {subject: client.get_latest_version(subject).schema_id or 0 for subject in client.get_subjects()}
+
+
+def _java_hash(text: str) -> int:
+    """``String.hashCode`` of Java."""
+    value = 0
+    for character in text:
+        value = (31 * value + ord(character)) & 0xFFFFFFFF
+    return value

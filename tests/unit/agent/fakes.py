@@ -1,0 +1,275 @@
+"""A cluster, a clock and a log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from services.agent.instance import Instance, Outside, Rules
+from services.agent.reports import Delivered
+from services.common.errors import GitOpsError
+from services.common.kube import (
+    AlreadyExists,
+    Changed,
+    Conflict,
+    ListCompleted,
+    ListStarted,
+    Manifest,
+    NotFound,
+    Reflection,
+    Removed,
+    Resource,
+    Seen,
+)
+from services.common.messages import EngineResource
+from services.common.messages.observation import ObservationEvent
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
+
+
+class VirtualClock:
+    """Time that stands still until it is advanced."""
+
+    def __init__(self) -> None:
+        self._now = EPOCH
+        self._timers: list[VirtualTimer] = []
+
+    def now(self) -> datetime:
+        return self._now
+
+    def call_at(self, when: datetime, call: Callable[[], None]) -> VirtualTimer:
+        timer = VirtualTimer(when, call)
+        self._timers.append(timer)
+        return timer
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, timers fire in order, and everything that follows from them happen."""
+        end = self._now + timedelta(seconds=seconds)
+        while due := [timer for timer in self._timers if timer.when <= end and not timer.cancelled]:
+            timer = min(due, key=lambda each: each.when)
+            self._timers.remove(timer)
+            self._now = max(self._now, timer.when)
+            timer.call()
+            await settle()
+        self._now = end
+        self._timers = [timer for timer in self._timers if not timer.cancelled]
+        await settle()
+
+
+@dataclass
+class VirtualTimer:
+    when: datetime
+    call: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+async def settle() -> None:
+    """Let all tasks run until none has anything left to do."""
+    for _ in range(60):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class MemoryCluster:
+    """As much of an API server as the agent uses."""
+
+    clock: VirtualClock
+    objects: dict[tuple[str, str], Manifest] = field(default_factory=dict)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    failing: GitOpsError | None = None
+    """Raised by every call."""
+    refusing: dict[str, GitOpsError] = field(default_factory=dict)
+    """Raised by writes to the object of that name."""
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    """A write to the object of that name waits for its gate."""
+
+    def __post_init__(self) -> None:
+        self._versions = itertools.count(1)
+        self._watchers: defaultdict[str, list[asyncio.Queue[Reflection]]] = defaultdict(list)
+        self.in_flight = self.most_in_flight = 0
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest:
+        await self._enter("get", name)
+        return copy.deepcopy(self._existing(resource, name))
+
+    async def create(self, resource: Resource, manifest: Manifest, *, field_manager: str) -> Manifest:
+        name = manifest["metadata"]["name"]
+        await self._enter("create", name)
+        if (resource.kind, name) in self.objects:
+            raise AlreadyExists(name)
+        created = copy.deepcopy(manifest)
+        created["metadata"]["uid"] = f"uid-{next(self._versions)}"
+        return self._store(resource, created)
+
+    async def apply(self, resource: Resource, manifest: Manifest, *, field_manager: str) -> Manifest:
+        name = manifest["metadata"]["name"]
+        await self._enter("apply", name)
+        return self._store(resource, _merged(self._existing(resource, name), manifest))
+
+    async def patch(
+        self, resource: Resource, namespace: str | None, name: str, patch: Any, *, field_manager: str
+    ) -> Manifest:
+        await self._enter("patch", name)
+        known, version = self._existing(resource, name), patch.get("metadata", {}).get("resourceVersion")
+        if version is not None and version != known["metadata"]["resourceVersion"]:
+            raise Conflict(name)
+        return self._store(resource, _merged(known, patch))
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, propagation: str = "", uid: str | None = None
+    ) -> None:
+        await self._enter("delete", name)
+        known = copy.deepcopy(self._existing(resource, name))
+        known["metadata"].setdefault("deletionTimestamp", self.clock.now().isoformat())
+        self._store(resource, known)
+
+    async def follow(self, resource: Resource, namespace: str) -> AsyncIterator[Reflection]:
+        queue: asyncio.Queue[Reflection] = asyncio.Queue()
+        self._watchers[resource.kind].append(queue)
+        yield ListStarted()
+        for (kind, _), manifest in list(self.objects.items()):
+            if kind == resource.kind and _is_ours(manifest):
+                yield Seen(copy.deepcopy(manifest))
+        yield ListCompleted(0)
+        while True:
+            yield await queue.get()
+
+    # What others do to the cluster
+
+    def edit(self, kind: str, name: str, change: Manifest) -> None:
+        """Somebody merges a patch."""
+        self._put(kind, name, _merged(self.objects[kind, name], change))
+
+    def remove(self, kind: str, name: str) -> None:
+        """Somebody deletes it, at once."""
+        self._tell(kind, Removed(self.objects.pop((kind, name))))
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(name for each, name in self.objects if each == kind)
+
+    def writes(self) -> list[tuple[str, str]]:
+        return [call for call in self.calls if call[0] != "get"]
+
+    async def _enter(self, verb: str, name: str) -> None:
+        self.calls.append((verb, name))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(0)
+            if verb != "get" and name in self.gates:
+                await self.gates[name].wait()
+        finally:
+            self.in_flight -= 1
+        error = self.failing or (self.refusing.get(name) if verb != "get" else None)
+        if error is not None:
+            raise error
+
+    def _existing(self, resource: Resource, name: str) -> Manifest:
+        try:
+            return self.objects[resource.kind, name]
+        except KeyError:
+            raise NotFound(name) from None
+
+    def _store(self, resource: Resource, manifest: Manifest) -> Manifest:
+        return self._put(resource.kind, manifest["metadata"]["name"], manifest)
+
+    def _put(self, kind: str, name: str, manifest: Manifest) -> Manifest:
+        meta = manifest["metadata"]
+        meta["resourceVersion"] = str(next(self._versions))
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.objects.pop((kind, name), None)
+            self._tell(kind, Removed(copy.deepcopy(manifest)))
+        else:
+            self.objects[kind, name] = manifest
+            self._tell(kind, Changed(copy.deepcopy(manifest)) if _is_ours(manifest) else Removed(manifest))
+        return copy.deepcopy(manifest)
+
+    def _tell(self, kind: str, event: Reflection) -> None:
+        for queue in self._watchers[kind]:
+            queue.put_nowait(event)
+
+
+def _is_ours(manifest: Manifest) -> bool:
+    return LABEL.items() <= manifest["metadata"].get("labels", {}).items()
+
+
+def _merged(before: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = copy.deepcopy(before) if isinstance(before, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), value)
+    return result
+
+
+@dataclass
+class MemoryReports:
+    """Observations in memory; held back while ``behind``."""
+
+    sent: list[tuple[str, ObservationEvent]] = field(default_factory=list)
+    behind: bool = False
+    _held: list[Delivered] = field(default_factory=list)
+
+    def send(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
+        self.sent.append((row.name, event))
+        if self.behind:
+            self._held.append(delivered)
+        else:
+            asyncio.get_running_loop().call_soon(delivered, True)
+
+    def catch_up(self, arrived: bool = True) -> None:
+        self.behind = False
+        held, self._held = self._held, []
+        for delivered in held:
+            delivered(arrived)
+
+    def of(self, name: str) -> list[ObservationEvent]:
+        return [event for each, event in self.sent if each == name]
+
+
+class FakeMessage:
+    def __init__(self, offset: int) -> None:
+        self.offset, self.key, self.value = offset, b"key", b"value"
+
+
+class FakeEvent:
+    """An event of faust that remembers its acknowledgement in ``log``."""
+
+    def __init__(self, offset: int, log: list[int]) -> None:
+        self.message, self._log = FakeMessage(offset), log
+
+    def ack(self) -> bool:
+        self._log.append(self.message.offset)
+        return True
+
+
+@dataclass
+class Bench:
+    """One instance with everything around it."""
+
+    clock: VirtualClock
+    cluster: MemoryCluster
+    reports: MemoryReports
+    instance: Instance
+    defects: list[BaseException]
+
+
+def bench(rules: Rules | None = None) -> Bench:
+    clock = VirtualClock()
+    cluster, reports, defects = MemoryCluster(clock), MemoryReports(), []
+    outside = Outside(cluster, cluster.follow, reports, clock, defects.append)
+    return Bench(clock, cluster, reports, Instance("argocd", "argocd", outside, rules or Rules()), defects)

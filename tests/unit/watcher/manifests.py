@@ -1,0 +1,45 @@
+"""Custom resources as an API server shows them, and compiled rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from services.common.kube import Manifest
+from services.common.messages import WorkspaceResource
+
+NOW = datetime(2026, 5, 4, 12, 30, 15, tzinfo=UTC)
+SPEC = {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": "ü"}}
+
+
+def resource(name: str = "web", *, spec: Any = SPEC, **meta: Any) -> Manifest:
+    """A GitOpsDeployment; ``meta`` overrides parts of its metadata."""
+    metadata = {
+        "name": name,
+        "namespace": "team-a",
+        "uid": f"uid-{name}",
+        "resourceVersion": "42",
+        "generation": 1,
+    } | meta
+    return {"apiVersion": "managed-gitops.redhat.com/v1alpha1", "kind": "GitOpsDeployment", "metadata": metadata} | (
+        {} if spec is None else {"spec": spec}
+    )
+
+
+def row(name: str = "web", **columns: Any) -> WorkspaceResource:
+    """A compiled row."""
+    values: dict[str, Any] = {
+        "workspace": "local",
+        "namespace": "team-a",
+        "kind": "GitOpsDeployment",
+        "name": name,
+        "uid": f"uid-{name}",
+        "generation": 1,
+        "status": '{"health":{"status":"Healthy"}}',
+        "release_finalizer": False,
+        "digest": "d1",
+        "trace_id": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "seen_at": NOW,
+        "deleted": False,
+    }
+    return WorkspaceResource(**values | columns)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.watcher.echoes import Echoes
+from tests.unit.watcher.manifests import resource
+
+SENT: dict[str, Any] = {"generation": 3, "finalizers": ["a/b"]}
+
+CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "nothing": ({}, True),
+    "status-only": ({"resourceVersion": "43"}, True),
+    "labels": ({"labels": {"a": "b"}}, True),
+    "spec": ({"generation": 4}, False),
+    "deletion-asked-for": ({"deletionTimestamp": "2026-05-04T12:00:00Z"}, False),
+    "finalizer-added": ({"finalizers": ["a/b", "c/d"]}, False),
+    "finalizers-gone": ({"finalizers": []}, False),
+    "created-anew": ({"uid": "another"}, False),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_event_when_only_what_does_not_matter_changed_then_it_is_an_echo(
+    change: dict[str, Any], expected: bool
+) -> None:
+    echoes = Echoes()
+    echoes.sent(resource(**SENT))
+    assert echoes.is_echo(resource(**SENT | change)) is expected
+
+
+def test_resource_when_never_sent_then_its_event_is_no_echo() -> None:
+    assert not Echoes().is_echo(resource())
+
+
+@pytest.mark.parametrize("forget", [lambda echoes: echoes.forget(resource()), Echoes.clear], ids=["gone", "new-list"])
+def test_resource_when_forgotten_then_its_next_event_is_no_echo(forget: Any) -> None:
+    echoes = Echoes()
+    echoes.sent(resource())
+    forget(echoes)
+    assert not echoes.is_echo(resource())
+    assert len(echoes) == 0
