@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+
+import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry
@@ -23,6 +26,8 @@ from services.planner.service import Planner
 from services.planner.settings import PlannerSettings
 from services.planner.store import Store
 from services.planner.upkeep import Upkeep
+
+log = structlog.get_logger(__name__)
 
 STUCK_SECONDS = 120.0
 
@@ -45,10 +50,10 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     """The planner, with every dependency seen to answer; ``closing`` ends what it has opened."""
     database, timeout = settings.database_url.get_secret_value(), settings.start_timeout_seconds
     revision = head()
-    await_dependency("database", lambda: check_revision(database, revision), timeout)
-    store = Store(database)
+    await_dependency("PostgreSQL", lambda: check_revision(database, revision), timeout)
+    store, stopping = Store(database), threading.Event()
     closing.callback(store.close)
-    consumer = LogConsumer(settings.kafka_bootstrap_servers, (COMMANDS, OBSERVATIONS), _Positions(store))
+    consumer = LogConsumer(settings.kafka_bootstrap_servers, (COMMANDS, OBSERVATIONS), _Positions(store, stopping))
     closing.callback(consumer.close)
     await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: _check_topics(consumer), timeout)
     publisher = Publisher(settings.kafka_bootstrap_servers, SERVICE)
@@ -62,22 +67,25 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
         batch_limit=settings.batch_limit,
         upkeep=Upkeep(settings.operations_kept),
+        stopping=stopping,
     )
 
 
 class _Positions:
     """Positions from the database, however long it is away: without them no partition can be taken up."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, stopping: threading.Event) -> None:
+        self._store, self._stopping = store, stopping
 
     def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         delays = Backoff()
         while True:
             try:
                 return self._store.positions(partitions)
-            except Retry:
-                time.sleep(delays.next())
+            except Retry as error:
+                log.warning("positions not read", error=str(error))
+                if self._stopping.wait(delays.next()):
+                    return {}
 
 
 def _decoder(registry: SchemaRegistry, publisher: Publisher) -> Decoder:

@@ -6,6 +6,7 @@ process, and so all that concerns a tenant does. Kafka's committed offsets are a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class LogConsumer:
         self._expected: dict[TopicPartition, int] = {}
         self._hinted = 0.0
         self._unhinted: dict[TopicPartition, int] = {}
-        self._consumer = Consumer(configuration(bootstrap_servers), logger=None)
+        self._consumer = Consumer(configuration(bootstrap_servers), logger=logging.getLogger("librdkafka"))
         self._consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     @property

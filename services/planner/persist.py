@@ -73,11 +73,16 @@ SELECT *, now() FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::
    SET state = EXCLUDED.state, message = EXCLUDED.message, updated_at = EXCLUDED.updated_at
 """
 
+# Looked up one by one (OFFSET 0 is a fence to the optimizer): without statistics it believes that hardly any row is
+# open, and reads all of them to find those few.
 OPERATIONS_MOVED = """
 UPDATE operations AS o
    SET state = moved.state, message = moved.message, updated_at = moved.updated_at
   FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[]) AS moved(id, state, message, updated_at)
- WHERE o.id = moved.id AND o.state IN ('Waiting', 'In_Progress')
+ CROSS JOIN LATERAL (SELECT known.id FROM operations AS known
+                      WHERE known.id = moved.id AND known.state IN ('Waiting', 'In_Progress')
+                     OFFSET 0) AS open
+ WHERE o.id = open.id
 """
 
 ENGINE = """

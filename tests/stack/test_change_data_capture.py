@@ -238,7 +238,9 @@ def test_internal_rows_when_written_then_they_leave_no_trace_in_kafka(
     owner.execute("INSERT INTO debezium_heartbeat VALUES (2, now()) ON CONFLICT (id) DO UPDATE SET beat_at = now()")
     upsert()
     log.take(1, of=name)
-    topics = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]}).list_topics(10)
+    topics = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]}).list_topics(
+        timeout=10
+    )
     assert [topic for topic in topics.topics if "debezium" in topic or "public" in topic] == []
 
 

@@ -68,7 +68,7 @@ def test_env_when_evaluated_by_a_shell_then_the_variables_are_set(
     background: dict[str, Any], gitopsctl: Gitopsctl, state: Path
 ) -> None:
     script = gitopsctl("env").stdout + 'echo "$KUBECONFIG $ENGINE_NAMESPACES $DATABASE_URL"'
-    values = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True).stdout.split()
+    values = subprocess.run(["/bin/sh"], input=script, capture_output=True, text=True, check=True).stdout.split()
     assert values[:2] == [str(state / "kubeconfig"), "gitops-service-argocd,gitops-service-argocd-2"]
     assert values[2].startswith("postgresql://gitops_planner:")
 
@@ -138,13 +138,14 @@ def test_kill_when_there_is_no_such_process_then_those_there_are_are_named(small
 
 
 def test_process_when_it_dies_by_itself_then_it_is_named_with_the_end_of_its_log(
-    small: HostedStack, tmp_path: Path
+    small: HostedStack, stacks_folder: Path
 ) -> None:
     os.kill(small.pids()["etcd"], signal.SIGKILL)
-    output = _await_text(tmp_path / "small.out", "etcd was ended by SIGKILL")
+    output = _await_text(stacks_folder / "small.out", "etcd was ended by SIGKILL")
     assert str(small.state.log("etcd")) in output
     assert [item["phase"] for item in small.processes() if item["name"] == "etcd"] == ["died"]
     assert _query(small, "SELECT 1") == 1
+    small.start("etcd")
 
 
 def test_up_when_a_process_dies_at_once_then_it_fails_naming_it_and_leaves_nothing(
@@ -217,10 +218,10 @@ def test_up_when_run_by_an_ordinary_user_then_it_works(gitopsctl: Gitopsctl) -> 
     assert not is_alive(status["pid"])
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[HostedStack]:
-    """A small stack."""
-    with hosted(tmp_path / "small", *SMALL, output=tmp_path / "small.out") as stack:
+@pytest.fixture(scope="module")
+def small(stacks_folder: Path) -> Iterator[HostedStack]:
+    """A small stack for the tests that leave it as they found it."""
+    with hosted(stacks_folder / "small", *SMALL, output=stacks_folder / "small.out") as stack:
         yield stack
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -133,6 +134,27 @@ def kill(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
 def start(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
     """Start one process that was killed or has died; returns when it is ready."""
     control.ask(State(state_folder).control_socket, {"do": "start", "name": name})
+
+
+@app.command(hidden=True)
+def prepare() -> None:
+    """Run every step that the services need, one after the other, on whatever the environment points to."""
+    from services.cli.dev.processes.steps import COMMANDS  # noqa: PLC0415
+
+    for step in COMMANDS:
+        outcome = subprocess.run(step.argv(), check=False)
+        if outcome.returncode != 0:
+            sys.exit(outcome.returncode)
+
+
+@app.command(hidden=True)
+def credentials(folder: Path, host: str, port: int) -> None:
+    """Make the certificates, keys and kubeconfig of a cluster whose API server will be at HOST:PORT."""
+    from services.cli.dev.pki import Pki  # noqa: PLC0415
+
+    pki = Pki(folder)
+    pki.ensure(host)
+    pki.admit(secrets.token_urlsafe(24), f"https://{host}:{port}", folder / "kubeconfig")
 
 
 @app.command(hidden=True)

@@ -1,12 +1,14 @@
-"""The certificates and keys of a stack's cluster, made once per state folder."""
+"""The certificates, keys and tokens of a stack's cluster."""
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -15,6 +17,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from services.cli.dev.state import write_private
 
 LIFETIME = timedelta(days=3650)
+OWN_NAMES = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+"""By which a cluster's API server is always called."""
+
 CLOCK_SKEW = timedelta(minutes=5)
 
 
@@ -44,8 +49,13 @@ class Pki:
         """Signs the tokens of service accounts."""
         return self.folder / "service-account.key"
 
+    @property
+    def tokens(self) -> Path:
+        """Who may come in with which bearer token."""
+        return self.folder / "tokens.csv"
+
     def ensure(self, host: str) -> None:
-        """Make the files for a server at address ``host``, unless they are there."""
+        """Make certificates and keys for a server at ``host``, a name or an address, unless they are there."""
         if self.server_certificate.exists():
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,6 +67,26 @@ class Pki:
         server = _server(server_key, authority, authority_key, host)
         # Last, because its presence says that all the others are there. The authority's key is not kept at all.
         write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
+
+    def admit(self, token: str, server: str, kubeconfig: Path) -> None:
+        """Make the bearer of ``token`` the cluster's administrator, and write the ``kubeconfig`` for that."""
+        write_private(self.tokens, f'{token},admin,admin,"system:masters"\n')
+        write_private(kubeconfig, _kubeconfig(server, self.authority.read_bytes(), token))
+
+
+def _kubeconfig(server: str, authority: bytes, token: str) -> str:
+    name = "gitops-local"
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "current-context": name,
+        }
+    )
 
 
 def _key() -> ec.EllipticCurvePrivateKey:
@@ -80,16 +110,20 @@ def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
 def _server(
     key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey, host: str
 ) -> x509.Certificate:
-    names = [
-        x509.IPAddress(ipaddress.ip_address(host)),
-        *(x509.DNSName(name) for name in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")),
-    ]
+    names = [_alternative_name(name) for name in sorted({host, *OWN_NAMES})]
     return (
         _builder(_name("kube-apiserver"), authority.subject, key.public_key())
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(signer, hashes.SHA256())
     )
+
+
+def _alternative_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

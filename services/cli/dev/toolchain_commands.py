@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
 import typer
 from rich.console import Console
 
 from services.cli.dev import toolchain
+from services.cli.dev.cache import cache_root
 from services.cli.dev.progress import reporter
 
 app = typer.Typer(help="The programs that the local stack runs.", no_args_is_help=True)
 
 
 @app.command()
-def install() -> None:
+def install(
+    link: Annotated[Path | None, typer.Option(help="Folder to fill with a link to each component.")] = None,
+) -> None:
     """Download and build what is missing, so that 'dev up' need not."""
     console = Console(highlight=False)
     with reporter(console) as report:
         tools = toolchain.install(report)
-    console.print(f"installed below {tools.kafka.parents[2]}")
+    console.print(f"installed below {cache_root()}")
+    if link is not None:
+        link.mkdir(parents=True, exist_ok=True)
+        for field in dataclasses.fields(tools):
+            (link / field.name).symlink_to(getattr(tools, field.name))
 
 
 @app.command()

@@ -7,6 +7,10 @@ import sys
 from typing import Literal
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+
+CHATTY_LIBRARIES = ("aiokafka", "faust", "mode", "httpx2")
+"""Libraries whose INFO lines tell of each connection and each inner service."""
 
 
 def configure_logging(service: str, level: str, style: Literal["json", "console"]) -> None:
@@ -22,7 +26,8 @@ def configure_logging(service: str, level: str, style: Literal["json", "console"
     structlog.configure(
         processors=[
             *shared,
-            structlog.processors.dict_tracebacks,
+            # Without the frames' local variables: they hold what users sent, and what only we may know.
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),
@@ -32,5 +37,6 @@ def configure_logging(service: str, level: str, style: Literal["json", "console"
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    for library in CHATTY_LIBRARIES:
+        logging.getLogger(library).setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(service=service)

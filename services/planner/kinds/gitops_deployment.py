@@ -147,6 +147,8 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
 
 def _with_spec(seen: Deployment, event: ResourceChanged) -> Deployment:
     """The row with the event's spec, or with what is wrong with it; then its Application stays as it was."""
+    if event.spec_omitted:
+        return replace(seen, error=event.spec_omitted.replace("\0", "")[:MAX_MESSAGE])
     try:
         spec = accept(event.api_version, event.spec, exists=seen.spec is not None)
     except Permanent as error:

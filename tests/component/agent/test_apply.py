@@ -171,9 +171,9 @@ async def test_row_when_the_api_server_refuses_it_then_that_is_reported(
     agent: Worker, kube: KubeClient, namespace: str, engine_log: EngineLog, observations: Observations
 ) -> None:
     manifest = application("app", namespace)
-    del manifest["spec"]["destination"]
+    manifest["metadata"]["labels"]["databaseID"] = "not a label value"
     Engine(kube, namespace, engine_log, observations).desire(manifest)
     [event] = observations.of("app")
     assert isinstance(event, Failed)
     assert event.permanent
-    assert "spec.destination" in event.message
+    assert "not a label value" in event.message

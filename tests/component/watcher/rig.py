@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -97,7 +98,6 @@ class RowWriter:
         self._publisher, self._topic = Publisher(bootstrap, "rows-of-a-test"), topic
         self._schema = fastavro.parse_schema(ROW_SCHEMA)
         client = SchemaRegistryClient({"url": registry_url, "timeout": 10})
-        import json
 
         self._schema_id = client.register_schema(
             "gitops.public.workspace_resources.Value", Schema(json.dumps(ROW_SCHEMA), "AVRO")
@@ -146,7 +146,7 @@ class Rig:
             watcher = build(settings, log, self.topics, kube)
             running = asyncio.create_task(watcher.run(stop))
             try:
-                await until(lambda: running.done() or not watcher.unready_because(), lambda: watcher.unready_because())
+                await until(lambda: running.done() or not watcher.unready_because(), watcher.unready_because)
                 yield watcher
             finally:
                 stop.set()

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-from pathlib import Path
-
-import yaml
-
 from services.cli.dev.pki import Pki
 from services.cli.dev.probes import HOST, http
 from services.cli.dev.process import Node, Process
 from services.cli.dev.stack import Stack
-from services.cli.dev.state import write_private
 
 # A bigger heap between collections: a tenth to a fifth more requests per second.
 GO_ENVIRONMENT = {"GOGC": "400"}
@@ -51,7 +45,6 @@ def _etcd(stack: Stack) -> Process:
 
 def _apiserver(stack: Stack, pki: Pki) -> Process:
     port = stack.ports["kube-apiserver"]
-    tokens = pki.folder / "tokens.csv"
     return Process(
         name="kube-apiserver",
         argv=(
@@ -62,7 +55,7 @@ def _apiserver(stack: Stack, pki: Pki) -> Process:
             f"--etcd-servers=http://{HOST}:{stack.ports['etcd']}",
             f"--tls-cert-file={pki.server_certificate}",
             f"--tls-private-key-file={pki.server_key}",
-            f"--token-auth-file={tokens}",
+            f"--token-auth-file={pki.tokens}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={pki.account_key}",
@@ -79,7 +72,7 @@ def _apiserver(stack: Stack, pki: Pki) -> Process:
         ports={"https": port},
         ready=http(port, "/readyz", pki.authority),
         depends_on=("etcd",),
-        prepare=lambda: _prepare(stack, pki, tokens),
+        prepare=lambda: _prepare(stack, pki),
     )
 
 
@@ -107,31 +100,7 @@ def _controllers(stack: Stack, pki: Pki) -> Process:
     )
 
 
-async def _prepare(stack: Stack, pki: Pki, tokens: Path) -> None:
+async def _prepare(stack: Stack, pki: Pki) -> None:
+    server = f"https://{HOST}:{stack.ports['kube-apiserver']}"
     pki.ensure(HOST)
-    token = stack.secrets["admin_token"]
-    write_private(tokens, f'{token},admin,admin,"system:masters"\n')
-    write_private(stack.state.kubeconfig, kubeconfig(stack.ports["kube-apiserver"], pki.authority.read_bytes(), token))
-
-
-def kubeconfig(port: int, authority: bytes, token: str) -> str:
-    """A kubeconfig for the bearer of ``token``."""
-    name = "gitops-local"
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": name,
-                    "cluster": {
-                        "server": f"https://{HOST}:{port}",
-                        "certificate-authority-data": base64.b64encode(authority).decode(),
-                    },
-                }
-            ],
-            "users": [{"name": name, "user": {"token": token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "current-context": name,
-        }
-    )
+    pki.admit(stack.secrets["admin_token"], server, stack.state.kubeconfig)

@@ -25,7 +25,7 @@ DATABASE_USERS = ("planner",)
 
 def nodes(stack: Stack) -> list[Node]:
     """Each service as a process that waits for every step."""
-    needed = ("kube-controller-manager", *(step.name for step in steps.nodes(stack)))
+    needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
     return [_service(stack, name, module, needed) for name, module in MODULES.items()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 from services.cli.dev.process import Node, Step
 from services.cli.dev.stack import Stack
@@ -11,25 +12,35 @@ from services.common.paths import ROOT
 ENGINE_CRDS = ROOT / "compose" / "kubernetes" / "argocd-crds.yaml"
 
 
+@dataclass(frozen=True)
+class Command:
+    """One step."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """Of ``gitopsctl``."""
+    depends_on: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        """The command line."""
+        return (sys.executable, "-m", "services.cli", *self.arguments)
+
+
+COMMANDS = (
+    Command("database-upgrade", ("database", "upgrade"), ("database-roles",)),
+    Command("engines-apply", ("engines", "apply"), ("database-upgrade",)),
+    Command("topics-apply", ("topics", "apply"), ("kafka",)),
+    Command("schemas-apply", ("schemas", "apply"), ("registry",)),
+    # Without its publication and its topics the connector's task fails.
+    Command("connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply")),
+    Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
+    Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
+    Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
+)
+"""In an order in which they can be run one after the other."""
+
+
 def nodes(stack: Stack) -> list[Node]:
-    """The steps, in the order in which an operator would take them."""
-    return [
-        _step(stack, "database upgrade", ("database-roles",)),
-        _step(stack, "topics apply", ("kafka",)),
-        _step(stack, "schemas apply", ("registry",)),
-        _step(stack, "engines apply", ("database-upgrade",)),
-        # Without its publication and its topics the connector's task fails.
-        _step(stack, "connector apply", ("connect", "database-upgrade", "topics-apply")),
-        _step(stack, "crds apply", ("kube-apiserver",)),
-        _step(stack, "crds apply", ("kube-apiserver",), "--from", str(ENGINE_CRDS), name="engine-crds-apply"),
-        _step(stack, "dev namespaces", ("kube-apiserver",), name="engine-namespaces"),
-    ]
-
-
-def _step(stack: Stack, command: str, depends_on: tuple[str, ...], *arguments: str, name: str = "") -> Step:
-    return Step(
-        name=name or command.replace(" ", "-"),
-        argv=(sys.executable, "-m", "services.cli", *command.split(), *arguments),
-        env=stack.base_environment() | stack.environment(),
-        depends_on=depends_on,
-    )
+    """The steps."""
+    environment = stack.base_environment() | stack.environment()
+    return [Step(command.name, command.argv(), environment, command.depends_on) for command in COMMANDS]

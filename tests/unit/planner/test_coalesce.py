@@ -1,0 +1,48 @@
+"""Only the newest state of a resource counts, and order is kept where it matters."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.planner.coalesce import coalesce
+from services.planner.events import Event
+from tests.unit.planner.given import Applied, Failed, Removed, changed, gone, observed, resync, status
+
+A1, A2, A3 = (changed(number) for number in (1, 2, 3))
+B1 = changed(1, "other", uid="uid-9")
+GONE = gone(4)
+MARKER = resync(5, epoch=5)
+MARKER_ELSEWHERE = resync(5, epoch=5, partition=1)
+S1, S2, S3 = (observed(number, status(number), instance="e") for number in (1, 2, 3))
+APPLIED = observed(1, Applied("d"), instance="e")
+FAILED = observed(2, Failed("d", permanent=False, message=""), instance="e")
+REMOVED = observed(3, Removed(forced=False), instance="e")
+RECREATED = changed(6, uid="uid-2")
+
+
+@pytest.mark.parametrize(
+    ("events", "kept"),
+    [
+        pytest.param([A1, A2, A3], [A3], id="newest-state"),
+        pytest.param([A1, B1, A2], [B1, A2], id="newest-keeps-its-own-place"),
+        pytest.param([A3, A1], [A3], id="late-one-is-dropped"),
+        pytest.param([A1, GONE], [GONE], id="the-end-replaces-the-rest"),
+        pytest.param([GONE, A1], [GONE], id="a-uid-does-not-return"),
+        pytest.param([A1, GONE, RECREATED], [GONE, RECREATED], id="incarnations-are-apart"),
+        pytest.param([A1, MARKER, A2], [A1, MARKER, A2], id="nothing-across-a-marker"),
+        pytest.param([A1, MARKER_ELSEWHERE, A2], [MARKER_ELSEWHERE, A2], id="markers-are-of-their-partition"),
+        pytest.param([MARKER, MARKER], [MARKER, MARKER], id="markers-stay"),
+        pytest.param([S1, S2, S3], [S3], id="newest-status"),
+        pytest.param([S3, S1], [S3], id="late-status-is-dropped"),
+        pytest.param([APPLIED, FAILED], [FAILED], id="newest-outcome"),
+        pytest.param([S1, APPLIED, REMOVED], [S1, APPLIED, REMOVED], id="aspects-are-apart"),
+        pytest.param([], [], id="nothing"),
+    ],
+)
+def test_events_when_coalesced_then_only_what_counts_is_kept_in_order(events: list[Event], kept: list[Event]) -> None:
+    assert list(coalesce(events)) == kept
+
+
+def test_change_when_the_newer_one_has_an_older_epoch_then_the_newer_epoch_is_kept() -> None:
+    (kept,) = coalesce([changed(1, epoch=9), changed(2, epoch=3)])
+    assert kept == changed(2, epoch=9)

@@ -1,0 +1,42 @@
+"""Tenants are spread evenly, and stay where they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from services.common.errors import Wait
+from services.planner.ids import tenant_id
+from services.planner.placement import place
+from services.planner.rows import Instance
+
+FLEET = [Instance(f"engine-{number}", f"argocd-{number}", accepting=True) for number in range(4)]
+TENANTS = [tenant_id("local", f"team-{number}") for number in range(4000)]
+
+
+def test_tenants_when_they_are_many_then_every_instance_has_its_share() -> None:
+    shares = Counter(place(tenant, FLEET).id for tenant in TENANTS)
+    assert all(900 < share < 1100 for share in shares.values())
+
+
+def test_tenant_when_placed_again_then_it_is_on_the_same_instance_whatever_the_order() -> None:
+    assert all(place(tenant, FLEET) == place(tenant, reversed(FLEET)) for tenant in TENANTS[:100])
+
+
+def test_instance_when_added_then_only_its_own_share_moves_and_only_to_it() -> None:
+    added = Instance("engine-new", "argocd-new", accepting=True)
+    moved = [t for t in TENANTS if place(t, FLEET) != place(t, [*FLEET, added])]
+    assert 600 < len(moved) < 1000
+    assert {place(tenant, [*FLEET, added]) for tenant in moved} == {added}
+
+
+def test_instance_when_draining_then_no_tenant_is_placed_on_it() -> None:
+    draining = [replace(FLEET[0], accepting=False), *FLEET[1:]]
+    assert FLEET[0].id not in {place(tenant, draining).id for tenant in TENANTS}
+
+
+def test_tenant_when_no_instance_accepts_then_it_waits_and_the_remedy_is_named() -> None:
+    with pytest.raises(Wait, match="gitopsctl engines apply"):
+        place(TENANTS[0], [])
