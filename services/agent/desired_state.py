@@ -1,15 +1,21 @@
-"""The rows of the partitions this agent holds: a changelog-backed table, and the same rows decoded.
+"""The rows of the partitions this agent owns, as gitops.engine itself holds them.
 
-The table's changelog is what survives an agent: who owns a partition next reads it and knows every row. A key begins
-with the row's partition, so that what belongs to a partition is told apart from what a former assignment left behind.
+The topic is compacted by the row's primary key, so it is the desired state: whoever is given a partition reads it once
+from its beginning and knows every row. (A faust table would keep a second copy of the same rows in a changelog with
+the same keys and partitions; its recovery was tried and hung in one of seven failovers, see ``engine_stream``.)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 
+import structlog
+
+from services.common.errors import Poison
 from services.common.messages import EngineResource
+
+log = structlog.get_logger(__name__)
 
 Decode = Callable[[bytes], EngineResource]
 Identity = tuple[str, str, str, str]
@@ -18,38 +24,38 @@ YIELD_EVERY = 200
 
 
 class DesiredState:
-    """Rows by partition. Written only while the event that carries the row is being processed: faust demands it."""
+    """Rows by partition."""
 
-    def __init__(self, table: MutableMapping[bytes, bytes], decode: Decode) -> None:
-        """``table`` holds the message's bytes as they were; ``decode`` understands them."""
-        self._table, self._decode = table, decode
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
         self._rows: dict[int, dict[Identity, EngineResource]] = {}
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._rows.values())
 
-    async def load(self, partitions: Iterable[int]) -> None:
-        """Take over ``partitions`` from the recovered table. Raises Retry if the registry does not answer."""
-        rows: dict[int, dict[Identity, EngineResource]] = {partition: {} for partition in partitions}
-        for count, (key, value) in enumerate(list(self._table.items())):
-            partition = int(key.split(b"/", 1)[0])
-            if partition in rows:
-                row = self._decode(value)
-                rows[partition][row.identity] = row
-            if count % YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-        self._rows = rows
+    async def load(self, partitions: Mapping[int, list[bytes]]) -> None:
+        """Take over ``partitions``: the newest value of each key. Raises Retry if the registry does not answer."""
+        self._rows = {partition: {} for partition in partitions}
+        for partition, values in partitions.items():
+            for count, value in enumerate(values):
+                self._load_one(partition, value)
+                if count % YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
 
-    def keep(self, partition: int, row: EngineResource, value: bytes) -> None:
+    def _load_one(self, partition: int, value: bytes) -> None:
+        try:
+            self.keep(partition, self._decode(value))
+        except Poison as error:
+            # As an event it became a dead letter when it came; the object it spoke of is unknown.
+            log.warning("a row that cannot be understood is not part of the desired state", error=str(error))
+
+    def keep(self, partition: int, row: EngineResource) -> None:
         """``row`` is the newest state of its object; a deleted row is forgotten."""
-        key, rows = _key(partition, row), self._rows.setdefault(partition, {})
+        rows = self._rows.setdefault(partition, {})
         if row.deleted:
             rows.pop(row.identity, None)
-            self._table.pop(key, None)
-            return
-        rows[row.identity] = row
-        if self._table.get(key) != value:
-            self._table[key] = value
+        else:
+            rows[row.identity] = row
 
     def instances(self) -> set[str]:
         """The instances that rows speak of."""
@@ -59,7 +65,3 @@ class DesiredState:
         """All rows of ``instance``."""
         for rows in self._rows.values():
             yield from (row for identity, row in rows.items() if identity[0] == instance)
-
-
-def _key(partition: int, row: EngineResource) -> bytes:
-    return "/".join((str(partition), *row.identity)).encode()

@@ -1,14 +1,18 @@
-"""gitops.engine through faust: the stream, the table that keeps the desired state, and who owns which partition.
+"""gitops.engine through faust: the stream of events, and who owns which partition.
 
 What faust is used for here, and how its edges are dealt with:
 - The stream is read with ``noack``; acknowledgements reach faust in order only (see ``acknowledgement``).
 - A rebalance is eager: every partition is revoked, events in flight are sent again from the last commit. So on
   revocation all work stops and all open events are dropped.
-- After recovery the table is complete up to the last commit and beyond it; the events between the last commit and the
-  end of the partition are replayed. Until they are all taken in nothing is applied: otherwise a row of yesterday would
-  undo what the table already knows of today.
-- The memory store reads a standby's changelog again from its beginning when it becomes active: standby replicas cost
-  memory and save nothing, so there are none.
+- On assignment the partitions are read from their beginning (``topic_reader``): that is the desired state. Events
+  between the last commit and the end are replayed by faust; until they are all taken in nothing is applied, otherwise a
+  row of yesterday would undo what today's already says.
+- Messages fetched while a rebalance goes on are dropped by faust, and a partition that was never committed is not
+  sought back (aiokafka's ``seek_to_committed`` does nothing then): they would never come. ``_guard`` notices a position
+  ahead of what was taken in, with nothing moving, and seeks back.
+- A faust table for the desired state was tried. Its recovery stood still after "Restoring state from changelog topics"
+  in one of seven failovers (``signal_recovery_end`` is cleared in the same turn in which it is set, so whoever begins
+  to wait a moment later waits for ever), and its memory store recovers a standby from the beginning all the same.
 """
 
 from __future__ import annotations
@@ -23,11 +27,12 @@ from typing import Any
 import faust
 import structlog
 
-from services.agent.desired_state import Decode, DesiredState
+from services.agent.desired_state import DesiredState
 from services.agent.fleet import Fleet
 from services.agent.intake import Intake
 from services.agent.kafka_transport import PromptTransport
 from services.agent.settings import AgentSettings
+from services.agent.topic_reader import Backlog, TopicReader
 from services.common.backoff import Backoff
 from services.common.errors import Retry
 from services.common.kafka import Topic
@@ -36,11 +41,8 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 CATCH_UP_POLL_SECONDS = 0.02
-CATCH_UP_QUIET_SECONDS = 1.0
-LAG_SECONDS = 5.0
-
-EndsOf = Callable[[set[int]], dict[int, int]]
-"""The end offset of each of some partitions of the topic. Not by faust's consumer, whose connection is busy then."""
+CATCH_UP_QUIET_SECONDS = 2.0
+GUARD_SECONDS = 0.5
 
 
 def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
@@ -57,8 +59,9 @@ def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
         key_serializer="raw",
         value_serializer="raw",
         topic_partitions=topic.partitions,
-        topic_replication_factor=topic.replication_factor,
         topic_disable_leader=True,
+        topic_allow_declare=False,
+        # Without tables faust lets aiokafka's round robin decide: neighbouring partitions go to different agents.
         table_standby_replicas=0,
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=settings.session_timeout_seconds,
@@ -68,8 +71,6 @@ def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
         stream_buffer_maxsize=4096,
         # What is in flight at a rebalance or at the end is sent again: waiting for it would hold everybody up.
         stream_wait_empty=False,
-        # Only the changelog is written by faust: nobody waits for it but the commit, which flushes it.
-        producer_linger=0.02,
     )
     app.transport = PromptTransport(app.conf.broker_consumer, app)
     return app
@@ -82,25 +83,22 @@ class EngineStream:
         self,
         app: faust.App,
         topic: Topic,
-        decode: Decode,
-        ends_of: EndsOf,
+        reader: TopicReader,
+        desired: DesiredState,
         on_defect: Callable[[BaseException], None],
     ) -> None:
         """``on_defect`` is told of whatever nobody handles: it ends the process."""
-        self._app, self._ends_of, self._on_defect = app, ends_of, on_defect
+        self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._topic = topic.name
-        source = app.topic(topic.name, key_type=bytes, value_type=bytes, partitions=topic.partitions)
-        self._table = app.Table("desired", key_type=bytes, value_type=bytes, partitions=topic.partitions)
-        self.desired = DesiredState(self._table, decode)
-        self._source = source
+        self._source = app.topic(topic.name, key_type=bytes, value_type=bytes, partitions=topic.partitions)
         self._opening: asyncio.Task[None] | None = None
 
     def connect(self, intake: Intake, fleet: Fleet) -> None:
         """Register what faust calls. Before the app starts."""
         self._intake, self._fleet = intake, fleet
         self._app.agent(self._source, name="engine", concurrency=1)(self._consume)
-        self._table.on_recover(self._recovered)
         self._app.on_partitions_revoked.connect(self._revoked, weak=False)
+        self._app.on_partitions_assigned.connect(self._assigned, weak=False)
 
     async def _consume(self, stream: Any) -> None:
         try:
@@ -114,71 +112,90 @@ class EngineStream:
 
     async def _revoked(self, *_: Any, **_rest: Any) -> None:
         """Before this returns the partitions are still ours, afterwards they may be another agent's."""
+        await self._drop()
+
+    async def stop_work(self) -> None:
+        """Act on nothing any more; what is still reported is still acknowledged."""
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._fleet.stop()
+
+    async def _drop(self) -> None:
+        """Stop acting; what is open stays unacknowledged."""
         if self._opening is not None:
             self._opening.cancel()
         await self._fleet.suspend()
         self._intake.close()
 
-    async def _recovered(self) -> None:
-        """The table is complete; faust now seeks to the committed offsets and lets events flow."""
-        try:
-            owned = {tp.partition for tp in self._owned()}
-            ends = await self._to_be_replayed(owned)
-            await self._load(owned)
-            await self._fleet.assign(owned, self.desired)
-            self._opening = asyncio.create_task(self._open(ends), name="catch up")
-        except BaseException as error:  # faust does not look at what this raises
-            self._on_defect(error)
-            raise
+    async def _assigned(self, *arguments: Any, **_rest: Any) -> None:
+        """Take over in a task of its own: a rebalance waits for this to return."""
+        _app, assigned = arguments
+        partitions = {tp.partition for tp in assigned if tp.topic == self._topic}
+        await self._drop()
+        self._opening = asyncio.create_task(self._take_over(partitions), name="take over")
 
-    async def _load(self, partitions: set[int]) -> None:
-        delays = Backoff(limit=5)
-        while True:
+    async def _take_over(self, partitions: set[int]) -> None:
+        """Know everything first, then act."""
+        try:
+            backlogs = await self._load(partitions)
+            await self._fleet.assign(partitions, self._desired)
+            self._intake.open()
+            guard = asyncio.create_task(self._guard(backlogs), name="guard")
             try:
-                return await self.desired.load(partitions)
-            except Retry as error:
-                log.warning("desired state not to be read yet", error=str(error))
-                await asyncio.sleep(delays.next())
-
-    async def _open(self, ends: Mapping[int, int]) -> None:
-        """Wait until all events that existed at the assignment were taken in, then let the fleet work."""
-        try:
-            await self._catch_up(ends)
-            self._fleet.work(self.desired)
-            log.info("working", rows=len(self.desired), replayed=len(ends))
-            await self._watch_lag()
+                await self._catch_up(backlogs)
+                self._fleet.work(self._desired)
+                log.info("working", rows=len(self._desired))
+                await guard
+            finally:
+                guard.cancel()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # a task nobody awaits
             self._on_defect(error)
             raise
 
-    async def _catch_up(self, ends: Mapping[int, int]) -> None:
-        """Transaction markers are offsets without events: when no more events come, all have come."""
+    async def _load(self, partitions: set[int]) -> dict[int, Backlog]:
+        delays = Backoff(limit=5)
+        while True:
+            try:
+                backlogs = await asyncio.to_thread(self._reader.backlogs, partitions)
+                ends = {partition: backlog.end for partition, backlog in backlogs.items()}
+                await self._desired.load(await asyncio.to_thread(self._reader.newest, ends))
+            except Retry as error:
+                log.warning("desired state not to be read yet", error=str(error))
+                await asyncio.sleep(delays.next())
+            else:
+                return backlogs
+
+    async def _catch_up(self, backlogs: Mapping[int, Backlog]) -> None:
+        """Wait for every event of the backlogs. Transaction markers are offsets without events: quiet will do too."""
         now = asyncio.get_running_loop().time
         quiet_since, taken_before = now(), -1
+        open_ends = {partition: backlog.end for partition, backlog in backlogs.items() if backlog.start < backlog.end}
         while now() - quiet_since < CATCH_UP_QUIET_SECONDS:
             offsets = self._intake.next_offsets()
-            if all(offsets.get(partition, 0) >= end for partition, end in ends.items()):
+            if all(offsets.get(partition, 0) >= end for partition, end in open_ends.items()):
                 return
             if (taken := sum(offsets.values())) != taken_before:
                 quiet_since, taken_before = now(), taken
             await asyncio.sleep(CATCH_UP_POLL_SECONDS)
 
-    async def _to_be_replayed(self, partitions: set[int]) -> dict[int, int]:
-        """The ends of those partitions whose committed offset is not at their end."""
-        ends = await asyncio.to_thread(self._ends_of, partitions)
-        return {partition: end for partition, end in ends.items() if await self._position(partition) < end}
-
-    async def _position(self, partition: int) -> int:
-        return await self._app.consumer.position(faust.types.TP(self._topic, partition)) or 0
-
-    async def _watch_lag(self) -> None:
+    async def _guard(self, backlogs: Mapping[int, Backlog]) -> None:
+        """Measure the lag, and seek back where faust's position ran ahead of what it delivered. For ever."""
+        seen: dict[int, tuple[int, int]] = {}
+        sought: dict[int, tuple[int, int]] = {}
         while True:
-            for tp in self._owned():
-                behind = (self._app.consumer.highwater(tp) or 0) - await self._position(tp.partition)
-                metrics.LAG.labels("agent", self._topic, tp.partition).set(max(0, behind))
-            await asyncio.sleep(LAG_SECONDS)
-
-    def _owned(self) -> list[Any]:
-        return [tp for tp in self._app.assignor.assigned_actives() if tp.topic == self._topic]
+            await asyncio.sleep(GUARD_SECONDS)
+            for partition, backlog in backlogs.items():
+                tp = faust.types.TP(self._topic, partition)
+                if tp not in self._app.consumer.assignment():
+                    return  # a rebalance has begun, which will end this task
+                taken = max(backlog.start, self._intake.next_offsets().get(partition, 0))
+                state = (await self._app.consumer.position(tp) or 0, taken)
+                highwater = self._app.consumer.highwater(tp) or 0
+                metrics.LAG.labels("agent", self._topic, partition).set(max(0, highwater - taken))
+                if state[0] > taken and seen.get(partition) == state and sought.get(partition) != state:
+                    log.warning("messages were dropped in a rebalance; seeking back", partition=partition, offset=taken)
+                    sought[partition] = state
+                    await self._app.consumer.seek(tp, taken)
+                seen[partition] = state

@@ -32,35 +32,47 @@ class Intake:
         self._decode, self._desired, self._fleet, self._dead_letters = decode, desired, fleet, dead_letters
         self._ledgers: dict[int, PartitionLedger] = {}
         self._known_schemas: set[int] = set()
+        self._assignment = asyncio.Event()
 
     async def take(self, event: Event) -> None:
         """Take in one event; it is acknowledged when its effect is certain, which may be much later."""
+        assignment = self._assignment
+        await assignment.wait()
+        if assignment is not self._assignment:
+            return None  # revoked meanwhile: who owns the partition now is sent it again
         message = event.message
         ticket = self._ledgers.setdefault(message.partition, PartitionLedger()).enter(event)
         metrics.MESSAGES.labels("agent", message.topic, "taken").inc()
         metrics.HOP.labels("agent", message.topic).observe(max(0.0, time.time() - message.timestamp))
+        if message.value is None:
+            return ticket.done()  # a tombstone: compaction's business, not ours
         try:
             row = await self._decoded(message.value)
         except Poison as error:
             return await self._give_up(message, ticket, error)
-        self._desired.keep(message.partition, row, message.value)
+        self._desired.keep(message.partition, row)
         return self._fleet.submit(row, ticket)
 
     def next_offsets(self) -> dict[int, int]:
         """By partition, the offset after the last event taken in since the assignment."""
         return {partition: ledger.next_offset for partition, ledger in self._ledgers.items()}
 
+    def open(self) -> None:
+        """The desired state was loaded: events may come."""
+        self._assignment.set()
+
     def close(self) -> None:
         """All partitions were revoked: what is open is sent again, to us or to another agent."""
+        self._assignment = asyncio.Event()
         for ledger in self._ledgers.values():
             ledger.close()
         self._ledgers.clear()
 
-    async def _decoded(self, value: bytes | None) -> EngineResource:
+    async def _decoded(self, value: bytes) -> EngineResource:
         """Decode; while the registry does not answer nothing can be understood, so everything behind waits too."""
         schema_id, _ = unframe(value)
-        if value is None or schema_id in self._known_schemas:
-            return self._decode(value or b"")
+        if schema_id in self._known_schemas:
+            return self._decode(value)
         delays = Backoff(limit=5)
         while True:
             try:

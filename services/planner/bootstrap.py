@@ -18,7 +18,7 @@ from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 from services.planner.consume import SERVICE, LogConsumer
-from services.planner.decode import Decoder
+from services.planner.decode import Codec, Decoder
 from services.planner.offsets import TopicPartition
 from services.planner.plan import SweepGuard
 from services.planner.revision import check_revision, head
@@ -89,11 +89,12 @@ class _Positions:
 
 
 def _decoder(registry: SchemaRegistry, publisher: Publisher) -> Decoder:
-    return Decoder(
-        AvroCodec(registry, Command, f"{COMMANDS}-value"),
-        AvroCodec(registry, Observation, f"{OBSERVATIONS}-value"),
-        DeadLetters(publisher, AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value"), SERVICE),
-    )
+    codecs: dict[str, Codec] = {
+        COMMANDS: AvroCodec(registry, Command, f"{COMMANDS}-value"),
+        OBSERVATIONS: AvroCodec(registry, Observation, f"{OBSERVATIONS}-value"),
+    }
+    letters = AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value")
+    return Decoder(codecs, DeadLetters(publisher, letters, SERVICE))
 
 
 def _check_topics(consumer: LogConsumer) -> None:

@@ -62,19 +62,19 @@ class Batch:
 class LogConsumer:
     """See the module. Not for more than one thread; rebalances happen inside :meth:`batch`."""
 
-    def __init__(self, bootstrap_servers: str, topics: Sequence[str], positions: Positions) -> None:
+    def __init__(self, bootstrap_servers: str, topics: Sequence[str], positions: Positions, group: str = GROUP) -> None:
         """``positions`` reads the database; it is asked at each assignment and must not give up."""
         self._positions = positions
         self._expected: dict[TopicPartition, int] = {}
         self._hinted = 0.0
         self._unhinted: dict[TopicPartition, int] = {}
-        self._consumer = Consumer(configuration(bootstrap_servers), logger=logging.getLogger("librdkafka"))
+        self._consumer = Consumer(configuration(bootstrap_servers, group), logger=logging.getLogger("librdkafka"))
         self._consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     @property
-    def partitions(self) -> list[TopicPartition]:
-        """What is assigned to this process."""
-        return sorted(self._expected)
+    def partitions(self) -> list[int]:
+        """The partitions that are ours, by number: the same of both topics."""
+        return sorted({partition for _, partition in self._expected})
 
     def batch(self, limit: int, timeout_seconds: float) -> Batch:
         """Wait for a message, then take what else is here already, up to ``limit``. May be empty."""
@@ -97,18 +97,16 @@ class LogConsumer:
 
     def rewind(self) -> None:
         """Go on from where the database says, whatever was read already."""
-        self._assign(self.partitions)
+        self._assign(sorted(self._expected))
 
-    def fence(self, topic: str, partitions: Iterable[int]) -> list[Span]:
-        """Spans without messages: they hold only as long as these partitions are ours."""
-        places = [(topic, partition) for partition in sorted(set(partitions))]
-        return [
-            Span(*place, self._expected[place], self._expected[place]) for place in places if place in self._expected
-        ]
+    def fence(self, partitions: Iterable[int]) -> list[Span]:
+        """Spans without messages: they can be saved only as long as these partitions are ours."""
+        wanted = set(partitions)
+        return [Span(*place, end, end) for place, end in sorted(self._expected.items()) if place[1] in wanted]
 
     def measure_lag(self) -> None:
         """Set the lag of each partition, from what the broker said with the last messages."""
-        for topic, partition in self.partitions:
+        for topic, partition in self._expected:
             _, end = self._consumer.get_watermark_offsets(KafkaPartition(topic, partition), cached=True)
             behind = max(0, end - self._expected[topic, partition])
             LAG.labels(SERVICE, topic, str(partition)).set(behind)
@@ -131,7 +129,7 @@ class LogConsumer:
 
     def _assign(self, places: Sequence[TopicPartition]) -> None:
         self._expected = self._positions(places) if places else {}
-        self._consumer.assign([KafkaPartition(*place, self._expected[place]) for place in self.partitions])
+        self._consumer.assign([KafkaPartition(*place, self._expected[place]) for place in sorted(self._expected)])
         log.info("partitions assigned", partitions=len(self._expected))
 
     def _revoked(self, _: Consumer, revoked: list[KafkaPartition]) -> None:
@@ -152,12 +150,12 @@ class LogConsumer:
             log.info("offset hint not sent", error=str(error))
 
 
-def configuration(bootstrap_servers: str) -> dict[str, str | int | bool]:
+def configuration(bootstrap_servers: str, group: str) -> dict[str, str | int | bool]:
     """Settings of the consumer: a message is handed over as soon as the broker has it."""
     return {
         "bootstrap.servers": bootstrap_servers,
         "client.id": SERVICE,
-        "group.id": GROUP,
+        "group.id": group,
         "partition.assignment.strategy": "range",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -168,6 +166,7 @@ def configuration(bootstrap_servers: str) -> dict[str, str | int | bool]:
         "fetch.queue.backoff.ms": 20,
         "queued.max.messages.kbytes": 65536,
         "reconnect.backoff.max.ms": 1000,
+        "topic.metadata.refresh.interval.ms": 30_000,
         "socket.nagle.disable": True,
         "log.connection.close": False,
     }

@@ -6,7 +6,7 @@ it. A dead letter that cannot be written stops the service.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ import orjson
 from confluent_kafka import Message
 
 from services.common.errors import Poison, Retry, Unavailable
-from services.common.kafka import COMMANDS, OBSERVATIONS, DeadLetters
+from services.common.kafka import DeadLetters
 from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import (
     AvroCodec,
@@ -31,16 +31,18 @@ from services.planner.events import Event
 from services.planner.kinds.gitops_deployment import KIND
 from services.planner.offsets import TopicPartition
 
+Codec = AvroCodec[Command] | AvroCodec[Observation]
+
 DELIVERY_SECONDS = 150.0
+"""Longer than the producer itself tries."""
 
 
 class Decoder:
     """Knows the codec of each topic."""
 
-    def __init__(
-        self, commands: AvroCodec[Command], observations: AvroCodec[Observation], dead_letters: DeadLetters
-    ) -> None:
-        self._commands, self._observations, self._dead_letters = commands, observations, dead_letters
+    def __init__(self, codecs: Mapping[str, Codec], dead_letters: DeadLetters) -> None:
+        """``codecs``: what each topic holds."""
+        self._codecs, self._dead_letters = codecs, dead_letters
         self._given_up: dict[TopicPartition, int] = {}
 
     def __call__(self, messages: Iterable[Message]) -> list[Event]:
@@ -63,15 +65,12 @@ class Decoder:
             self._given_up[place_of(message)] = message.offset() or 0
 
     def _event(self, message: Message) -> Event:
-        decoded: Command | Observation
-        match message.topic():
-            case topic if topic == COMMANDS:
-                decoded = _checked_command(self._commands.decode(_value(message)))
-            case topic if topic == OBSERVATIONS:
-                decoded = _checked_observation(self._observations.decode(_value(message)))
-            case topic:
-                raise Poison(f"topic {topic} is not one of ours")
-        return Event(decoded, message.partition() or 0, traceparent(_headers(message).items()))
+        codec = self._codecs.get(message.topic() or "")
+        if codec is None:
+            raise Poison(f"topic {message.topic()} is not one of ours")
+        decoded = codec.decode(_value(message))
+        checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
+        return Event(checked, message.partition() or 0, traceparent(_headers(message).items()))
 
     def _is_given_up(self, message: Message) -> bool:
         """A batch that is tried again, because the database was away, has sent its dead letters already."""

@@ -24,7 +24,6 @@ from services.planner.rows import (
     Observed,
     Project,
     State,
-    SweepCandidates,
     SweepScope,
     Tenant,
     WorkspaceKey,
@@ -145,20 +144,17 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
     )
 
 
-def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, SweepCandidates]:
-    """What the markers' scopes hold; what was not seen in time is loaded with the rest of the batch."""
+def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, int]:
+    """How much the markers' scopes hold; what was not seen in time is added to ``keys``, to be loaded."""
     scopes = sorted(keys.sweeps, key=lambda scope: (scope.source, scope.partition, scope.epoch))
     columns = ([s.source for s in scopes], [s.partition for s in scopes], [s.epoch for s in scopes])
-    unseen: dict[SweepScope, list[UUID]] = {scope: [] for scope in scopes}
     known = dict.fromkeys(scopes, 0)
     for source, partition, epoch, deployment, tenant, late in connection.execute(SWEEPS, columns, binary=True):
-        scope = SweepScope(source, KIND, partition, epoch)
-        known[scope] += 1
+        known[SweepScope(source, KIND, partition, epoch)] += 1
         if late:
-            unseen[scope].append(deployment)
             keys.deployments.add(deployment)
             keys.tenants.add(tenant)
-    return {scope: SweepCandidates(tuple(unseen[scope]), known[scope]) for scope in scopes}
+    return known
 
 
 def _by_tenant(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, dict[str | None, int]]:

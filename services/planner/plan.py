@@ -91,7 +91,7 @@ def _sweep(draft: Draft, scope: SweepScope, cause: Cause, guard: SweepGuard) -> 
     if scope not in draft.state.sweeps:
         return
     unseen = [deployment for deployment in draft.deployments.values() if _unseen(draft, deployment, scope)]
-    if not guard.allows(len(unseen), draft.state.sweeps[scope].known):
+    if not guard.allows(len(unseen), draft.state.sweeps[scope]):
         draft.refused_sweeps.append(scope)
         return
     for deployment in unseen:

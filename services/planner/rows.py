@@ -187,14 +187,6 @@ class SweepScope:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class SweepCandidates:
-    """Deployments not seen since a marker's epoch, of ``known`` in its scope."""
-
-    ids: tuple[UUID, ...]
-    known: int
-
-
 @dataclass(frozen=True)
 class State:
     """All that a plan may look at, as it is in the database."""
@@ -207,7 +199,8 @@ class State:
     deployments: Mapping[UUID, Deployment] = field(default_factory=dict)
     observed: Mapping[UUID, Observed] = field(default_factory=dict)
     statuses: Mapping[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
-    sweeps: Mapping[SweepScope, SweepCandidates] = field(default_factory=dict)
+    sweeps: Mapping[SweepScope, int] = field(default_factory=dict)
+    """How many CRs exist in the scope of each resync marker; those not seen in time are among ``deployments``."""
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,7 @@ class Planner:
                 return
 
     def _failed(self, error: Exception) -> None:
+        self.store.abandon()
         self.failing, self.turned_at = str(error), time.monotonic()
         ERRORS.labels(SERVICE, type(error).__name__.lower(), "batch").inc()
         log.warning("batch not done", error=str(error), type=type(error).__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -101,6 +101,10 @@ class Store:
             connection.commit()
         return int(row[0]) if row else 0
 
+    def abandon(self) -> None:
+        """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
+        self._undo()
+
     def close(self) -> None:
         """Close the connection; what is not committed never happened."""
         if self._connection is not None:
@@ -147,8 +151,3 @@ def connect(url: str) -> Connection[Any]:
         keepalives_count=3,
         tcp_user_timeout=10_000,
     )
-
-
-def retention_limit(now: datetime, kept: timedelta) -> datetime:
-    """Audit rows made before this may go."""
-    return now - kept

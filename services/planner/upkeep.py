@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from services.common.kafka import COMMANDS
 from services.common.telemetry.metrics import RESOURCES
 from services.planner.consume import SERVICE
 from services.planner.kinds.gitops_deployment import KIND
@@ -40,6 +39,7 @@ class Upkeep:
             self._notice(planner)
         if self._due("prune", MINUTE):
             self._prune(planner)
+        if self._due("count", 10 * SECOND):
             self._count(planner)
 
     def _due(self, what: str, seconds: float) -> bool:
@@ -52,9 +52,9 @@ class Upkeep:
     def _notice(self, planner: Planner) -> None:
         """Tell the users of deletions that take long; fenced, because only the owner of a partition may."""
         now = datetime.now(UTC)
-        events = planner.store.overdue(now - DELETION_NOTICE, now, _owned(planner), NOTICED_AT_ONCE)
+        events = planner.store.overdue(now - DELETION_NOTICE, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
-            planner.apply(events, planner.consumer.fence(COMMANDS, (event.partition for event in events)))
+            planner.apply(events, planner.consumer.fence(event.partition for event in events))
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
@@ -63,8 +63,4 @@ class Upkeep:
             del self._last["prune"]
 
     def _count(self, planner: Planner) -> None:
-        RESOURCES.labels(SERVICE, KIND).set(planner.store.count_deployments(_owned(planner)))
-
-
-def _owned(planner: Planner) -> list[int]:
-    return [partition for topic, partition in planner.consumer.partitions if topic == COMMANDS]
+        RESOURCES.labels(SERVICE, KIND).set(planner.store.count_deployments(planner.consumer.partitions))

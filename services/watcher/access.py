@@ -7,10 +7,14 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 
+import structlog
+
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Retry, StartupError, Unavailable
 from services.common.kube import KubeClient, Manifest, NotFound, Refused, Resource, Unauthenticated
 from services.common.startup import one_line
+
+log = structlog.get_logger(__name__)
 
 ACCESS_REVIEW = Resource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 FIELD_MANAGER = "gitops-watcher"
@@ -45,6 +49,7 @@ async def require(kube: KubeClient, kind: Resource, timeout_seconds: float) -> N
             delay = delays.next()
             if time.monotonic() + delay > deadline:
                 raise _gave_up(kind, error, timeout_seconds) from error
+            log.info("awaiting the API server", resource=kind.plural, error=one_line(error))
             await asyncio.sleep(delay)
         else:
             return

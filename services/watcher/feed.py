@@ -52,6 +52,7 @@ class Feed:
     epochs: Epochs
     new_outbox: Callable[[], Outbox]
     count_partitions: Callable[[], Awaitable[int]]
+    delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     listed: bool = False
     """Whether a list was ever completed and acknowledged."""
     _echoes: Echoes = field(default_factory=Echoes)
@@ -63,7 +64,6 @@ class Feed:
 
         Raises Refused if the API server forbids it, Unavailable if Kafka takes no commands for long.
         """
-        delays = Backoff(first=0.5)
         while True:
             try:
                 await self._follow_until_a_loss()
@@ -73,7 +73,7 @@ class Feed:
                 log.warning("a command was lost; listing again", error=str(error), losses=self._losses)
                 if self._losses == MAX_LOSSES:
                     raise Unavailable(f"Kafka takes no commands: {error}") from error
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(self.delays.next())
 
     async def _follow_until_a_loss(self) -> None:
         """A command can be lost while the watch is silent, so following and deliveries are waited for together."""
@@ -143,6 +143,7 @@ class Feed:
         await outbox.put_everywhere(marker, await self.count_partitions())
         await outbox.delivered()
         self.listed, self._losses = True, 0
+        self.delays.reset()
         log.info("resync completed", kind=self.translate.kind.kind, epoch=self._epoch, resources=count)
 
 

@@ -46,7 +46,7 @@ async def test_deployment_when_argocd_has_synced_it_then_its_status_says_so(tena
     assert status["resources"]
     assert status["operationState"]["phase"] == "Succeeded"
     assert status["reconciledState"]["source"]["path"] == "apps/web"
-    assert status["reconciledState"]["destination"]["name"] == "in-cluster"
+    assert status["reconciledState"]["destination"] == {"name": "", "namespace": tenant.namespace}
 
 
 async def test_deployment_when_updated_then_application_and_status_follow(tenant: Tenant) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from services.cli.connector import DEFINITION
 from services.cli.dev.hosted import HostedStack
 from services.common.kafka import ENGINE, WORKSPACE
 from services.common.messages import SchemaRegistry
@@ -220,15 +221,27 @@ def test_schemas_when_registered_then_each_table_has_subjects_of_its_own(
     assert {"gitops.engine-value", "gitops.workspace-value"}.isdisjoint(subjects)
 
 
-def test_registry_when_restarted_then_schemas_keep_their_ids(
+def test_registry_when_killed_then_rows_go_on_arriving_and_schemas_keep_their_ids(
     log: Log, infrastructure: HostedStack, upsert: Callable[..., None], name: str
 ) -> None:
     upsert()
     log.take(1, of=name)
     before = _schema_ids(infrastructure)
     infrastructure.kill("registry")
-    infrastructure.start("registry")
+    try:
+        upsert(digest="d2")
+        log.take(1, of=name)
+    finally:
+        infrastructure.start("registry")
     assert _schema_ids(infrastructure) == before
+
+
+def test_connector_when_asked_about_then_it_caches_schemas_for_longer_than_the_registry_may_be_away() -> None:
+    # Asked every 30 s, as is the default, an absent registry ends the connector's task for good.
+    definition = json.loads(DEFINITION.read_text())
+    for converter in ("key.converter", "value.converter"):
+        assert int(definition[f"{converter}.apicurio.registry.check-period-ms"]) >= 24 * 60 * 60 * 1000
+        assert definition[f"{converter}.apicurio.registry.fault-tolerant-refresh"] == "true"
 
 
 def test_internal_rows_when_written_then_they_leave_no_trace_in_kafka(

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -60,15 +61,15 @@ class Board:
 
     def __rich__(self) -> RenderableType:
         """The table as it stands."""
-        table = Table(title="CR → Application → status, milliseconds since the change was sent")
-        for heading in ("tenant", "deployment", "change"):
-            table.add_column(heading)
+        table = Table(title="CR → Application → status, milliseconds since the change was sent", box=box.SIMPLE)
+        for heading in ("deployment", "change"):
+            table.add_column(heading, no_wrap=True)
         for stage in COLUMNS:
             table.add_column(str(stage), justify="right")
         table.add_column("now")
         with self._lock:
             for row in self.rows:
-                table.add_row(row.tenant, row.deployment, row.change, *_cells(row), row.outcome)
+                table.add_row(f"{row.tenant}/{row.deployment}", row.change, *_cells(row), row.outcome)
         return Group(table)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -60,7 +61,7 @@ async def _play(stack: HostedStack, console: Console) -> Board:
 
 
 def _summary(board: Board) -> Table:
-    table = Table("from sending the change to …", "changes", "median ms", "slowest ms", title="Summary")
+    table = Table("from sending the change to …", "changes", "median ms", "slowest ms", title="Summary", box=box.SIMPLE)
     for stage in (
         Stage.WATCHED,
         Stage.PLANNED,
@@ -70,7 +71,7 @@ def _summary(board: Board) -> Table:
         Stage.REMOVED,
         Stage.STATUS,
     ):
-        times = [row.reached[stage] for row in board.rows if stage in row.reached]
+        times = [row.reached[stage] for row in board.rows[1:] if stage in row.reached]  # without the warm-up
         if times:
             table.add_row(str(stage), str(len(times)), f"{median(times):.0f}", f"{max(times):.0f}")
     return table

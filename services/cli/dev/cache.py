@@ -55,6 +55,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _build(folder: Path, build: Callable[[Path], None]) -> None:
+    for left_over in folder.parent.glob(f".{folder.name}.*/"):
+        shutil.rmtree(left_over, ignore_errors=True)  # of a build that was killed: while we hold the lock none runs
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         build(fresh)

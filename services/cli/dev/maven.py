@@ -12,8 +12,8 @@ import tarfile
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from jgo.maven import MavenContext
@@ -23,7 +23,6 @@ from services.common.errors import Unavailable
 ATTEMPTS = 3
 CONNECTIONS = 8
 TIMEOUT_SECONDS = 60
-CHUNK_BYTES = 1 << 20
 
 Advance = Callable[[int], None]
 """Told the bytes of each file that has arrived."""
@@ -77,8 +76,8 @@ def key_of(artifacts: Iterable[Artifact]) -> str:
 
 def fetch_all(artifacts: Iterable[Artifact], folder: Path, advance: Advance) -> None:
     """Put every artifact into ``folder``, archives unpacked. Raises Unavailable naming the file that cannot be had."""
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        list(pool.map(lambda artifact: _fetch_and_place(artifact, folder, advance), artifacts))
+    with ThreadPool(CONNECTIONS) as pool:
+        pool.map(lambda artifact: _fetch_and_place(artifact, folder, advance), artifacts, chunksize=1)
 
 
 def _fetch_and_place(artifact: Artifact, folder: Path, advance: Advance) -> None:

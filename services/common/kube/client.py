@@ -15,6 +15,7 @@ import aiohttp
 import orjson
 from kubernetes_asyncio import client, config
 from kubernetes_asyncio.config import ConfigException
+from yaml import YAMLError
 
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kube.errors import from_status
@@ -65,7 +66,7 @@ async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClie
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
-    except (ConfigException, OSError, ValueError, TypeError) as error:
+    except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
         raise InvalidConfiguration(f"KUBECONFIG: cannot use {kubeconfig or 'the service account'}: {error}") from error
     configuration.connection_pool_maxsize = connections
     return KubeClient(client.ApiClient(configuration))

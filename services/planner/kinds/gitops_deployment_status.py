@@ -35,24 +35,26 @@ def compiled(deployment: Deployment, observed: Observed | None, previous: str, a
     """
     engine = _parsed(observed.status if observed else "")
     before = _parsed(previous)
-    conditions = merged(before.get("conditions", ()), _holding(deployment, observed, engine, at), at)
+    holding = _engine_conditions(engine) | _own_conditions(deployment, observed, before, at)
+    conditions = merged(before.get("conditions", ()), holding, at)
     status = _bounded(_engine_part(engine)) | ({"conditions": conditions} if conditions else {})
     if status == before:
         return previous
     return canonical(status | ({"conditions": probed(conditions, at)} if conditions else {}))
 
 
-def _holding(
-    deployment: Deployment, observed: Observed | None, engine: Json, at: datetime
+def _own_conditions(
+    deployment: Deployment, observed: Observed | None, before: Json, at: datetime
 ) -> dict[str, tuple[str, str]]:
-    holding = _engine_conditions(engine)
     error = deployment.error or failure(deployment, observed)
-    if error:
-        holding[ERROR] = (ERROR, error)
-    waiting = deployment.present and deployment.deleting and deployment.spec is not None
-    if waiting and at - deployment.seen_at >= DELETION_NOTICE:
-        holding[DELETING] = (DELETING, WAITING_MESSAGE)
-    return holding
+    errors = {ERROR: (ERROR, error)} if error else {}
+    waits = deployment.present and deployment.deleting and deployment.spec is not None
+    overdue = at - deployment.seen_at >= DELETION_NOTICE or _holds(DELETING, before)
+    return errors | ({DELETING: (DELETING, WAITING_MESSAGE)} if waits and overdue else {})
+
+
+def _holds(type_: str, before: Json) -> bool:
+    return any((known["type"], known["status"]) == (type_, "True") for known in before.get("conditions", ()))
 
 
 def failure(deployment: Deployment, observed: Observed | None) -> str:

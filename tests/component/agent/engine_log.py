@@ -112,16 +112,17 @@ class EngineLog:
         for each in rows:
             buffer = io.BytesIO()
             fastavro.schemaless_writer(buffer, self._schema, each)
-            self.write_raw(each["engine_instance_id"], frame(self._schema_id, buffer.getvalue()), each["trace_id"])
+            key = "/".join(each[part] for part in ("engine_instance_id", "kind", "namespace", "name"))
+            self.write_raw(key, frame(self._schema_id, buffer.getvalue()), each["trace_id"])
         assert self._producer.flush(20) == 0
 
-    def write_raw(self, instance: str, value: bytes, trace: str = "") -> None:
-        """Append bytes."""
+    def write_raw(self, key: str, value: bytes, trace: str = "") -> None:
+        """Append bytes; the part of the key before the first slash is the instance."""
         self._producer.produce(
             self.topic,
-            key=b"primary-key",
+            key=key,
             value=value,
-            partition=partition_of(instance, self._partitions),
+            partition=partition_of(key.partition("/")[0], self._partitions),
             headers=[("traceparent", trace)],
         )
         self._producer.poll(0)

@@ -75,6 +75,14 @@ def test_folder_when_its_build_fails_then_nothing_is_left(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == [".key.lock"]
 
 
+def test_folder_when_an_earlier_build_was_killed_then_its_remains_go(
+    tmp_path: Path, build: Callable[[Path], None]
+) -> None:
+    (tmp_path / ".key.abc").mkdir()
+    provide(tmp_path / "key", build)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".key.lock", "key"]
+
+
 def test_folder_when_wanted_by_many_at_once_then_it_is_built_once(
     tmp_path: Path, build: Callable[[Path], None], builds: list[Path]
 ) -> None:

@@ -1,7 +1,9 @@
-"""Whatever happens, in whatever batches, however often: the same rows."""
+"""Whatever a cluster does, in whatever batches it arrives, however often: the same rows."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,165 +11,144 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.common.api import FINALIZER
-from services.planner.coalesce import coalesce
+from services.common.messages import Command, ResourceChanged
 from services.planner.events import Event
-from tests.unit.planner.given import Applied, Failed, Removed, changed, gone, observed, resync, spec, status
+from tests.unit.planner.given import Failed, changed, gone, observed, resync, spec, status
 from tests.unit.planner.world import FLEET, World
 
-NAMES = ("web", "api")
-NAMESPACES = ("team-a", "team-b")
-ONE_INSTANCE = FLEET[:1]
+PLACES = [("team-a", "web"), ("team-a", "api"), ("team-b", "web")]
+Step = tuple[tuple[str, str], str, str]
+steps = st.tuples(
+    st.sampled_from(PLACES), st.sampled_from(["change", "delete", "end", "report"]), st.sampled_from("abc")
+)
+valid_histories = st.lists(steps, max_size=16).map(lambda taken: list(history(taken)))
 
 
-def a_change(second: int) -> st.SearchStrategy[Event]:
-    """A change of one of few resources, so that much happens to each."""
-    return st.builds(
-        lambda name, namespace, incarnation, path, deleting: changed(
-            second,
-            name,
-            uid=f"{namespace}-{name}-{incarnation}",
-            namespace=namespace,
-            generation=second,
-            deleting=deleting,
-            finalizers=(FINALIZER,) if deleting else (),
-            content=spec(source={"path": path, "repoURL": f"https://g/{path}"}),
-        ),
-        st.sampled_from(NAMES),
-        st.sampled_from(NAMESPACES),
-        st.integers(1, 2),
-        st.sampled_from(["a", "b", "/"]),
-        st.booleans(),
+def history(taken: Sequence[Step]) -> Iterator[Event]:
+    """What a real cluster and a real agent would say: a name has one incarnation at a time, and uids never return."""
+    incarnations: Counter[tuple[str, str]] = Counter()
+    living: set[tuple[str, str]] = set()
+    for second, (place, action, letter) in enumerate(taken, start=1):
+        namespace, name = place
+        if action == "change" and place not in living:
+            living.add(place)
+            incarnations[place] += 1
+        uid = f"{namespace}-{name}-{incarnations[place]}"
+        if place in living:
+            yield _event(second, action, letter, (namespace, name, uid))
+        if action == "end":
+            living.discard(place)
+
+
+def _event(second: int, action: str, letter: str, identity: tuple[str, str, str]) -> Event:
+    namespace, name, uid = identity
+    if action == "end":
+        return gone(second, name, uid=uid, namespace=namespace)
+    if action == "report":
+        report = {
+            "a": status(second, sync={"status": "Synced"}),
+            "b": status(second, sync={"status": "OutOfSync"}, conditions=[{"type": "SyncError", "message": "no"}]),
+            "c": Failed("of-another-manifest", permanent=True, message="no"),
+        }[letter]
+        return observed(second, report, instance=FLEET[0].id, name=f"gitopsdepl-{uid}", namespace=namespace)
+    return changed(
+        second,
+        name,
+        uid=uid,
+        namespace=namespace,
+        generation=second,
+        deleting=action == "delete",
+        finalizers=(FINALIZER,),
+        content=spec(source={"path": letter, "repoURL": f"https://git.example.com/{letter}"}),
     )
 
 
-def an_end(second: int) -> st.SearchStrategy[Event]:
-    return st.builds(
-        lambda name, namespace, incarnation: gone(
-            second, name, uid=f"{namespace}-{name}-{incarnation}", namespace=namespace
-        ),
-        st.sampled_from(NAMES),
-        st.sampled_from(NAMESPACES),
-        st.integers(1, 2),
-    )
-
-
-def a_report(second: int) -> st.SearchStrategy[Event]:
-    reports: list[Any] = [
-        status(second, sync={"status": "Synced"}),
-        status(second, sync={"status": "OutOfSync"}, conditions=[{"type": "SyncError", "message": "no"}]),
-        Applied("of-another-manifest"),
-        Failed("of-another-manifest", permanent=True, message="no"),
-        Removed(forced=False),
-    ]
-    return st.builds(
-        lambda report, name, namespace, incarnation: observed(
-            second,
-            report,
-            instance=ONE_INSTANCE[0].id,
-            name=f"gitopsdepl-{namespace}-{name}-{incarnation}",
-            namespace=namespace,
-        ),
-        st.sampled_from(reports),
-        st.sampled_from(NAMES),
-        st.sampled_from(NAMESPACES),
-        st.integers(1, 2),
-    )
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> list[Event]:
-    """A log: events of growing time and version."""
-    length = draw(st.integers(0, 14))
-    kinds = (a_change, a_change, an_end, a_report)
-    return [draw(draw(st.sampled_from(kinds))(second)) for second in range(1, length + 1)]
-
-
-def replayed(history: list[Event], *batch_sizes: int) -> World:
-    world, start = World(fleet=ONE_INSTANCE), 0
-    for size in [*batch_sizes, len(history)]:
-        world.take(*history[start : start + size])
+def replayed(events: Sequence[Event], *batch_sizes: int) -> World:
+    """The rows that ``events`` make, cut into batches of these sizes and one of the rest."""
+    world, start = World(fleet=FLEET[:1]), 0
+    for size in [*batch_sizes, len(events)]:
+        world.take(*events[start : start + size])
         start += size
     return world
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories())
-def test_log_when_replayed_then_it_makes_the_same_rows_and_never_contradicts_itself(history: list[Event]) -> None:
-    one, other = replayed(history), replayed(history)
-    assert one.rows() == other.rows()
-    for row in one.engine.values():
-        owner = one.deployments.get(next((d.id for d in one.deployments.values() if row.name.endswith(d.uid)), None))  # type: ignore[arg-type]
+def wanted(world: World) -> dict[Any, str]:
+    """Applications that shall exist. The AppProject of one that is going stays until it is gone."""
+    rows = world.engine.items()
+    return {key: row.digest for key, row in rows if row.desired == "present" and row.kind == "Application"}
+
+
+def without_audit(world: World) -> dict[str, Any]:
+    return {name: rows for name, rows in world.rows().items() if name != "operations"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(valid_histories)
+def test_rows_when_a_log_was_taken_then_they_do_not_contradict_each_other(events: list[Event]) -> None:
+    world = replayed(events, *([1] * len(events)))
+    by_uid = {deployment.uid: deployment for deployment in world.deployments.values()}
+    for row in world.engine.values():
         if row.kind == "Application":
-            assert owner is not None
-            assert (row.desired == "present") == owner.wanted
-    for status_row in one.workspace.values():
-        assert any(d.uid == status_row.uid and d.present for d in one.deployments.values())
+            assert (row.desired == "present") == by_uid[row.name.removeprefix("gitopsdepl-")].wanted
+    assert all(by_uid[row.uid].present for row in world.workspace.values())
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories(), st.integers(0, 14))
-def test_last_batch_when_taken_twice_then_the_second_time_changes_nothing(history: list[Event], cut: int) -> None:
-    world = replayed(history[:cut], *([1] * cut))
-    batch = history[cut:]
-    world.take(*batch)
-    before = world.rows()
-    latest = coalesce(batch)
-    for event in latest:
+@settings(max_examples=200, deadline=None)
+@given(valid_histories, st.lists(st.integers(1, 5), max_size=5))
+def test_desired_state_when_a_log_is_cut_into_other_batches_then_it_is_the_same(
+    events: list[Event], batch_sizes: list[int]
+) -> None:
+    assert wanted(replayed(events)) == wanted(replayed(events, *batch_sizes))
+
+
+@settings(max_examples=200, deadline=None)
+@given(valid_histories, st.integers(0, 16))
+def test_rows_when_a_prefix_of_the_log_is_taken_twice_then_they_are_the_same(events: list[Event], cut: int) -> None:
+    prefix = events[:cut]
+    world = replayed(prefix, *([1] * len(prefix)))
+    before = without_audit(world)
+    for event in prefix:
         world.take(event)
-    assert _what_counts(world.rows()) == _what_counts(before) or _has_removals(batch)
+    assert without_audit(world) == before
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories())
-def test_desired_state_when_commands_come_one_by_one_or_at_once_then_it_is_the_same(history: list[Event]) -> None:
-    commands = [event for event in history if not hasattr(event.message, "observed_at")]
-    at_once, one_by_one = replayed(commands), replayed(commands, *([1] * len(commands)))
-    assert _wanted(at_once) == _wanted(one_by_one)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(a_change(1), max_size=6, unique_by=lambda event: event.message.event.name), st.randoms())
-def test_changes_of_different_resources_when_in_another_order_then_the_rows_are_the_same(
+@settings(max_examples=200, deadline=None)
+@given(valid_histories, st.randoms())
+def test_rows_when_commands_of_different_resources_arrive_in_another_order_then_they_are_the_same(
     events: list[Event], random: Any
 ) -> None:
-    shuffled = list(events)
-    random.shuffle(shuffled)
-    assert replayed(events).rows() == replayed(shuffled).rows()
+    commands = [event for event in events if isinstance(event.message, Command)]
+    assert wanted(replayed(commands)) == wanted(replayed(_interleaved(commands, random)))
 
 
-@settings(max_examples=100, deadline=None)
-@given(histories())
-def test_resync_when_everything_was_seen_then_nothing_changes(history: list[Event]) -> None:
-    world = replayed(history)
-    seen = [
-        replace(event, message=replace(event.message, event=replace(event.message.event, epoch=99)))
-        for event in _current(world, history)
-    ]
-    before = _wanted(world)
-    world.take(*seen, resync(100, epoch=99))
-    assert _wanted(world) == before
+@settings(max_examples=200, deadline=None)
+@given(valid_histories)
+def test_resync_when_it_shows_all_there_is_then_nothing_changes(events: list[Event]) -> None:
+    world = replayed(events)
+    before = wanted(world)
+    world.take(*_list_of(world, events, epoch=99), resync(100, epoch=99))
+    assert wanted(world) == before
 
 
-def _current(world: World, history: list[Event]) -> list[Event]:
-    """The newest change of each CR that exists: what a complete list would show."""
-    newest = {
-        event.message.event.uid: event for event in history if hasattr(event.message, "event") and _is_change(event)
-    }
+def _interleaved(commands: Sequence[Event], random: Any) -> list[Event]:
+    """Another order that keeps that of each resource."""
+    queues: dict[str, list[Event]] = {}
+    for event in commands:
+        queues.setdefault(f"{event.message.namespace}/{event.message.event.name}", []).append(event)  # type: ignore[union-attr]
+    order = []
+    while queues:
+        key = random.choice(sorted(queues))
+        order.append(queues[key].pop(0))
+        queues = {name: rest for name, rest in queues.items() if rest}
+    return order
+
+
+def _list_of(world: World, events: Sequence[Event], epoch: int) -> list[Event]:
+    """The newest change of each CR that exists, as a complete list shows it."""
     present = {deployment.uid for deployment in world.deployments.values() if deployment.present}
-    return [event for uid, event in newest.items() if uid in present]
-
-
-def _is_change(event: Event) -> bool:
-    return hasattr(getattr(event.message, "event", None), "generation")
-
-
-def _has_removals(events: list[Event]) -> bool:
-    return any(isinstance(getattr(event.message, "event", None), Removed) for event in events)
-
-
-def _wanted(world: World) -> dict[Any, Any]:
-    return {key: row.digest for key, row in world.engine.items() if row.desired == "present"}
-
-
-def _what_counts(rows: dict[str, Any]) -> dict[str, Any]:
-    return {name: rows[name] for name in ("tenants", "deployments", "engine", "workspace")}
+    newest: dict[str, Event] = {}
+    for event in events:
+        match event.message:
+            case Command(event=ResourceChanged(uid=uid) as change) as command if uid in present:
+                newest[uid] = replace(event, message=replace(command, event=replace(change, epoch=epoch)))
+    return list(newest.values())

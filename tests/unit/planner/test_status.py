@@ -176,6 +176,14 @@ def test_deletion_when_it_takes_long_then_the_cr_says_so_and_not_before() -> Non
     assert conditions(after(deleting, "{}", at(10) + DELETION_NOTICE))["Deleting"]["status"] == "True"
 
 
+def test_deletion_when_the_cr_said_that_it_takes_long_then_it_says_so_until_the_end() -> None:
+    deleting = replace(DEPLOYMENT, deleting=True, finalizer=True, seen_at=at(10))
+    told = after(deleting, "{}", at(60))
+    assert after(deleting, told, at(11)) == told
+    ended = after(replace(deleting, spec=None, digest=None), told, at(70))
+    assert conditions(ended)["Deleting"]["reason"] == "DeletingResolved"
+
+
 def test_status_when_it_is_too_long_then_the_resources_are_left_out() -> None:
     resources = [{"kind": "Pod", "name": f"pod-{number}" * 10} for number in range(6000)]
     status = after(DEPLOYMENT, "{}", at(1), sync=SYNCED, resources=resources)

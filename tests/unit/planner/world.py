@@ -22,7 +22,6 @@ from services.planner.rows import (
     Operation,
     Project,
     State,
-    SweepCandidates,
     SweepScope,
     Tenant,
     WorkspaceKey,
@@ -106,13 +105,13 @@ class World:
         row = next((row for row in self.engine.values() if row.name == f"app-project-{tenant}"), None)
         return None if row is None else Project(wanted=row.desired == "present", digest=row.digest)
 
-    def _sweep(self, event: Event) -> tuple[SweepScope, SweepCandidates]:
+    def _sweep(self, event: Event) -> tuple[SweepScope, int]:
         assert isinstance(event.message, Command)
         assert isinstance(event.message.event, ResyncCompleted)
         marker = event.message.event
         scope = SweepScope(event.message.source, marker.kind, event.partition, marker.epoch)
         known = [d for d in self.deployments.values() if d.present and self._partition(d) == event.partition]
-        return scope, SweepCandidates(tuple(d.id for d in known if d.epoch < marker.epoch), len(known))
+        return scope, len(known)
 
     def _partition(self, deployment: Deployment) -> int:
         return self.tenants[deployment.tenant_id].partition

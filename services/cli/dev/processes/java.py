@@ -11,6 +11,7 @@ FLAGS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",
     "-Djava.awt.headless=true",
 )
 

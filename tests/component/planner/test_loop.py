@@ -1,0 +1,255 @@
+"""The planner's loop on a real Kafka, schema registry and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from services.common.errors import Retry, Unavailable
+from services.common.kafka import DEAD_LETTERS, DeadLetters, Publisher, tenant_key
+from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry
+from services.planner.consume import LogConsumer
+from services.planner.decode import Codec, Decoder
+from services.planner.events import Event
+from services.planner.offsets import Span
+from services.planner.persist import Fenced
+from services.planner.plan import SweepGuard
+from services.planner.rows import Changes
+from services.planner.service import Planner
+from services.planner.store import Store
+from services.planner.upkeep import Upkeep
+from tests.component.conftest import Database
+from tests.unit.planner.given import Applied, changed, gone, observed
+from tests.unit.planner.world import FLEET
+
+DEADLINE_SECONDS = 30.0
+
+
+@dataclass
+class Rig:
+    """Topics, schemas and a database of one test's own."""
+
+    kafka: str
+    registry: SchemaRegistry
+    database: Database
+    commands: str
+    observations: str
+    group: str
+    publisher: Publisher
+
+    def send(self, *events: Event) -> None:
+        """Put events on their topics, in order, and wait until they are there."""
+        sent = [self._send(event) for event in events]
+        for delivery in sent:
+            delivery.result(timeout=DEADLINE_SECONDS)
+
+    def send_raw(self, value: bytes) -> None:
+        self.publisher.send(self.commands, b"local/team-a", value, partition=0).result(timeout=DEADLINE_SECONDS)
+
+    def query(self, statement: LiteralString) -> list[Any]:
+        with psycopg.connect(self.database.owner_url) as owner:
+            return owner.execute(statement).fetchall()
+
+    def until(self, what: str, statement: LiteralString, expected: list[Any]) -> None:
+        """Wait until ``statement`` answers ``expected``."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while (found := self.query(statement)) != expected:
+            assert time.monotonic() < deadline, f"{what}: {found}"
+            time.sleep(0.02)
+
+    @contextmanager
+    def built(self, dead_letters: Any = None) -> Iterator[Planner]:
+        """A planner that does not run yet."""
+        store = Store(self.database.planner_url)
+        consumer = LogConsumer(self.kafka, (self.commands, self.observations), store.positions, self.group)
+        letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
+        with closing(store), closing(consumer):
+            yield Planner(
+                consumer=consumer,
+                decoder=Decoder(self.codecs(), dead_letters or DeadLetters(self.publisher, letters, "planner")),
+                store=store,
+                guard=SweepGuard(),
+                batch_limit=500,
+                upkeep=Upkeep(operations_kept=timedelta(days=1)),
+            )
+
+    @contextmanager
+    def planner(self) -> Iterator[Planner]:
+        """A planner at work in a thread of its own; an error of its loop is the test's."""
+        with self.built() as planner, ThreadPoolExecutor(1) as thread:
+            running = thread.submit(planner.run)
+            try:
+                yield planner
+            finally:
+                planner.stopping.set()
+                running.result(DEADLINE_SECONDS)
+
+    def codecs(self) -> dict[str, Codec]:
+        return {
+            self.commands: AvroCodec(self.registry, Command, "gitops.commands-value"),
+            self.observations: AvroCodec(self.registry, Observation, "gitops.observations-value"),
+        }
+
+    def _send(self, event: Event) -> Any:
+        assert isinstance(event.message, Command | Observation)
+        topic = self.commands if isinstance(event.message, Command) else self.observations
+        codec: Any = self.codecs()[topic]
+        key = tenant_key(event.message.workspace, event.message.namespace)
+        return self.publisher.send(
+            topic, key, codec.encode(event.message), {"traceparent": event.trace_id}, partition=0
+        )
+
+
+@pytest.fixture
+def rig(
+    kafka_bootstrap: str, registry_url: str, database: Database, topic_factory: Callable[[str, int], str]
+) -> Iterator[Rig]:
+    with psycopg.connect(database.owner_url) as owner:
+        for instance in FLEET:
+            owner.execute(
+                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
+            )
+    commands, observations = topic_factory("commands", 2), topic_factory("observations", 2)
+    _await_topics(kafka_bootstrap, {commands, observations})
+    with closing(Publisher(kafka_bootstrap, "tests")) as publisher:
+        yield Rig(
+            kafka=kafka_bootstrap,
+            registry=SchemaRegistry(registry_url),
+            database=database,
+            commands=commands,
+            observations=observations,
+            group=f"planner-{uuid.uuid4().hex}",
+            publisher=publisher,
+        )
+
+
+def _await_topics(bootstrap_servers: str, topics: set[str]) -> None:
+    """A topic just made is not known to every part of the broker at once."""
+    admin, deadline = AdminClient({"bootstrap.servers": bootstrap_servers}), time.monotonic() + DEADLINE_SECONDS
+    while not topics <= admin.list_topics(timeout=DEADLINE_SECONDS).topics.keys():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+APPLICATIONS: LiteralString = "SELECT name, desired FROM engine_resources WHERE kind = 'Application' ORDER BY name"
+
+
+def test_commands_and_observations_when_sent_then_they_take_effect(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(1))
+        rig.until("the application", APPLICATIONS, [("gitopsdepl-uid-1", "present")])
+        ((instance, digest),) = rig.query(
+            "SELECT engine_instance_id, digest FROM engine_resources WHERE kind = 'Application'"
+        )
+        rig.send(observed(2, Applied(digest), instance=instance))
+        rig.until("the audit", "SELECT applied_digest FROM observed_states", [(digest,)])
+        rig.send(gone(3))
+        rig.until("the deletion", APPLICATIONS, [("gitopsdepl-uid-1", "absent")])
+
+
+def test_row_when_compiled_then_it_carries_the_trace_of_its_command(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(7))
+        rig.until("the trace", "SELECT DISTINCT trace_id FROM engine_resources", [(changed(7).trace_id,)])
+
+
+def test_message_when_it_cannot_be_understood_then_the_others_take_effect_and_the_offsets_pass_it(rig: Rig) -> None:
+    with rig.planner():
+        rig.send_raw(b"not avro")
+        rig.send(changed(1))
+        rig.until("the application", APPLICATIONS, [("gitopsdepl-uid-1", "present")])
+        rig.until(
+            "the offset",
+            "SELECT next_offset FROM consumer_offsets WHERE topic LIKE 'commands%' AND next_offset > 0",
+            [(2,)],
+        )
+
+
+def test_planner_when_a_dead_letter_cannot_be_written_then_it_stops_and_the_offsets_stay(rig: Rig) -> None:
+    class Refusing:
+        def send(self, *_: Any) -> Future[int]:
+            outcome: Future[int] = Future()
+            outcome.set_exception(Retry("refused"))
+            return outcome
+
+    rig.send_raw(b"not avro")
+    with rig.built(Refusing()) as planner, pytest.raises(Unavailable, match="refused"):
+        planner.run()
+    assert rig.query("SELECT max(next_offset) FROM consumer_offsets") == [(0,)]
+
+
+def test_planner_when_it_starts_again_then_it_goes_on_from_the_databases_offsets(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(1), changed(2, "api", uid="uid-2"))
+        rig.until("both", "SELECT count(*) FROM deployments", [(2,)])
+    with psycopg.connect(rig.database.owner_url) as owner:
+        owner.execute("UPDATE consumer_offsets SET next_offset = 1 WHERE next_offset = 2")
+        owner.execute("DELETE FROM deployments")
+        owner.execute("DELETE FROM engine_resources")
+    rig.group = f"planner-{uuid.uuid4().hex}"
+    with rig.planner():
+        rig.until("the second only", APPLICATIONS, [("gitopsdepl-uid-2", "present")])
+        rig.until("the offset", "SELECT max(next_offset) FROM consumer_offsets", [(2,)])
+
+
+def test_planner_when_the_offsets_moved_under_it_then_it_rereads_them_and_goes_on(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(1))
+        rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
+        with psycopg.connect(rig.database.owner_url) as owner:
+            owner.execute("UPDATE consumer_offsets SET next_offset = 0")
+            owner.execute("DELETE FROM deployments")
+        rig.send(changed(2, "api", uid="uid-2"))
+        rig.until("both again", "SELECT count(*) FROM deployments", [(2,)])
+
+
+def test_zombie_when_it_saves_after_its_successor_then_it_is_fenced(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(1))
+        rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
+    with closing(Store(rig.database.planner_url)) as zombie, pytest.raises(Fenced):
+        zombie.save(Changes(), [Span(rig.commands, 0, 0, 1)])
+
+
+def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_later(rig: Rig) -> None:
+    with rig.planner():
+        rig.send(changed(1))
+        rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
+        with psycopg.connect(rig.database.planner_url, autocommit=True) as same_role:
+            same_role.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'planner' AND datname = current_database()"
+            )
+        rig.send(changed(2, "api", uid="uid-2"))
+        rig.until("the second", "SELECT count(*) FROM deployments", [(2,)])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_process_when_told_to_stop_then_it_ends_with_zero(rig: Rig, registry_url: str, number: signal.Signals) -> None:
+    environment = os.environ | {
+        "DATABASE_URL": rig.database.planner_url,
+        "KAFKA_BOOTSTRAP_SERVERS": rig.kafka,
+        "SCHEMA_REGISTRY_URL": registry_url,
+    }
+    process = subprocess.Popen([sys.executable, "-m", "services.planner"], env=environment, stderr=subprocess.PIPE)
+    try:
+        rig.until("assignment", "SELECT count(*) > 0 FROM consumer_offsets", [(True,)])
+        process.send_signal(number)
+        assert process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,297 @@
+"""The store on a real PostgreSQL, as the role the planner has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+
+from services.common.api import FINALIZER
+from services.common.errors import Poison, Retry
+from services.planner import persist as persist_module
+from services.planner.coalesce import coalesce
+from services.planner.events import Event
+from services.planner.offsets import Span
+from services.planner.persist import STEPS, Fenced
+from services.planner.plan import SweepGuard, plan
+from services.planner.rows import Changes
+from services.planner.store import Store
+from tests.component.conftest import Database
+from tests.unit.planner.given import SYNCED, Applied, Failed, Removed, at, changed, gone, observed, resync, spec, status
+from tests.unit.planner.world import FLEET, World
+
+TOPIC = "gitops.commands"
+TABLES = ("tenants", "deployments", "observed_states", "operations", "engine_resources", "workspace_resources")
+
+
+@pytest.fixture
+def store(database: Database) -> Iterator[Store]:
+    """A store on a database that knows the fleet."""
+    with psycopg.connect(database.owner_url) as owner:
+        for instance in FLEET:
+            owner.execute(
+                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
+            )
+    with closing(Store(database.planner_url)) as opened:
+        yield opened
+
+
+def take(store: Store, *events: Event, spans: Sequence[Span] = ()) -> Changes:
+    """One batch, as the service does it."""
+    batch = coalesce(events)
+    changes = plan(store.load(batch), batch, SweepGuard())
+    store.save(changes, spans)
+    return changes
+
+
+def contents(database: Database) -> dict[str, list[Any]]:
+    """All rows of all tables, less the times at which they were written."""
+    with psycopg.connect(database.owner_url, row_factory=psycopg.rows.dict_row) as owner:
+        found = {name: owner.execute(_everything(name)).fetchall() for name in TABLES}
+    for rows in found.values():
+        for row in rows:
+            row.pop("created_at", None)
+            row.pop("updated_at", None)
+    return {name: sorted(rows, key=str) for name, rows in found.items()}
+
+
+def _everything(table: str) -> sql.Composed:
+    return sql.SQL("SELECT * FROM {}").format(sql.Identifier(table))
+
+
+def next_offset(database: Database, partition: int = 0) -> int:
+    with psycopg.connect(database.owner_url) as owner:
+        row = owner.execute("SELECT next_offset FROM consumer_offsets WHERE partition = %s", (partition,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def life(instance: str, digest: str) -> list[list[Event]]:
+    """Batches in which everything happens that can."""
+
+    def says(second: int, event: Any, uid: str = "uid-1") -> Event:
+        return observed(second, event, instance=instance, name=f"gitopsdepl-{uid}")
+
+    return [
+        [changed(1), changed(2, "api", uid="uid-2", content=spec(source={"path": "/"}))],
+        [says(3, Applied(digest)), says(4, status(4, sync=SYNCED, conditions=[{"type": "W", "message": "ü\\u0000"}]))],
+        [changed(5, generation=2, content=spec(source={"path": "x\u0000'\"", "repoURL": "https://g/ü;"}))],
+        [says(6, Failed("other", permanent=True, message="no")), changed(7, "api", uid="uid-2", generation=2)],
+        [changed(8, uid="uid-3"), says(9, status(9, sync={"status": "OutOfSync"}), "uid-2")],
+        [says(10, Removed(forced=True)), changed(11, "api", uid="uid-2", epoch=9), resync(12, epoch=9)],
+        [changed(13, "api", uid="uid-2", deleting=True, epoch=9, finalizers=(FINALIZER,))],
+        [says(14, Removed(forced=False), "uid-2"), gone(15, "api", uid="uid-2")],
+    ]
+
+
+def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds(
+    store: Store, database: Database
+) -> None:
+    world = World()
+    world.take(changed(1))
+    application = world.application()
+    assert application is not None
+    world = World()
+    for batch in life(application.engine_instance_id, application.digest):
+        assert take(store, *batch) == world.take(*batch)
+        state, model = store.load(batch), world.state(batch)
+        assert state.deployments.items() <= model.deployments.items()
+        assert state.observed.items() <= model.observed.items()
+        assert state.statuses.items() <= model.statuses.items()
+        assert state.projects == model.projects
+    store.save(Changes(), [])
+    stored = contents(database)
+    assert len(stored["deployments"]) == len(world.deployments)
+    assert {row["name"] for row in stored["engine_resources"]} == {row.name for row in world.engine.values()}
+    assert {row["digest"] for row in stored["workspace_resources"]} == {row.digest for row in world.workspace.values()}
+    assert {(row["id"], row["state"], row["message"]) for row in stored["operations"]} == {
+        (row.id, row.state, row.message) for row in world.operations.values()
+    }
+
+
+def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(store: Store, database: Database) -> None:
+    changes = take(store, changed(1))
+    with psycopg.connect(database.owner_url) as owner:
+        before = owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall()
+        store.save(Changes(engine=changes.engine), [])
+        assert owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall() == before
+
+
+def test_rows_when_streamed_then_the_project_comes_before_its_application(store: Store, database: Database) -> None:
+    take(store, changed(1))
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute("SELECT kind FROM engine_resources ORDER BY ctid").fetchall()
+    assert [kind for (kind,) in rows] == ["AppProject", "Application"]
+
+
+@pytest.mark.parametrize("size", [1, 10, 200])
+def test_batch_when_it_grows_then_the_number_of_statements_does_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    statements: list[Any] = []
+    execute = psycopg.Connection.execute
+
+    def counted(connection: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        statements.append(query)
+        return execute(connection, query, *args, **kwargs)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
+    take(store, *batch)
+    assert len(statements) == 4 + 4  # four reads; tenants, deployments, operations, engine resources
+    statements.clear()
+    take(store, *batch, resync(2, epoch=2))
+    assert len(statements) <= 5 + 4  # one read more; deployments, operations (twice), engine resources
+
+
+# Offsets and effects are one transaction
+
+
+def test_offsets_when_nothing_is_stored_then_they_begin_at_the_beginning(store: Store) -> None:
+    assert store.positions([(TOPIC, 0), (TOPIC, 1)]) == {(TOPIC, 0): 0, (TOPIC, 1): 0}
+
+
+def test_offsets_when_a_batch_is_saved_then_they_move_with_its_effects(store: Store, database: Database) -> None:
+    store.positions([(TOPIC, 0)])
+    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 17)])
+    assert store.positions([(TOPIC, 0)]) == {(TOPIC, 0): 17}
+    assert len(contents(database)["deployments"]) == 1
+
+
+def test_planner_when_another_has_taken_over_then_it_is_fenced_and_writes_nothing(
+    store: Store, database: Database
+) -> None:
+    store.positions([(TOPIC, 0), (TOPIC, 1)])
+    with closing(Store(database.planner_url)) as successor:
+        take(successor, spans=[Span(TOPIC, 1, 0, 5)])
+    with pytest.raises(Fenced):
+        take(store, changed(1), spans=[Span(TOPIC, 0, 0, 3), Span(TOPIC, 1, 0, 3)])
+    assert contents(database)["deployments"] == []
+    assert (next_offset(database, 0), next_offset(database, 1)) == (0, 5)
+
+
+def test_planner_when_fenced_then_its_next_batch_begins_anew(store: Store, database: Database) -> None:
+    store.positions([(TOPIC, 0)])
+    with pytest.raises(Fenced):
+        take(store, changed(1), spans=[Span(TOPIC, 0, 99, 100)])
+    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    assert next_offset(database) == 1
+
+
+@pytest.mark.parametrize("crash_at", range(len(STEPS)), ids=lambda number: f"step-{number}-{STEPS[number].table}")
+def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offsets_remain(
+    store: Store, database: Database, monkeypatch: pytest.MonkeyPatch, crash_at: int
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash(_: Any) -> Any:
+        raise Crash
+
+    store.positions([(TOPIC, 0)])
+    broken = list(STEPS)
+    broken[crash_at] = persist_module.Step("crash", "", crash, crash)
+    monkeypatch.setattr(persist_module, "STEPS", tuple(broken))
+    before = contents(database)
+    with pytest.raises(Crash):
+        take(store, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
+    assert contents(database) == before
+    assert next_offset(database) == 0
+
+
+def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the_same_rows_later(
+    store: Store, database: Database
+) -> None:
+    store.positions([(TOPIC, 0)])
+    with psycopg.connect(database.planner_url) as dying:
+        persist_module.persist(
+            dying, plan(store.load([changed(1)]), [changed(1)], SweepGuard()), [Span(TOPIC, 0, 0, 1)]
+        )
+        dying.pgconn.finish()
+        store.close()
+        with pytest.raises(psycopg.Error):
+            dying.commit()
+    assert next_offset(database) == 0
+    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    assert next_offset(database) == 1
+
+
+def test_planner_when_it_crashes_after_the_commit_then_the_next_one_goes_on_behind_the_batch(
+    store: Store, database: Database
+) -> None:
+    store.positions([(TOPIC, 0)])
+    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    with closing(Store(database.planner_url)) as successor:
+        assert successor.positions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
+        with pytest.raises(Fenced):
+            take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+
+
+# Failures
+
+
+def test_connection_when_it_is_cut_then_the_batch_can_be_retried(store: Store, database: Database) -> None:
+    store.load([changed(1)])
+    with psycopg.connect(database.planner_url, autocommit=True) as same_role:
+        same_role.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'planner' AND datname = current_database()"
+        )
+    with pytest.raises(Retry):
+        store.save(Changes(), [Span(TOPIC, 0, 0, 1)])
+    assert len(take(store, changed(1)).engine) == 2
+
+
+def test_value_when_the_database_refuses_it_then_it_is_poison_and_the_store_goes_on(
+    store: Store, database: Database
+) -> None:
+    with pytest.raises(Poison):
+        take(store, changed(1, generation=2**70))
+    assert len(take(store, changed(1)).engine) == 2
+    assert len(contents(database)["deployments"]) == 1
+
+
+def test_planner_when_it_writes_what_is_not_its_own_then_it_may_not(database: Database) -> None:
+    with psycopg.connect(database.planner_url, autocommit=True) as planner:
+        for statement in (
+            "INSERT INTO engine_instances (id, namespace) VALUES ('x', 'y')",
+            "INSERT INTO debezium_signals VALUES ('x', 'y', 'z')",
+            "UPDATE alembic_version SET version_num = 'x'",
+            "CREATE TABLE mine (id int)",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                planner.execute(statement)  # type: ignore[arg-type]
+
+
+# Upkeep
+
+
+def test_operations_when_old_and_finished_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:
+    changes = take(store, *(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
+    take(store, *(gone(10, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
+    after = changes.operations[-1].created_at.replace(year=2999)
+    assert store.prune_operations(after, limit=3) == 3
+    assert store.prune_operations(after, limit=3) == 2
+    assert store.prune_operations(after, limit=3) == 0
+
+
+def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr_says_so(store: Store) -> None:
+    take(store, changed(1))
+    take(store, changed(2, deleting=True, finalizers=(FINALIZER,)))
+    assert store.overdue(at(3), at(60), partitions=[5], limit=10) == []
+    assert store.overdue(at(1), at(60), partitions=[0], limit=10) == []
+    overdue = store.overdue(at(3), at(60), partitions=[0], limit=10)
+    (row,) = take(store, *overdue).workspace
+    assert "Deleting" in row.status
+    assert take(store, *overdue).workspace == ()
+
+
+def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Store) -> None:
+    take(store, changed(1))
+    assert store._connection is not None
+    assert store._connection.info.transaction_status == TransactionStatus.IDLE

@@ -1,0 +1,170 @@
+"""The process as an operator meets it: what it asks for, what it says when it does not get it, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli.dev.hosted import HostedStack
+from services.common.errors import InvalidConfiguration, NoPermission
+from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Resource, connect
+from services.watcher import access
+from services.watcher.command_log import CommandLog
+from tests.component.watcher.rig import Rig, until
+
+ENDS_WITHIN_SECONDS = 8
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
+CLUSTER_ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
+
+EVERYTHING = {
+    GITOPS_DEPLOYMENT.plural: ["get", "list", "watch", "patch"],
+    f"{GITOPS_DEPLOYMENT.plural}/status": ["patch"],
+}
+
+
+async def with_rights(kube: KubeClient, namespace: str, rights: dict[str, list[str]]) -> str:
+    """Make an account with exactly these verbs by resource; returns its token."""
+    name = f"watcher-{uuid.uuid4().hex[:8]}"
+    rules = [
+        {"apiGroups": [GITOPS_DEPLOYMENT.group], "resources": [what], "verbs": verbs} for what, verbs in rights.items()
+    ]
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": CLUSTER_ROLE.group, "kind": "ClusterRole", "name": name}
+    manifests: list[tuple[Resource, dict[str, Any]]] = [
+        (SERVICE_ACCOUNT, {"metadata": {"name": name, "namespace": namespace}}),
+        (CLUSTER_ROLE, {"metadata": {"name": name}, "rules": rules}),
+        (CLUSTER_ROLE_BINDING, {"metadata": {"name": name}, "subjects": [subject], "roleRef": role}),
+    ]
+    for kind, manifest in manifests:
+        typed = {"apiVersion": kind.api_version, "kind": kind.kind} | manifest
+        await kube.create(kind, typed, field_manager="tests")
+    path = SERVICE_ACCOUNT.path(namespace, name, "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await kube._call("POST", path, body=request)
+    return str(answer["status"]["token"])
+
+
+@pytest.fixture
+def as_account(kubeconfig: Path, tmp_path: Path) -> Any:
+    """Writes a kubeconfig for a token."""
+
+    def write(token: str) -> Path:
+        config = yaml.safe_load(kubeconfig.read_text())
+        for user in config["users"]:
+            user["user"] = {"token": token}
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    return write
+
+
+LACKS = {
+    "list": (GITOPS_DEPLOYMENT.plural, "list", "cannot list resource"),
+    "watch": (GITOPS_DEPLOYMENT.plural, "watch", "may not watch gitopsdeployments of group"),
+    "patch": (GITOPS_DEPLOYMENT.plural, "patch", "may not patch gitopsdeployments of group"),
+    "patch-status": (f"{GITOPS_DEPLOYMENT.plural}/status", "patch", "may not patch gitopsdeployments/status of group"),
+}
+
+
+@pytest.mark.parametrize(("resource", "verb", "text"), LACKS.values(), ids=LACKS)
+async def test_right_when_missing_then_it_is_named_with_what_to_grant(
+    kube: KubeClient, namespace: str, as_account: Any, resource: str, verb: str, text: str
+) -> None:
+    rights = EVERYTHING | {resource: [item for item in EVERYTHING[resource] if item != verb]}
+    path = as_account(await with_rights(kube, namespace, {what: verbs for what, verbs in rights.items() if verbs}))
+    async with await connect(path) as limited:
+        with pytest.raises(NoPermission, match=text) as refusal:
+            await access.require(limited, GITOPS_DEPLOYMENT, timeout_seconds=5)
+    assert "grant" in str(refusal.value)
+
+
+async def test_rights_when_exactly_those_asked_for_are_there_then_the_watcher_starts(
+    kube: KubeClient, namespace: str, as_account: Any
+) -> None:
+    path = as_account(await with_rights(kube, namespace, EVERYTHING))
+    async with await connect(path) as limited:
+        await access.require(limited, GITOPS_DEPLOYMENT, timeout_seconds=5)
+
+
+async def test_crd_when_missing_then_the_command_that_installs_it_is_named(kube: KubeClient) -> None:
+    unknown = Resource(GITOPS_DEPLOYMENT.group, "v1alpha1", "Unknown", "unknowns")
+    with pytest.raises(InvalidConfiguration, match="gitopsctl crds apply"):
+        await access.require(kube, unknown, timeout_seconds=0.5)
+
+
+def test_topic_when_missing_then_the_command_that_makes_it_is_named(kafka_bootstrap: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"no topic no\.such; run 'gitopsctl topics apply'"):
+        CommandLog(kafka_bootstrap).require("no.such")
+
+
+async def test_newest_timestamp_when_the_topic_is_empty_and_when_it_is_not_then_it_is_that_of_its_newest_message(
+    rig: Rig, kafka_bootstrap: str
+) -> None:
+    log = CommandLog(kafka_bootstrap)
+    assert await asyncio.to_thread(log.newest_timestamp, rig.topics.commands) == 0
+    async with rig.watcher():
+        pass
+    epoch = (await rig.commands.until("a marker", lambda sent: sent))[0].event.epoch
+    assert await asyncio.to_thread(log.newest_timestamp, rig.topics.commands) >= epoch
+
+
+@contextmanager
+def process(stack: HostedStack, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with log.open("wb") as output:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "services.watcher"],
+            env=inherited | stack.environment | {"WORKSPACE": f"ws-{uuid.uuid4().hex[:8]}"} | environment,
+            stderr=output,
+        )
+        try:
+            yield started
+        finally:
+            started.kill()
+            started.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+async def test_process_when_told_to_end_then_it_ends_in_order_within_seconds(
+    stack: HostedStack, tmp_path: Path, number: signal.Signals
+) -> None:
+    log = tmp_path / "watcher.log"
+    with process(stack, log) as watcher:
+        await until(lambda: b"partitions assigned" in log.read_bytes() and b"resync completed" in log.read_bytes())
+        watcher.send_signal(number)
+        assert await asyncio.to_thread(watcher.wait, ENDS_WITHIN_SECONDS) == 0
+    assert b"partitions revoked" in log.read_bytes()
+
+
+@pytest.fixture
+def nowhere(kubeconfig: Path, tmp_path: Path) -> Path:
+    """A kubeconfig of an API server that does not answer."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for cluster in config["clusters"]:
+        cluster["cluster"]["server"] = "https://127.0.0.1:9"
+    path = tmp_path / "nowhere"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+async def test_process_when_told_to_end_while_the_api_server_is_awaited_then_it_ends(
+    stack: HostedStack, tmp_path: Path, nowhere: Path
+) -> None:
+    log = tmp_path / "watcher.log"
+    with process(stack, log, KUBECONFIG=str(nowhere), LOG_LEVEL="DEBUG") as watcher:
+        await until(lambda: b"awaiting the API server" in log.read_bytes())
+        watcher.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(watcher.wait, ENDS_WITHIN_SECONDS) == 0

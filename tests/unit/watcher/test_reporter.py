@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
+from services.common.kafka.dead_letters import SourceMessage
+from services.common.messages import WorkspaceResource
+from services.watcher.ledger import Position
+from services.watcher.reporter import Reporter
+from services.watcher.rows import Reading
+from tests.unit.watcher.manifests import row
+
+DEADLINE_SECONDS = 5
+SOURCE = SourceMessage("gitops.workspace", 0, 0, b"k", b"v", {})
+
+
+@dataclass
+class FakeCluster:
+    """Writes at once unless told to fail or to hold."""
+
+    written: list[WorkspaceResource] = field(default_factory=list)
+    failures: dict[str, list[GitOpsError]] = field(default_factory=dict)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def write(self, item: WorkspaceResource) -> bool:
+        await self.gate.wait()
+        if self.failures.get(item.name):
+            raise self.failures[item.name].pop(0)
+        self.written.append(item)
+        return True
+
+
+@dataclass
+class FakeDeadLetters:
+    outcome: Future[int] = field(default_factory=Future)
+    sent: list[SourceMessage] = field(default_factory=list)
+
+    def send(self, message: SourceMessage, error: Exception, failed_at: Any) -> Future[int]:
+        self.sent.append(message)
+        return self.outcome
+
+
+@dataclass
+class Bench:
+    """A reporter and what is around it."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    dead_letters: Any = field(default_factory=FakeDeadLetters)
+    stored: dict[int, int] = field(default_factory=dict)
+    reporter: Reporter = field(init=False)
+    working: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reporter = Reporter(self.cluster.write, self._store, self.dead_letters, limit=2)
+        self.working = asyncio.create_task(self.reporter.run(writers=4))
+
+    def _store(self, position: Position, next_offset: int) -> None:
+        self.stored[position.partition] = next_offset
+
+    def read(self, *items: WorkspaceResource | Poison | None, first: int = 0, partition: int = 0) -> None:
+        """Deliver messages with these contents."""
+        self.reporter.deliver(
+            [
+                Reading(Position(partition, offset), unreadable=(SOURCE, item))
+                if isinstance(item, Poison)
+                else Reading(Position(partition, offset), item)
+                for offset, item in enumerate(items, first)
+            ]
+        )
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.working.cancel()
+    await asyncio.wait([bench.working])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the fakes signal nothing
+            await asyncio.sleep(0.001)
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_rows_when_written_then_their_offsets_are_stored(bench: Bench) -> None:
+    bench.read(row("a"), row("b"), None)
+    await until(lambda: bench.stored == {0: 3})
+    assert {item.name for item in bench.cluster.written} == {"a", "b"}
+
+
+async def test_rows_when_of_one_resource_then_only_the_newest_that_waits_is_written(bench: Bench) -> None:
+    bench.cluster.gate.clear()
+    bench.read(row("a", digest="1"))
+    await settle()
+    bench.read(row("a", digest="2"), row("a", digest="3"), first=1)
+    await settle()
+    assert bench.stored == {}, "nothing is stored before the first of them is written"
+    bench.cluster.gate.set()
+    await until(lambda: bench.stored == {0: 3})
+    assert [item.digest for item in bench.cluster.written] == ["1", "3"]
+
+
+@pytest.mark.parametrize("error", [Retry("away"), Wait("forbidden")], ids=["retry", "wait"])
+async def test_row_when_it_cannot_be_written_yet_then_others_are_and_nothing_behind_it_is_stored(
+    bench: Bench, error: GitOpsError
+) -> None:
+    bench.cluster.failures["stuck"] = [error]
+    bench.read(row("before"), row("stuck"), row("after"))
+    await until(lambda: len(bench.cluster.written) == 2)
+    assert bench.stored == {0: 1}
+    await until(lambda: bench.stored == {0: 3})
+    assert bench.cluster.written[-1].name == "stuck"
+
+
+async def test_row_when_it_can_never_be_written_then_it_is_passed_over(bench: Bench) -> None:
+    bench.cluster.failures["bad"] = [Permanent("refused")]
+    bench.read(row("bad"), row("good"))
+    await until(lambda: bench.stored == {0: 2})
+    assert [item.name for item in bench.cluster.written] == ["good"]
+
+
+async def test_message_when_unreadable_then_it_is_passed_over_only_once_its_dead_letter_is_delivered(
+    bench: Bench,
+) -> None:
+    bench.read(Poison("what is this"), row("a"))
+    await until(lambda: len(bench.cluster.written) == 1)
+    assert bench.dead_letters.sent == [SOURCE]
+    assert bench.stored == {}
+    bench.dead_letters.outcome.set_result(0)
+    await until(lambda: bench.stored == {0: 2})
+
+
+async def test_reporter_when_a_dead_letter_cannot_be_delivered_then_it_stops_and_stores_nothing(bench: Bench) -> None:
+    bench.read(Poison("what is this"))
+    await until(lambda: len(bench.dead_letters.sent) == 1)
+    bench.dead_letters.outcome.set_exception(Retry("not delivered"))
+    with pytest.raises(Unavailable, match="dead letter"):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await bench.working
+    assert bench.stored == {}
+
+
+async def test_partition_when_revoked_then_its_waiting_rows_are_neither_written_nor_stored(bench: Bench) -> None:
+    bench.cluster.failures["a"] = [Retry("away")] * 50
+    bench.read(row("a"), partition=1)
+    await until(lambda: len(bench.cluster.failures["a"]) < 50)
+    await asyncio.to_thread(bench.reporter.revoke, [1])
+    bench.cluster.failures["a"] = []
+    bench.read(row("b"), partition=2)
+    await until(lambda: bench.stored == {2: 1})
+    assert [item.name for item in bench.cluster.written] == ["b"]
+
+
+async def test_reporter_when_as_many_wait_as_allowed_then_it_is_full(bench: Bench) -> None:
+    bench.cluster.gate.clear()
+    bench.read(*(row(name) for name in "abcd"))  # one for each writer
+    await settle()
+    assert not bench.reporter.is_full()
+    bench.read(row("e"), row("f"), first=4)
+    await settle()
+    assert bench.reporter.is_full()
