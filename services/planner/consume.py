@@ -6,10 +6,10 @@ process, and so all that concerns a tenant does. Kafka's committed offsets are a
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -25,6 +25,7 @@ GROUP = "gitops-planner"
 SERVICE = "planner"
 HINT_SECONDS = 5.0
 REQUEST_SECONDS = 5.0
+COMPLAINT_SECONDS = 30.0
 
 Positions = Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]]
 
@@ -68,7 +69,8 @@ class LogConsumer:
         self._expected: dict[TopicPartition, int] = {}
         self._hinted = 0.0
         self._unhinted: dict[TopicPartition, int] = {}
-        self._consumer = Consumer(configuration(bootstrap_servers, group), logger=logging.getLogger("librdkafka"))
+        self._complained = -COMPLAINT_SECONDS
+        self._consumer = Consumer(configuration(bootstrap_servers, group) | {"error_cb": self._complain})
         self._consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     @property
@@ -140,6 +142,13 @@ class LogConsumer:
             LAG.remove(SERVICE, place[0], str(place[1]))
         log.info("partitions revoked", partitions=len(revoked))
 
+    def _complain(self, error: KafkaError) -> None:
+        """The client goes on by itself, as long as it takes; say why nothing comes, now and then."""
+        ERRORS.labels(SERVICE, "retry", "kafka").inc()
+        if time.monotonic() - self._complained >= COMPLAINT_SECONDS:
+            self._complained = time.monotonic()
+            log.warning("Kafka does not answer", error=error.str())
+
     def _hint(self) -> None:
         offsets = [KafkaPartition(*place, offset) for place, offset in self._unhinted.items()]
         self._hinted, self._unhinted = time.monotonic(), {}
@@ -150,7 +159,7 @@ class LogConsumer:
             log.info("offset hint not sent", error=str(error))
 
 
-def configuration(bootstrap_servers: str, group: str) -> dict[str, str | int | bool]:
+def configuration(bootstrap_servers: str, group: str) -> dict[str, Any]:
     """Settings of the consumer: a message is handed over as soon as the broker has it."""
     return {
         "bootstrap.servers": bootstrap_servers,
@@ -168,7 +177,8 @@ def configuration(bootstrap_servers: str, group: str) -> dict[str, str | int | b
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30_000,
         "socket.nagle.disable": True,
-        "log.connection.close": False,
+        # It would write a line for each attempt to connect; what matters of that comes to the error callback.
+        "log_level": 2,
     }
 
 

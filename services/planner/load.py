@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import Command, Observation, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages import Command, Failed, Observation, ResourceChanged, ResourceGone, ResyncCompleted
 from services.planner import ids
 from services.planner.engines import argocd
 from services.planner.events import DeletionOverdue, Event
@@ -53,6 +53,8 @@ WITH wanted AS (
     SELECT unnest(%b::uuid[]) AS id
     UNION
     SELECT d.id FROM unnest(%b::uuid[], %b::text[]) AS named(tenant_id, name) JOIN deployments d USING (tenant_id, name)
+    UNION
+    SELECT d.id FROM unnest(%b::uuid[]) AS whole(tenant_id) JOIN deployments d USING (tenant_id)
 )
 SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.present, d.deleting,
        d.finalizer, d.spec, d.repository, d.digest, d.error, d.seen_at, d.trace_id,
@@ -86,6 +88,8 @@ class Keys:
     deployments: set[UUID] = field(default_factory=set)
     names: set[tuple[UUID, str]] = field(default_factory=set)
     sweeps: set[SweepScope] = field(default_factory=set)
+    whole_tenants: set[UUID] = field(default_factory=set)
+    """All of whose deployments are concerned: their AppProject was refused."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Keys:
@@ -103,6 +107,10 @@ class Keys:
             case Command(event=ResourceChanged() | ResourceGone() as state) as command:
                 self._add_deployment(command.workspace, command.namespace, state.uid)
                 self.names.add((ids.tenant_id(command.workspace, command.namespace), state.name))
+            case Observation(kind=argocd.APP_PROJECT, event=Failed()) as observation:
+                tenant = ids.tenant_id(observation.workspace, observation.namespace)
+                self.tenants.add(tenant)
+                self.whole_tenants.add(tenant)
             case Observation() as observation:
                 uid = argocd.uid_of(observation.name)
                 self._add_deployment(observation.workspace, observation.namespace, uid)
@@ -127,7 +135,12 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
         repositories = connection.execute(REPOSITORIES, (tenants,), binary=True)
         deployments = connection.execute(
             DEPLOYMENTS,
-            (sorted(keys.deployments), [tenant for tenant, _ in names], [name for _, name in names]),
+            (
+                sorted(keys.deployments),
+                [tenant for tenant, _ in names],
+                [name for _, name in names],
+                sorted(keys.whole_tenants),
+            ),
             binary=True,
         )
     found = tenant_rows.fetchall()

@@ -7,7 +7,7 @@ however the events were cut into batches. Raises Wait if a new tenant cannot be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.common.messages import (
     Applied,
@@ -27,7 +27,7 @@ from services.planner.engines import argocd
 from services.planner.events import DeletionOverdue, Event
 from services.planner.kinds import gitops_deployment
 from services.planner.kinds.gitops_deployment import Origin
-from services.planner.rows import Cause, Changes, Deployment, OperationMoved, OperationState, State, SweepScope
+from services.planner.rows import Cause, Changes, Deployment, OperationMoved, OperationState, State, SweepScope, Tenant
 
 REPLACED_ACTOR = "replaced"
 
@@ -109,14 +109,36 @@ def _observation(draft: Draft, observation: Observation, cause: Cause) -> None:
     if tenant is None or tenant.engine_instance_id != observation.engine_instance_id:
         return
     if observation.kind == argocd.APP_PROJECT and observation.name == draft.home(tenant.id).project:
-        if isinstance(observation.event, Removed):
-            draft.projects_removed.add(tenant.id)
-            draft.tenant_causes[tenant.id] = cause
+        _project_observed(draft, tenant, observation, cause)
         return
     uid = argocd.uid_of(observation.name) if observation.kind == argocd.APPLICATION else ""
     deployment = draft.deployments.get(ids.deployment_id(observation.workspace, uid))
     if deployment is not None and deployment.tenant_id == tenant.id and deployment.spec is not None:
         _observed(draft, deployment, observation, cause)
+
+
+def _project_observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
+    """What an AppProject suffers is shown where users look: on the deployments that wait for it."""
+    match observation.event:
+        case Removed():
+            draft.projects_removed.add(tenant.id)
+            draft.tenant_causes[tenant.id] = cause
+        case Failed(digest=digest) as failed if _is_current(draft, tenant, digest):
+            for waiting in _waiting_for_project(draft, tenant):
+                own = replace(failed, digest=waiting.digest or "", message=f"AppProject: {failed.message}")
+                _observed(draft, waiting, replace(observation, event=own), cause)
+
+
+def _is_current(draft: Draft, tenant: Tenant, digest: str) -> bool:
+    project = draft.state.projects.get(tenant.id)
+    return project is not None and project.wanted and project.digest == digest
+
+
+def _waiting_for_project(draft: Draft, tenant: Tenant) -> list[Deployment]:
+    """Wanted deployments of the tenant whose manifest no engine was seen to hold."""
+    wanted = [d for d in draft.deployments.values() if d.tenant_id == tenant.id and d.wanted and d.spec is not None]
+    applied = {known.deployment_id: known.applied_digest for known in draft.observed.values()}
+    return [deployment for deployment in wanted if applied.get(deployment.id) != deployment.digest]
 
 
 def _observed(draft: Draft, deployment: Deployment, observation: Observation, cause: Cause) -> None:

@@ -7,10 +7,8 @@ this process for dead; so the thread does nothing but consume and decode, and ha
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,7 +85,6 @@ class Rows:
         self._consumer, self._registry = consumer, registry
         self._workspace, self._topic = workspace, topic
         self._stopping = threading.Event()
-        self._done: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         self._finished: dict[int, int] = {}
         self._finished_lock = threading.Lock()
         self._paused = False
@@ -104,7 +101,7 @@ class Rows:
         self._consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=give_up, on_lost=give_up)
         while not self._stopping.is_set():
             self._keep_pace(receiver)
-            self._store_done()
+            self._store_finished()
             messages = self._take()
             if messages:
                 receiver.deliver([self._read(message) for message in messages])
@@ -136,23 +133,8 @@ class Rows:
 
     def close(self) -> None:
         """Commit what was stored, and leave the group. Called when :meth:`run` has returned."""
-        self._store_done()
+        self._store_finished()
         self._consumer.close()
-
-    def _store_done(self) -> None:
-        """Store offsets on the consumer's own thread: from another one it deadlocks with a poll in progress."""
-        newest: dict[int, int] = {}
-        with suppress(queue.Empty):
-            while True:
-                partition, next_offset = self._done.get_nowait()
-                newest[partition] = next_offset
-        for partition, next_offset in newest.items():
-            try:
-                self._consumer.store_offsets(offsets=[TopicPartition(self._topic, partition, next_offset)])
-            except KafkaException as error:
-                # Not ours any more: its new owner reads these rows again, and writing them twice changes nothing.
-                if error.args[0].code() != KafkaError._STATE:
-                    raise
 
     def _take(self) -> list[Message]:
         """All messages that are there, or the first to come; none after a while."""
@@ -205,7 +187,7 @@ class Rows:
     def _give_up(self, receiver: Receiver, partitions: list[int]) -> None:
         log.info("partitions revoked", partitions=sorted(partitions))
         receiver.revoke(partitions)
-        self._store_done()  # librdkafka commits it before it lets them go
+        self._store_finished()  # librdkafka commits it before it lets them go
         for partition in partitions:
             metrics.LAG.labels(SERVICE, self._topic, partition).set(0)  # its new owner's to report
 

@@ -32,7 +32,7 @@ PACKAGES = {
 """Main package by the name of its program."""
 
 LAST_LINES = 8
-BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -trimpath"}
+BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Build:
         task.grow(self._count_packages())
         for program, package in PACKAGES.items():
             self._compile(package, folder / program, task)
+        task.finish()
 
     def _count_packages(self) -> int:
         listing = subprocess.run(

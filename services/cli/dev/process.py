@@ -34,7 +34,7 @@ class Process:
     """What the kernel sends when the supervisor is killed."""
     unprivileged: bool = False
     """Refuses to run as root."""
-    start_seconds: float = 60
+    start_seconds: float = 120
     stop_seconds: float = 8
 
 
@@ -46,7 +46,7 @@ class Step:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     depends_on: tuple[str, ...] = ()
-    start_seconds: float = 90
+    start_seconds: float = 120
 
 
 Node = Process | Step

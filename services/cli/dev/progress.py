@@ -23,6 +23,9 @@ class Task(Protocol):
     def grow(self, total: float) -> None:
         """The size has become known."""
 
+    def finish(self) -> None:
+        """All is done, however little there was to do."""
+
 
 class Reporter(Protocol):
     """Where tasks are shown. Its methods may be called from any thread."""
@@ -68,6 +71,10 @@ class Bar:
         """See :class:`Task`."""
         self._bars.update(self._task, total=total)
 
+    def finish(self) -> None:
+        """See :class:`Task`."""
+        self._bars.update(self._task, total=1, completed=1, note="")
+
 
 class LineReporter:
     """Tasks as lines, for logs and CI."""
@@ -101,6 +108,10 @@ class Lines:
     def grow(self, total: float) -> None:
         """See :class:`Task`."""
         self._total = total
+
+    def finish(self) -> None:
+        """See :class:`Task`."""
+        self._console.print(f"{self._name} done", highlight=False)
 
     def _share(self) -> str:
         return f"{min(100, 100 * self._done / self._total):.0f} %" if self._total else "…"

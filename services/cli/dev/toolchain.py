@@ -70,6 +70,7 @@ def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
         fetch_all(artifacts, inner, lambda size: task.advance(size / MEGABYTE))
         if component == "converter":
             write_service_manifest(inner / "converter-service-manifest.jar")
+        task.finish()
 
     return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
 
@@ -79,7 +80,7 @@ def _kubernetes(report: Reporter) -> Path:
     folder = cache_root() / "kubernetes" / build.key()
     if intact(folder):
         return folder
-    name = f"building etcd and Kubernetes {build.kubernetes_version()} (minutes, once per machine)"
+    name = f"building Kubernetes {build.kubernetes_version()} and etcd (some minutes, once)"
     return provide(folder, lambda fresh: build.run(fresh, report.task(name, None)))
 
 

@@ -69,7 +69,17 @@ async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClie
     except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
         raise InvalidConfiguration(f"KUBECONFIG: cannot use {kubeconfig or 'the service account'}: {error}") from error
     configuration.connection_pool_maxsize = connections
-    return KubeClient(client.ApiClient(configuration))
+    return client_of(configuration)
+
+
+def client_of(configuration: client.Configuration) -> KubeClient:
+    """A client with these settings. To be called on the event loop that will use it."""
+    api = client.ApiClient(configuration)
+    # The library's own session looks for proxies in the environment and in ~/.netrc at every request.
+    session = aiohttp.ClientSession(
+        connector=api.rest_client.pool_manager.connector, connector_owner=False, proxy=configuration.proxy
+    )
+    return KubeClient(api, session)
 
 
 @dataclass(slots=True)
@@ -77,6 +87,7 @@ class KubeClient:
     """Calls to one API server. Every method raises the types of :mod:`services.common.kube.errors` or Retry."""
 
     api: client.ApiClient
+    session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
         """Nothing is opened before the first call."""
@@ -86,6 +97,7 @@ class KubeClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close all connections."""
+        await self.session.close()
         await self.api.close()
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest:
@@ -193,7 +205,7 @@ class KubeClient:
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
     ) -> _AuthorizedRequest:
-        return _AuthorizedRequest(self.api, method, path, dict(query or {}), body, content_type, timeout)
+        return _AuthorizedRequest(self.api, self.session, method, path, dict(query or {}), body, content_type, timeout)
 
 
 @dataclass(slots=True)
@@ -201,6 +213,7 @@ class _AuthorizedRequest:
     """An aiohttp request whose credentials are asked for when it is entered: tokens are renewed under us."""
 
     api: client.ApiClient
+    session: aiohttp.ClientSession
     method: str
     path: str
     query: dict[str, str]
@@ -216,9 +229,8 @@ class _AuthorizedRequest:
         if self.body is not None:
             headers["Content-Type"] = self.content_type
             extra["data"] = orjson.dumps(self.body)
-        session: aiohttp.ClientSession = self.api.rest_client.pool_manager
         url = f"{self.api.configuration.host}{self.path}"
-        self._response = await session.request(
+        self._response = await self.session.request(
             self.method, url, params=self.query, headers=headers, timeout=self.timeout, **extra
         )
         return self._response

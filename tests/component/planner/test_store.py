@@ -268,6 +268,19 @@ def test_planner_when_it_writes_what_is_not_its_own_then_it_may_not(database: Da
                 planner.execute(statement)  # type: ignore[arg-type]
 
 
+def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_found(store: Store) -> None:
+    changes = take(store, changed(1), changed(2, "api", uid="uid-2"))
+    project = changes.engine[0]
+    refused = observed(
+        3,
+        Failed(project.digest, permanent=True, message="denied"),
+        instance=project.engine_instance_id,
+        kind="AppProject",
+        name=project.name,
+    )
+    assert sorted(row.name for row in take(store, refused).workspace) == ["api", "web"]
+
+
 # Upkeep
 
 

@@ -193,6 +193,18 @@ def test_manifest_when_it_may_be_accepted_later_then_its_operation_waits_until_i
     assert condition(world)["reason"] == "ErrorOccurredResolved"
 
 
+def test_project_when_the_engine_refuses_it_then_the_deployments_that_wait_for_it_say_so(deployed: World) -> None:
+    deployed.take(changed(5, "api", uid="uid-2", content=spec(source={"repoURL": "https://git.example.com/api"})))
+    deployed.take(project_says(deployed, 6, Failed(project(deployed).digest, permanent=True, message="denied")))
+    (waiting,) = [row for row in deployed.workspace.values() if row.name == "api"]
+    assert "AppProject: denied" in waiting.status
+    assert "denied" not in deployed.workspace[KEY].status
+
+
+def test_project_when_an_older_one_was_refused_then_nothing_changes(deployed: World) -> None:
+    assert deployed.take(project_says(deployed, 6, Failed("old", permanent=True, message="denied"))) == NOTHING
+
+
 @pytest.mark.parametrize("event", [Failed("old", permanent=True, message="x"), Applied("old")])
 def test_observation_when_about_a_manifest_no_longer_desired_then_it_changes_nothing(
     deployed: World, event: Any

@@ -18,6 +18,7 @@ from aiohttp import web
 from kubernetes_asyncio import client
 
 from services.common.kube import KubeClient, Manifest
+from services.common.kube.client import client_of
 
 Stream = web.StreamResponse
 Fault = Callable[["FakeApiServer", web.Request], Awaitable[web.StreamResponse]]
@@ -202,7 +203,7 @@ async def serving(server: FakeApiServer) -> AsyncIterator[KubeClient]:
     host, port = runner.addresses[0][:2]
     configuration.host = f"http://{host}:{port}"
     try:
-        async with KubeClient(client.ApiClient(configuration)) as kube:
+        async with client_of(configuration) as kube:
             yield kube
     finally:
         await server.close()
