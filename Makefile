@@ -25,13 +25,13 @@ down: ## Stop the stack
 
 ##@ Trust it
 .PHONY: test unit bench
-test: setup ## Run every test: unit, contract, component and end-to-end on the real stack
+test: toolchain ## Run every test: unit, contract, component and end-to-end on the real stack
 	@$(RUN)python -m pytest
 
 unit: setup ## Run the tests that need no other process (seconds)
 	@$(RUN)python -m pytest tests/unit
 
-bench: setup ## Measure latency and throughput against the API server's own floor
+bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
 
 ##@ Change it

@@ -29,7 +29,7 @@ class AgentSettings(ServiceSettings):
         default=8, ge=1, le=64, description="Calls in flight per engine instance; above 8 an API server gains nothing."
     )
     deletion_deadline_seconds: float = Field(
-        default=60, gt=0, description="After this long a deletion the engine has not finished is forced."
+        default=300, gt=0, description="After this long a deletion the engine has not finished is forced."
     )
     comparison_interval_seconds: float = Field(
         default=300, gt=0, description="Between two full comparisons of an instance with its desired state."

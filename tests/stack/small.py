@@ -28,6 +28,11 @@ LEFT_OUT = (
     "crds-apply",
     "engine-crds-apply",
     "engine-namespaces",
+    "watcher",
+    "planner",
+    "agent-1",
+    "agent-2",
+    "argocd-simulator",
 )
 SMALL = ("--infra", *(argument for name in LEFT_OUT for argument in ("--without", name)))
 """Options of ``dev up`` for a small stack."""

@@ -161,6 +161,15 @@ def test_up_when_a_process_dies_at_once_then_it_fails_naming_it_and_leaves_nothi
         control.ask(State(state).control_socket, {"do": "status"})
 
 
+def test_our_service_when_only_infrastructure_was_asked_for_then_it_is_started_by_name(
+    infrastructure: HostedStack,
+) -> None:
+    assert "argocd-simulator" not in infrastructure.pids()
+    infrastructure.start("argocd-simulator")
+    assert "argocd-simulator" in infrastructure.pids()
+    infrastructure.kill("argocd-simulator")
+
+
 def test_up_when_an_unknown_process_is_left_out_then_it_is_refused(gitopsctl: Gitopsctl) -> None:
     outcome = gitopsctl("up", "--without", "nonsense")
     assert outcome.returncode == INVALID

@@ -32,6 +32,8 @@ class Process:
     stop_signal: signal.Signals = signal.SIGTERM
     death_signal: signal.Signals = signal.SIGKILL
     """What the kernel sends when the supervisor is killed."""
+    held: bool = False
+    """Not started with the stack, only by name."""
     unprivileged: bool = False
     """Refuses to run as root."""
     start_seconds: float = 120

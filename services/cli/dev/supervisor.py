@@ -52,7 +52,8 @@ class Supervisor:
         try:
             async with asyncio.TaskGroup() as group:
                 for node in self._nodes:
-                    group.create_task(self._bring_up(node))
+                    if not (isinstance(node, Process) and node.held):
+                        group.create_task(self._bring_up(node))
         except* GitOpsError as failures:
             raise failures.exceptions[0] from None
 

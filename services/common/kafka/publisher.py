@@ -10,14 +10,18 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
 from services.common.telemetry.metrics import MESSAGES
 
+log = structlog.get_logger(__name__)
+
 DELIVERY_TIMEOUT_MS = 120_000
 POLL_SECONDS = 0.1
 PARTITION_BY_KEY = -1
+LOG_ALERTS = 1  # of syslog; librdkafka writes to stderr past our log, and what matters comes by error_cb too
 
 
 class QueueFull(Retry):
@@ -41,7 +45,8 @@ class Publisher:
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "partitioner": "murmur2_random",
                 "message.max.bytes": 4 * 1024 * 1024,
-                "log.connection.close": False,
+                "log_level": LOG_ALERTS,
+                "error_cb": self._complain,
             }
         )
         self._closing = threading.Event()
@@ -86,6 +91,10 @@ class Publisher:
         self.flush(timeout_seconds)
         self._closing.set()
         self._reports.join()
+
+    def _complain(self, error: KafkaError) -> None:
+        """What librdkafka cannot do at the moment; it goes on trying."""
+        log.warning("kafka", error=error.str())
 
     def _serve_reports(self) -> None:
         while not self._closing.is_set():

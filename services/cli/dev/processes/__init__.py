@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from services.cli.dev.process import Node
 from services.cli.dev.processes import connect, kafka, kubernetes, postgres, registry, services, steps
@@ -11,15 +12,14 @@ from services.common.errors import InvalidConfiguration
 
 
 def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[str] = ()) -> list[Node]:
-    """The processes and steps of ``stack``, less those named in ``without``.
+    """The processes and steps of ``stack``, less those named in ``without``; our services held if so asked.
 
     Raises:
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
     """
-    components = [postgres, kafka, registry, connect, kubernetes, steps]
-    if not infrastructure_only:
-        components.append(services)
-    nodes = [node for component in components for node in component.nodes(stack)]
+    infrastructure = [postgres, kafka, registry, connect, kubernetes, steps]
+    nodes = [node for component in infrastructure for node in component.nodes(stack)]
+    nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]
     kept = [node for node in nodes if node.name not in without]
     _check(nodes, kept, without)
     return kept

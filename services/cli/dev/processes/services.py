@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from services.cli.dev.probes import http
-from services.cli.dev.process import Node, Process
+from services.cli.dev.process import Process
 from services.cli.dev.processes import steps
 from services.cli.dev.stack import Stack
 
@@ -22,8 +22,11 @@ MODULES = {
 
 DATABASE_USERS = ("planner",)
 
+HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
+"""A real Argo CD may need minutes to delete what it deployed; the simulator either does it at once or never."""
 
-def nodes(stack: Stack) -> list[Node]:
+
+def nodes(stack: Stack) -> list[Process]:
     """Each service as a process that waits for every step."""
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
     return [_service(stack, name, module, needed) for name, module in MODULES.items()]
@@ -57,4 +60,4 @@ def _environment(stack: Stack, name: str) -> dict[str, str]:
         shared.pop("DATABASE_URL")
     else:
         shared.pop("KUBECONFIG")
-    return stack.base_environment() | shared
+    return stack.base_environment() | shared | HASTE
