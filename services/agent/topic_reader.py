@@ -32,14 +32,15 @@ class TopicReader:
     def __init__(self, bootstrap_servers: str, topic: str, group: str) -> None:
         self._topic, self._group = topic, group
         self._settings: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
-        self._admin = AdminClient(self._settings)
 
     def backlogs(self, partitions: Iterable[int]) -> dict[int, Backlog]:
         """The backlog of each of ``partitions``; empty ones have start == end."""
         wanted = sorted(partitions)
-        ends = self._offsets(wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        begins = self._offsets(wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        committed = self._committed(wanted)
+        # Made anew each time: one that has met an older broker may send its leader epoch for ever, and be fenced.
+        admin = AdminClient(self._settings)
+        ends = self._offsets(admin, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        begins = self._offsets(admin, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        committed = self._committed(admin, wanted)
         starts = {partition: max(begins[partition], committed.get(partition, 0)) for partition in wanted}
         return {partition: Backlog(min(starts[partition], ends[partition]), ends[partition]) for partition in wanted}
 
@@ -80,10 +81,10 @@ class TopicReader:
                 if error is not None or (message.offset() or 0) + 1 >= ends[partition]:
                     unread.discard(partition)
 
-    def _offsets(self, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
+    def _offsets(self, admin: AdminClient, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
         if not partitions:
             return {}
-        answers = self._admin.list_offsets(
+        answers = admin.list_offsets(
             {TopicPartition(self._topic, partition): which for partition in partitions}, request_timeout=SECONDS
         )
         try:
@@ -91,11 +92,11 @@ class TopicReader:
         except (KafkaException, TimeoutError) as error:
             raise Retry(f"offsets of {self._topic}: {error}") from error
 
-    def _committed(self, partitions: list[int]) -> dict[int, int]:
+    def _committed(self, admin: AdminClient, partitions: list[int]) -> dict[int, int]:
         if not partitions:
             return {}
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
-        answers = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group, wanted)])
+        answers = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group, wanted)])
         try:
             (answer,) = [each.result(timeout=SECONDS) for each in answers.values()]
         except (KafkaException, TimeoutError) as error:

@@ -8,6 +8,7 @@ import time
 import httpx2
 import typer
 
+from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.paths import ROOT
 from services.common.startup import await_dependency
@@ -19,14 +20,11 @@ NAME = "gitops"
 REQUEST_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
 SETTLE_SECONDS = 3.0
+KEEP_LIMIT_SECONDS = 60.0
 
 URL = typer.Option(..., envvar="CONNECT_URL", help="Kafka Connect's REST API.")
+EVERY = typer.Option(2.0, help="Seconds between two looks; longer and longer while restarting does not help.")
 TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the connector to run.")
-
-
-@app.callback()
-def connector() -> None:
-    """Keep ``apply`` a command of its own however few commands there are."""
 
 
 @app.command()
@@ -37,6 +35,33 @@ def apply(url: str = URL, timeout: float = TIMEOUT) -> None:
         await_dependency(f"Kafka Connect at {url}", lambda: _put(client, definition), timeout_seconds=timeout)
         _await_running(client, timeout)
     typer.echo(f"connector {NAME}: running")
+
+
+@app.command()
+def keep(url: str = URL, every: float = EVERY) -> None:
+    """Restart the connector's task whenever it has failed, for ever.
+
+    Debezium retries what the database and Kafka do; a converter that meets a registry in the middle of its own
+    restart ends the task instead, and Connect leaves an ended task ended.
+    """
+    delays = Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
+    with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
+        while True:
+            delays = delays if _revived(client) else Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
+            time.sleep(delays.next())
+
+
+def _revived(client: httpx2.Client) -> bool:
+    """Whether the task had failed and was told to start again; while Connect is away there is nothing to do."""
+    try:
+        state, reason = _state(client)
+        if state != "FAILED":
+            return False
+        typer.echo(f"connector {NAME} failed and is restarted: {reason}")
+        _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
+    except Retry as error:
+        typer.echo(f"Kafka Connect does not answer: {error}")
+    return True
 
 
 def _put(client: httpx2.Client, definition: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ SERVICE = "planner"
 HINT_SECONDS = 5.0
 REQUEST_SECONDS = 5.0
 COMPLAINT_SECONDS = 30.0
+SESSION_MS = 6_000
 
 Positions = Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]]
 
@@ -166,6 +167,9 @@ def configuration(bootstrap_servers: str, group: str) -> dict[str, Any]:
         "client.id": SERVICE,
         "group.id": group,
         "partition.assignment.strategy": "range",
+        # After a kill -9 the partitions are free again this soon: a planner that starts anew waits for no longer.
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": SESSION_MS // 3,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",

@@ -99,3 +99,22 @@ def test_wait_when_connector_and_task_run_then_it_returns(client: httpx2.Client)
 def test_definition_when_it_needs_an_address_or_a_password_then_it_takes_it_from_the_worker(secret: str) -> None:
     definition = json.loads(connector.DEFINITION.read_text())
     assert definition[f"database.{secret}"].startswith("${env:GITOPS_")
+
+
+def test_keeper_when_the_task_has_failed_then_it_is_restarted(connect: Connect, client: httpx2.Client) -> None:
+    connect.config = DEFINITION
+    connect.status = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": "no registry"}]}
+    assert connector._revived(client)
+    assert connect.changes == ["POST /connectors/gitops/restart"]
+
+
+def test_keeper_when_all_runs_then_nothing_is_touched(connect: Connect, client: httpx2.Client) -> None:
+    assert not connector._revived(client)
+    assert connect.changes == []
+
+
+def test_keeper_when_connect_is_away_then_it_comes_back_later() -> None:
+    def away(_: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("refused")
+
+    assert connector._revived(httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(away)))

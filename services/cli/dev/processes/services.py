@@ -29,7 +29,23 @@ HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
 def nodes(stack: Stack) -> list[Process]:
     """Each service as a process that waits for every step."""
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
-    return [_service(stack, name, module, needed) for name, module in MODULES.items()]
+    services = [_service(stack, name, module, needed) for name, module in MODULES.items()]
+    return [*services, _connector_keeper(stack, needed)]
+
+
+def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:
+    return Process(
+        name="connector-keeper",
+        argv=(sys.executable, "-m", "services.cli", "connector", "keep"),
+        env=stack.base_environment() | {"CONNECT_URL": stack.environment()["CONNECT_URL"]},
+        ready=_at_once,
+        depends_on=depends_on,
+    )
+
+
+async def _at_once() -> bool:
+    """It serves nobody, so nobody has to wait for it."""
+    return True
 
 
 def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:
