@@ -39,7 +39,9 @@ async def until_all_synced(tenant: Tenant) -> None:
     )
 
 
-@pytest.mark.parametrize("victim", ["planner", "watcher", "agent-1", "agent-2", "connect", "kafka", "registry"])
+@pytest.mark.parametrize(
+    "victim", ["planner", "watcher", "agent-1", "agent-2", "connect", "kafka", "registry", "postgres"]
+)
 async def test_process_when_killed_in_a_burst_then_nothing_is_missing_afterwards(
     stack: HostedStack, tenant: Tenant, victim: str
 ) -> None:
@@ -51,6 +53,16 @@ async def test_process_when_killed_in_a_burst_then_nothing_is_missing_afterwards
     await asyncio.to_thread(stack.kill, victim)
     created = await burst
     await asyncio.to_thread(stack.start, victim)
+    await until_all_applied(tenant, created)
+    await until_all_synced(tenant)
+
+
+async def test_api_server_when_killed_right_after_a_burst_then_nothing_is_missing_afterwards(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    created = await create_burst(tenant)
+    await asyncio.to_thread(stack.kill, "kube-apiserver")
+    await asyncio.to_thread(stack.start, "kube-apiserver")
     await until_all_applied(tenant, created)
     await until_all_synced(tenant)
 

@@ -33,6 +33,7 @@ LEFT_OUT = (
     "agent-1",
     "agent-2",
     "argocd-simulator",
+    "connector-keeper",
 )
 SMALL = ("--infra", *(argument for name in LEFT_OUT for argument in ("--without", name)))
 """Options of ``dev up`` for a small stack."""

@@ -25,7 +25,7 @@ def test_service_when_it_mounts_a_file_then_the_file_exists(name: str) -> None:
 
 def test_services_when_compared_with_the_local_stack_then_they_are_the_same() -> None:
     processes = {"postgres", "kafka", "registry", "connect", "etcd", "kube-apiserver", "kube-controller-manager"}
-    assert STACK.keys() == processes | services.MODULES.keys() | {"credentials", "setup"}
+    assert STACK.keys() == processes | services.MODULES.keys() | {"connector-keeper", "credentials", "setup"}
 
 
 @pytest.mark.parametrize("name", services.MODULES)
