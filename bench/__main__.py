@@ -30,6 +30,8 @@ SIMULATOR = "argocd-simulator"
 WARM_UP = 20
 """Creations before anything is measured: JIT, caches and connections are not what a busy day looks like."""
 
+REST_SECONDS = 10.0
+
 RESULTS = ROOT / "bench" / "results"
 
 console = Console(highlight=False)
@@ -45,6 +47,8 @@ class Run:
     measurements: dict[str, Any] = field(default_factory=dict)
     hops: dict[str, Any] = field(default_factory=dict)
     cpu: dict[str, Any] = field(default_factory=dict)
+    idle: dict[str, float] = field(default_factory=dict)
+    """Share of a core that each process takes when nothing is asked of it."""
     passages: list[Passage] = field(default_factory=list)
 
     async def floor(self, name: str, measure: Callable[..., Any], names: list[tuple[str, str]], namespace: str) -> None:
@@ -52,12 +56,21 @@ class Run:
         result: Result = await measure(by_a_bare_client(self.kube, namespace), self.arrivals, names)
         self.measurements[name] = as_json(result)
 
+    async def rest(self) -> None:
+        """Measure what every process takes at rest: polling is not the cost of a deployment."""
+        pids = self.stack.pids()
+        before = cpu_seconds(pids)
+        await asyncio.sleep(REST_SECONDS)
+        after = cpu_seconds(pids)
+        self.idle = {name: (after[name] - before[name]) / REST_SECONDS for name in before}
+
     async def product(self, name: str, measure: Callable[..., Any], names: list[tuple[str, str]]) -> None:
         """Measure the product, with the CPU time of every process."""
         pids = self.stack.pids()
         before = cpu_seconds(pids)
         result: Result = await measure(through_the_product(self.kube), self.arrivals, names)
-        self.cpu[name] = cpu_per_item(before, cpu_seconds(pids), len(names))
+        idle = {process: share * result.seconds for process, share in self.idle.items()}
+        self.cpu[name] = cpu_per_item(before, cpu_seconds(pids), idle, len(names))
         self.measurements[name] = as_json(result)
         self.hops[name] = hops(result, self.passages)
 
@@ -77,6 +90,7 @@ class Run:
             "measurements": self.measurements,
             "hops": self.hops,
             "cpu_ms_per_deployment": self.cpu,
+            "idle_share_of_a_core": self.idle,
             "memory_mebibytes": resident_mebibytes(self.stack.pids()),
         }
 
@@ -141,6 +155,7 @@ async def _floors(run: Run, sizes: Sizes, namespace: str) -> None:
 
 async def _products(run: Run, sizes: Sizes) -> None:
     await sequential(through_the_product(run.kube), run.arrivals, await spread(run.kube, "warm", 10, WARM_UP))
+    await run.rest()
     console.print(f"sequential: {sizes.sequential} creations …")
     await run.product("sequential", sequential, await spread(run.kube, "seq", 10, sizes.sequential))
     console.print(f"burst: {sizes.burst} creations over {sizes.tenants} tenants …")

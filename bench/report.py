@@ -68,9 +68,11 @@ def _hop(journeys: Iterable[Mapping[Stage, float]], start: Stage, end: Stage) ->
     return {"count": len(times), "p50": percentile(times, 0.5), "p99": percentile(times, 0.99)}
 
 
-def cpu_per_item(before: Mapping[str, float], after: Mapping[str, float], items: int) -> dict[str, float]:
-    """CPU milliseconds of each process per created deployment."""
-    return {name: (after[name] - before[name]) * 1000 / items for name in before}
+def cpu_per_item(
+    before: Mapping[str, float], after: Mapping[str, float], idle: Mapping[str, float], items: int
+) -> dict[str, float]:
+    """CPU milliseconds of each process per created deployment, beyond the seconds it would have taken at rest."""
+    return {name: max(0.0, after[name] - before[name] - idle.get(name, 0.0)) * 1000 / items for name in before}
 
 
 def print_report(console: Console, report: Mapping[str, Any]) -> None:
@@ -92,13 +94,16 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
 
 def _process_table(report: Mapping[str, Any]) -> Table:
     measured = list(report["cpu_ms_per_deployment"])
-    table = Table("process", *(f"{name}, CPU ms each" for name in measured), "memory MiB", title="Processes")
+    headings = ("process", "at rest, % of a core", *(f"{name}, CPU ms each" for name in measured), "memory MiB")
+    table = Table(*headings, title="Processes (CPU ms per deployment, beyond rest)")
     for process, memory in report["memory_mebibytes"].items():
         costs = [report["cpu_ms_per_deployment"][name].get(process, 0.0) for name in measured]
-        table.add_row(process, *(f"{cost:.2f}" for cost in costs), f"{memory:.0f}")
+        rest = f"{report['idle_share_of_a_core'].get(process, 0.0) * 100:.1f}"
+        table.add_row(process, rest, *(f"{cost:.2f}" for cost in costs), f"{memory:.0f}")
     totals = [_outside_kubernetes(report["cpu_ms_per_deployment"][name]) for name in measured]
     table.add_section()
-    table.add_row("all but Kubernetes", *(f"{total:.2f}" for total in totals), "")
+    idle = f"{_outside_kubernetes(report['idle_share_of_a_core']) * 100:.1f}"
+    table.add_row("all but Kubernetes", idle, *(f"{total:.2f}" for total in totals), "")
     return table
 
 
