@@ -61,7 +61,7 @@ generate: setup ## Write what is derived from the models (CRDs)
 	@$(RUN)gitopsctl generate crds
 
 check-generated: generate ## Fail if generation leaves a difference
-	@git diff --exit-code -- k8s/crds || { echo "k8s/crds is stale: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git status --porcelain -- k8s/crds)" || { git diff -- k8s/crds; echo "k8s/crds is stale: run 'make generate' and commit"; exit 1; }
 
 toolchain: setup ## Download and build what the local stack runs (minutes, once)
 	@$(RUN)gitopsctl toolchain install

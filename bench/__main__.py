@@ -44,6 +44,7 @@ class Run:
     stack: HostedStack
     kube: KubeClient
     arrivals: Arrivals
+    simulator: bool
     measurements: dict[str, Any] = field(default_factory=dict)
     hops: dict[str, Any] = field(default_factory=dict)
     cpu: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Run:
         return {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": platform.platform(),
+            "settings": {"flush_to_disk": False, "status_written_by_simulator": self.simulator},
             "measurements": self.measurements,
             "hops": self.hops,
             "cpu_ms_per_deployment": self.cpu,
@@ -121,6 +123,8 @@ def main(
     path = output / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     path.write_text(json.dumps(report, indent=1))
     console.print(f"written to {path}")
+    if any(row["missing"] for row in report["measurements"].values()):
+        raise typer.Exit(1)
 
 
 async def _measure(stack: HostedStack, sizes: Sizes, simulator: bool) -> Mapping[str, Any]:
@@ -129,7 +133,7 @@ async def _measure(stack: HostedStack, sizes: Sizes, simulator: bool) -> Mapping
         await connect(Path(stack.environment["KUBECONFIG"])) as kube,
         watching(kube, namespaces) as arrivals,
     ):
-        run = Run(stack, kube, arrivals)
+        run = Run(stack, kube, arrivals, simulator)
         await _floors(run, sizes, namespaces[0])
         for service in (*SERVICES, *((SIMULATOR,) if simulator else ())):
             await asyncio.to_thread(stack.start, service)

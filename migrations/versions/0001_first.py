@@ -227,9 +227,7 @@ def _create_tables() -> None:
         postgresql_with={"fillfactor": "80"},
     )
     op.create_index(op.f("deployments_tenant_id_name_idx"), "deployments", ["tenant_id", "name"], unique=False)
-    op.create_index(
-        op.f("deployments_tenant_id_repository_idx"), "deployments", ["tenant_id", "repository"], unique=False
-    )
+    op.create_index(op.f("deployments_tenant_id_idx"), "deployments", ["tenant_id"], unique=False)
     op.create_index(
         "deployments_waiting_idx",
         "deployments",

@@ -29,6 +29,8 @@ class DesiredState:
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._rows: dict[int, dict[Identity, EngineResource]] = {}
+        self.complete = True
+        """Every row could be understood; if not, an object without a row may still be wanted."""
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._rows.values())
@@ -36,6 +38,7 @@ class DesiredState:
     async def load(self, partitions: Mapping[int, list[bytes]]) -> None:
         """Take over ``partitions``: the newest value of each key. Raises Retry if the registry does not answer."""
         self._rows = {partition: {} for partition in partitions}
+        self.complete = True
         for partition, values in partitions.items():
             for count, value in enumerate(values):
                 self._load_one(partition, value)
@@ -47,6 +50,7 @@ class DesiredState:
             self.keep(partition, self._decode(value))
         except Poison as error:
             # As an event it became a dead letter when it came; the object it spoke of is unknown.
+            self.complete = False
             log.warning("a row that cannot be understood is not part of the desired state", error=str(error))
 
     def keep(self, partition: int, row: EngineResource) -> None:

@@ -46,7 +46,7 @@ GUARD_SECONDS = 0.5
 
 
 def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
-    """The faust application: one consumer, one changelog, no web server, no leader topic."""
+    """The faust application: one consumer, no tables, no web server, no leader topic."""
     brokers = ";".join(f"kafka://{broker}" for broker in settings.kafka_bootstrap_servers.split(","))
     app = faust.App(
         settings.agent_group,

@@ -59,7 +59,7 @@ class Fleet:
         """The desired state is complete: compare everything, then keep up."""
         self._working = True
         for name, instance in self._instances.items():
-            instance.work(desired.rows_of(name))
+            instance.work(desired.rows_of(name), complete=desired.complete)
 
     async def suspend(self) -> None:
         """Our partitions were revoked: when this returns nothing of ours acts on any instance."""

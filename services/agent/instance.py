@@ -85,6 +85,7 @@ class Instance:
         self._watches: list[asyncio.Task[None]] = []
         self._comparison: Timer | None = None
         self._working = False
+        self._complete = True
 
     @property
     def listed(self) -> bool:
@@ -100,8 +101,12 @@ class Instance:
         """Watch. Work begins with :meth:`work`."""
         self._watches = [asyncio.create_task(self._follow(kind), name=f"watch {name}") for name, kind in KINDS.items()]
 
-    def work(self, rows: Iterable[EngineResource]) -> None:
-        """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up."""
+    def work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
+        """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
+
+        Unless they are ``complete`` nothing is deleted for want of a row.
+        """
+        self._complete = complete
         self._rows = {key_of(row): row for row in rows}
         self._working = True
         self._begin_if_listed()
@@ -248,7 +253,7 @@ class Instance:
         for key in self._rows:
             self._refused.pop(key, None) if key not in self._tickets else None
             self._compare_one(key)
-        unwanted = [key for key in self._live if key not in self._rows]
+        unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
         for key in self._orphans.due(unwanted, len(self._live), self._clock.now()):
             self._mark(key)
         self._pool.kick()

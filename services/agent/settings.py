@@ -21,7 +21,7 @@ class AgentSettings(ServiceSettings):
     agent_group: str = Field(
         default="gitops-agent",
         pattern=r"^[a-zA-Z0-9._-]{1,100}$",
-        description="Consumer group; also the prefix of the changelog topic that holds the desired state.",
+        description="Consumer group.",
     )
     engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in compose/topics.yaml.")
     observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")

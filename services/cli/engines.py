@@ -52,4 +52,6 @@ def _write(url: str, instances: dict[str, str]) -> None:
     except psycopg.errors.UndefinedTable as error:
         raise InvalidConfiguration("the database is empty; run 'gitopsctl database upgrade'") from error
     except psycopg.ProgrammingError as error:
-        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {error}") from error
+        # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
+        reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
+        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None

@@ -34,6 +34,7 @@ from services.planner.offsets import TopicPartition
 Codec = AvroCodec[Command] | AvroCodec[Observation]
 
 DELIVERY_SECONDS = 150.0
+MAX_VERSION_DIGITS = 64
 """Longer than the producer itself tries."""
 
 
@@ -115,6 +116,7 @@ def _checked_command(command: Command) -> Command:
         case ResourceChanged(kind=kind) | ResourceGone(kind=kind) if kind != KIND:
             raise Poison(f"there are no rules for kind '{kind[:64]}'")
         case ResourceChanged() | ResourceGone() as state:
+            _orderly(state.resource_version)
             _storable(
                 command.source, command.workspace, command.namespace, state.name, state.uid, state.resource_version
             )
@@ -127,11 +129,18 @@ def _checked_observation(observation: Observation) -> Observation:
     _storable(observation.workspace, observation.namespace, observation.name, observation.engine_instance_id)
     match observation.event:
         case StatusReported(status=status, resource_version=version):
+            _orderly(version)
             _storable(version)
             _parsable(status)
         case Failed(digest=digest):
             _storable(digest)
     return observation
+
+
+def _orderly(resource_version: str) -> None:
+    """Kubernetes' resource versions are 64-bit numbers; Python refuses to read one of thousands of digits."""
+    if len(resource_version) > MAX_VERSION_DIGITS:
+        raise Poison("a resource version is too long to be one")
 
 
 def _storable(*texts: str) -> None:
@@ -143,7 +152,8 @@ def _storable(*texts: str) -> None:
 def _parsable(status: str) -> None:
     try:
         parsed = orjson.loads(status)
-    except orjson.JSONDecodeError as error:
+        orjson.dumps(parsed)  # it refuses nesting that it reads
+    except (orjson.JSONDecodeError, TypeError) as error:
         raise Poison(f"status is not JSON: {error}") from error
     if not isinstance(parsed, dict) or "\0" in status:
         raise Poison("status is not a JSON object")

@@ -14,12 +14,14 @@ def place(tenant: UUID, instances: Iterable[Instance]) -> Instance:
     """The accepting instance with the highest hash together with the tenant (rendezvous hashing).
 
     Even over instances, the same at every call, and adding an instance moves no more than its own share.
-    Raises Wait if no instance accepts tenants.
+    While none accepts, any will do: to refuse a new tenant would hold up its whole partition.
+    Raises Wait if there is no instance at all.
     """
-    accepting = [instance for instance in instances if instance.accepting]
-    if not accepting:
-        raise Wait("no engine instance accepts tenants; add one with 'gitopsctl engines apply'")
-    return max(accepting, key=lambda instance: _score(tenant, instance.id))
+    known = list(instances)
+    candidates = [instance for instance in known if instance.accepting] or known
+    if not candidates:
+        raise Wait("there is no engine instance; add one with 'gitopsctl engines apply'")
+    return max(candidates, key=lambda instance: _score(tenant, instance.id))
 
 
 def _score(tenant: UUID, instance: str) -> tuple[bytes, str]:

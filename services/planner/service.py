@@ -109,13 +109,13 @@ class Planner:
                 self._until_done(single)
             return
         self.decoder.give_up([(batch.messages[0], error)])
-        self.until_done(partial(self.store.save, Changes(), batch.spans))
-        self.consumer.done(batch.spans)
+        if self.until_done(partial(self.store.save, Changes(), batch.spans)):
+            self.consumer.done(batch.spans)
 
-    def until_done(self, work: Callable[[], None]) -> None:
+    def until_done(self, work: Callable[[], None]) -> bool:
         """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
 
-        Raises Poison. Stopped in between, nothing is lost: the offsets have not moved.
+        Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved.
         """
         delays = Backoff()
         while True:
@@ -124,14 +124,14 @@ class Planner:
             except (Retry, Wait) as error:
                 self._failed(error)
                 if self.stopping.wait(delays.next()):
-                    return
+                    return False
             except Fenced as error:
                 self._failed(error)
                 self.consumer.rewind()
-                return
+                return False
             else:
                 self.failing = ""
-                return
+                return True
 
     def _failed(self, error: Exception) -> None:
         self.store.abandon()

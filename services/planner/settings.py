@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, PostgresDsn, SecretStr, TypeAdapter, ValidationError, field_validator
 
 from services.common.settings import ServiceSettings
@@ -29,6 +31,7 @@ class PlannerSettings(ServiceSettings):
     def _is_postgres(cls, url: SecretStr) -> SecretStr:
         try:
             TypeAdapter(PostgresDsn).validate_python(url.get_secret_value())
-        except ValidationError:
+            conninfo_to_dict(url.get_secret_value())
+        except (ValidationError, ProgrammingError):  # their texts show parts of the URL
             raise ValueError("not a URL of PostgreSQL; write postgresql://user:…@host:port/name") from None
         return url

@@ -52,6 +52,15 @@ SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.
 """
 
 
+TOO_MUCH = (
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    psycopg.errors.TooManyColumns,
+    psycopg.errors.TooManyArguments,
+)
+"""Limits of the database (SQLSTATE class 54). psycopg files them under operational errors, but no waiting helps."""
+
+
 class Store:
     """See the module. Not for more than one thread."""
 
@@ -116,7 +125,7 @@ class Store:
         """The connection; whatever fails on it, nothing of the transaction stays."""
         try:
             yield self._connected()
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except (psycopg.DataError, psycopg.IntegrityError, *TOO_MUCH) as error:
             self._undo()
             raise Poison(f"the database refuses it: {error.diag.message_primary or error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

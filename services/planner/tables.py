@@ -89,7 +89,7 @@ deployments = Table(
     Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Index(None, "tenant_id", "name"),
-    Index(None, "tenant_id", "repository"),
+    Index(None, "tenant_id"),
     Index("deployments_waiting_idx", "seen_at", postgresql_where=text("present AND deleting")),
     comment="One row per incarnation of a GitOpsDeployment, until both it and its Application are gone.",
     postgresql_with=_ROOM_FOR_UPDATES,

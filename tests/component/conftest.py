@@ -1,7 +1,7 @@
 """One service at a time against real components: PostgreSQL, Kafka, the schema registry, the Kubernetes API server.
 
 Where a Docker engine answers, PostgreSQL and Kafka come from testcontainers; elsewhere from the local stack, which
-also serves the registry and the API server. Both read the configuration in ``compose/``.
+also serves the registry and the API server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from services.common.kube import NAMESPACE, KubeClient, connect
 from services.common.paths import ROOT
 
 POSTGRES_IMAGE = "postgres:18"
-KAFKA_IMAGE = "apache/kafka:4.3.1"
+KAFKA_IMAGE = "confluentinc/cp-kafka:7.9.1"  # the one image that testcontainers knows how to start without ZooKeeper
 OUR_SERVICES = ("watcher", "planner", "agent-1", "agent-2", "argocd-simulator")
 
 

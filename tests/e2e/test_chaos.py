@@ -27,14 +27,11 @@ async def until_all_applied(tenant: Tenant, created: list[Manifest]) -> None:
     )
 
 
-async def until_all_synced(tenant: Tenant) -> None:
+async def until_all_synced(tenant: Tenant, created: list[Manifest]) -> None:
+    names = [item["metadata"]["name"] for item in created]
     await tenant.deployments.until(
         "every deployment is Synced",
-        lambda objects: all(
-            item.get("status", {}).get("sync", {}).get("status") == "Synced"
-            for (namespace, _), item in objects.items()
-            if namespace == tenant.namespace
-        ),
+        lambda _: all(tenant.status(name).get("sync", {}).get("status") == "Synced" for name in names),
         RECOVERY_SECONDS,
     )
 
@@ -54,7 +51,7 @@ async def test_process_when_killed_in_a_burst_then_nothing_is_missing_afterwards
     created = await burst
     await asyncio.to_thread(stack.start, victim)
     await until_all_applied(tenant, created)
-    await until_all_synced(tenant)
+    await until_all_synced(tenant, created)
 
 
 async def test_api_server_when_killed_right_after_a_burst_then_nothing_is_missing_afterwards(
@@ -64,7 +61,7 @@ async def test_api_server_when_killed_right_after_a_burst_then_nothing_is_missin
     await asyncio.to_thread(stack.kill, "kube-apiserver")
     await asyncio.to_thread(stack.start, "kube-apiserver")
     await until_all_applied(tenant, created)
-    await until_all_synced(tenant)
+    await until_all_synced(tenant, created)
 
 
 async def test_agents_when_one_is_killed_then_the_other_takes_over_and_gives_back(

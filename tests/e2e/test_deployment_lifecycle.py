@@ -116,7 +116,7 @@ async def test_deletion_when_argocd_never_finishes_then_it_is_forced_and_others_
     await tenant.deployments.until("released", lambda objects: (tenant.namespace, "web") not in objects)
 
 
-async def test_application_when_edited_by_somebody_then_it_is_as_before_within_a_second(tenant: Tenant) -> None:
+async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(tenant: Tenant) -> None:
     created = await tenant.create()
     application = await tenant.application_of(created)
     namespace = application["metadata"]["namespace"]

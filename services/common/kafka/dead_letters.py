@@ -12,9 +12,13 @@ import structlog
 from services.common.kafka.publisher import Publisher
 from services.common.kafka.topics import DEAD_LETTERS
 from services.common.messages import AvroCodec, DeadLetter
-from services.common.telemetry import metrics
+from services.common.telemetry import TRACEPARENT, metrics
 
 log = structlog.get_logger(__name__)
+
+VALUE_LIMIT = 4 * 1024 * 1024
+"""Of a longer value the beginning is kept; the topics of this product hold none longer."""
+ERROR_LIMIT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +42,16 @@ class DeadLetters:
 
     def send(self, message: SourceMessage, error: Exception, failed_at: datetime) -> Future[int]:
         """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
+        headers = {name: value for name, value in message.headers.items() if name == TRACEPARENT}
         letter = DeadLetter(
             service=self._service,
             topic=message.topic,
             partition=message.partition,
             offset=message.offset,
             key=message.key,
-            value=message.value,
-            headers=message.headers,
-            error=str(error),
+            value=None if message.value is None else message.value[:VALUE_LIMIT],
+            headers=headers,
+            error=_reason(message, error),
             failed_at=failed_at,
         )
         metrics.DEAD_LETTERS.labels(self._service, message.topic).inc()
@@ -57,4 +62,10 @@ class DeadLetters:
             offset=message.offset,
             error=str(error),
         )
-        return self._publisher.send(DEAD_LETTERS, message.key, self._codec.encode(letter), dict(message.headers))
+        return self._publisher.send(DEAD_LETTERS, message.key, self._codec.encode(letter), headers)
+
+
+def _reason(message: SourceMessage, error: Exception) -> str:
+    size = len(message.value or b"")
+    cut = f" (the first {VALUE_LIMIT} of {size} bytes are kept)" if size > VALUE_LIMIT else ""
+    return str(error)[:ERROR_LIMIT] + cut

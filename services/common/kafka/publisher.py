@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 DELIVERY_TIMEOUT_MS = 120_000
 POLL_SECONDS = 0.1
+MAX_MESSAGE_BYTES = 5 * 1024 * 1024
+"""As the topic of dead letters allows, the largest of all: a letter holds another message and its circumstances."""
 PARTITION_BY_KEY = -1
 LOG_ALERTS = 1  # of syslog; librdkafka writes to stderr past our log, and what matters comes by error_cb too
 
@@ -44,7 +46,7 @@ class Publisher:
                 "compression.type": "lz4",
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "partitioner": "murmur2_random",
-                "message.max.bytes": 4 * 1024 * 1024,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
                 "log_level": LOG_ALERTS,
                 "error_cb": self._complain,
             }

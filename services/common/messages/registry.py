@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from fastavro.schema import SchemaParseException, UnknownType
 from httpx2 import HTTPError
 
 from services.common.errors import InvalidConfiguration, Poison, Retry
@@ -65,7 +66,7 @@ class SchemaRegistry:
     def by_id(self, schema_id: int) -> Any:
         """The parsed schema ``schema_id``. Raises Poison if there is none, Retry if the registry does not answer."""
         if schema_id not in self._by_id:
-            self._by_id[schema_id] = fastavro.parse_schema(json.loads(self._fetch(schema_id)))
+            self._by_id[schema_id] = _parsed(schema_id, self._fetch(schema_id))
         return self._by_id[schema_id]
 
     def register(self, subject: str) -> int:
@@ -94,3 +95,10 @@ def _schema_id(answer: int | None) -> int:
     if answer is None:
         raise Retry("schema registry answered without a schema id")
     return answer
+
+
+def _parsed(schema_id: int, text: str) -> Any:
+    try:
+        return fastavro.parse_schema(json.loads(text))
+    except (ValueError, SchemaParseException, UnknownType) as error:
+        raise Poison(f"schema {schema_id} is not an Avro schema") from error

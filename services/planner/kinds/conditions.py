@@ -12,6 +12,9 @@ Holding = Mapping[str, tuple[str, str]]
 
 MAX_MESSAGE = 32768
 
+UNKNOWN = "an unknown error occurred"
+"""For whatever users cannot mend."""
+
 
 def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> list[Condition]:
     """The conditions of the next status, in a stable order: known ones first, then new ones as they come.

@@ -12,6 +12,7 @@ from uuid import UUID
 from services.common.api import FINALIZER
 from services.common.errors import Permanent
 from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
+from services.planner.kinds.conditions import UNKNOWN
 from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept, normalised
 from services.planner.rows import Cause, Deployment, Observed
 
@@ -28,14 +29,16 @@ class Origin:
 
 
 def is_late(event: ResourceChanged, known: Deployment) -> bool:
-    """``event`` is older than what is known of this name, or repeats what was known of a CR that is gone.
+    """``event`` is older than what is known of this name, or repeats what was known of a CR that a list lacked.
+
+    What was swept and is seen again in the same epoch was swept wrongly: the list began before it was created.
 
     A newer epoch overrides the order of versions: after a cluster was restored from a backup versions start lower.
     """
     if event.epoch > known.epoch:
         return False
     version, newest = version_order(event.resource_version), version_order(known.resource_version)
-    repeats = version == newest and event.uid == known.uid and not known.present
+    repeats = version == newest and event.uid == known.uid and not known.present and event.epoch < known.epoch
     return version < newest or repeats
 
 
@@ -88,7 +91,7 @@ def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
     """The engine refuses a manifest; of no interest unless it is the desired one."""
     if event.digest != deployment.digest:
         return known
-    message = event.message.replace("\0", "")[:MAX_MESSAGE] or "an unknown error occurred"
+    message = event.message.replace("\0", "")[:MAX_MESSAGE] or UNKNOWN
     return replace(known, applied_digest="", failed_digest=event.digest, failure=message)
 
 

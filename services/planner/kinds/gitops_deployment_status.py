@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from services.planner.canonical import canonical
-from services.planner.kinds.conditions import merged, probed
+from services.planner.kinds.conditions import UNKNOWN, merged, probed
 from services.planner.rows import Deployment, Observed
 
 ERROR = "ErrorOccurred"
@@ -60,7 +60,8 @@ def _holds(type_: str, before: Json) -> bool:
 def failure(deployment: Deployment, observed: Observed | None) -> str:
     """Why the engine does not hold the manifest that is desired now; empty if nothing is known against it."""
     current = observed is not None and deployment.digest is not None and observed.failed_digest == deployment.digest
-    return observed.failure if current and observed is not None else ""
+    # The engine's own words are for operators, in the audit and the log: they tell of a fleet that users never see.
+    return UNKNOWN if current and observed is not None and observed.failure else ""
 
 
 def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:

@@ -27,6 +27,7 @@ from services.common.messages import (
     ResourceChanged,
     ResourceGone,
     ResyncCompleted,
+    SchemaRegistry,
     StatusReported,
     local_schemas,
 )
@@ -197,3 +198,10 @@ def released(subject: str) -> list[Path]:
 def test_bytes_when_they_are_no_message_then_they_are_poison(message: bytes | None, reason: str) -> None:
     with pytest.raises(Poison, match=reason):
         codec("gitops.commands-value").decode(message)
+
+
+def test_schema_when_it_is_registered_but_no_avro_then_its_messages_are_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = SchemaRegistry("http://127.0.0.1:9")
+    monkeypatch.setattr(registry, "_fetch", lambda schema_id: '{"type": "no such type"}')
+    with pytest.raises(Poison, match="not an Avro schema"):
+        registry.by_id(7)

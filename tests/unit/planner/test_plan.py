@@ -176,10 +176,10 @@ def test_spec_when_corrected_then_the_error_is_resolved_at_once(world: World) ->
     assert world.application() is not None
 
 
-def test_manifest_when_the_engine_refuses_it_then_the_condition_and_the_audit_say_so(world: World) -> None:
+def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_that_it_is_so(world: World) -> None:
     world.take(changed(1))
     world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message="denied")))
-    assert condition(world)["message"] == "denied"
+    assert condition(world)["message"] == "an unknown error occurred"
     assert (operation(world, "create").state, operation(world, "create").message) == ("Failed", "denied")
 
 
@@ -197,8 +197,9 @@ def test_project_when_the_engine_refuses_it_then_the_deployments_that_wait_for_i
     deployed.take(changed(5, "api", uid="uid-2", content=spec(source={"repoURL": "https://git.example.com/api"})))
     deployed.take(project_says(deployed, 6, Failed(project(deployed).digest, permanent=True, message="denied")))
     (waiting,) = [row for row in deployed.workspace.values() if row.name == "api"]
-    assert "AppProject: denied" in waiting.status
-    assert "denied" not in deployed.workspace[KEY].status
+    assert "an unknown error occurred" in waiting.status
+    assert "denied" not in waiting.status
+    assert "an unknown error occurred" not in deployed.workspace[KEY].status
 
 
 def test_project_when_an_older_one_was_refused_then_nothing_changes(deployed: World) -> None:
@@ -372,10 +373,11 @@ def test_resync_when_it_would_remove_too_much_then_nothing_is_removed_and_that_i
     assert len(changes.refused_sweeps) == 1
 
 
-def test_deployment_when_swept_in_error_then_the_next_list_revives_it(deployed: World) -> None:
+@pytest.mark.parametrize(("epoch", "desired"), [(6, "absent"), (7, "present"), (9, "present")])
+def test_deployment_when_swept_in_error_then_a_sighting_since_the_epoch_revives_it(
+    deployed: World, epoch: int, desired: str
+) -> None:
     deployed.take(resync(8, epoch=7))
     assert application(deployed).desired == "absent"
-    deployed.take(changed(1, epoch=7))
-    assert application(deployed).desired == "absent"
-    deployed.take(changed(1, epoch=9))
-    assert application(deployed).desired == "present"
+    deployed.take(changed(1, epoch=epoch))
+    assert application(deployed).desired == desired

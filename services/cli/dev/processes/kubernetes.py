@@ -96,7 +96,8 @@ def _controllers(stack: Stack, pki: Pki) -> Process:
         env=stack.base_environment() | GO_ENVIRONMENT,
         ports={"https": port},
         ready=http(port, "/healthz", pki.authority),
-        depends_on=("kube-apiserver",),
+        # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
+        depends_on=("kube-apiserver", "crds-apply", "engine-crds-apply"),
     )
 
 
