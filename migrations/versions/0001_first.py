@@ -126,9 +126,7 @@ def _create_tables() -> None:
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, comment="When the watcher saw the change."),
         sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
         sa.CheckConstraint("action IN ('create', 'update', 'delete')", name=op.f("operations_action_check")),
-        sa.CheckConstraint(
-            "state IN ('Waiting', 'In_Progress', 'Completed', 'Failed')", name=op.f("operations_state_check")
-        ),
+        sa.CheckConstraint("state IN ('Waiting', 'Completed', 'Failed')", name=op.f("operations_state_check")),
         sa.PrimaryKeyConstraint("id", name=op.f("operations_pkey")),
         comment="Audit: who changed what, and what became of it. Pruned after a time.",
         postgresql_with={"fillfactor": "80"},

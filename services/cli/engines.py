@@ -22,6 +22,12 @@ INSERT INTO engine_instances AS known (id, namespace)
 SELECT * FROM unnest(%s::text[], %s::text[])
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
  WHERE known.namespace <> EXCLUDED.namespace
+   AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)
+"""
+MOVED = """
+SELECT known.id, known.namespace
+  FROM engine_instances AS known JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
+ WHERE known.namespace <> wanted.namespace
 """
 
 
@@ -46,7 +52,9 @@ def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT
 def _write(url: str, instances: dict[str, str]) -> None:
     try:
         with psycopg.connect(url) as connection:
-            connection.execute(UPSERT, (list(instances), list(instances.values())))
+            arguments = (list(instances), list(instances.values()))
+            connection.execute(UPSERT, arguments)
+            moved = connection.execute(MOVED, arguments).fetchall()
     except psycopg.OperationalError as error:
         raise Retry(str(error)) from error
     except psycopg.errors.UndefinedTable as error:
@@ -55,3 +63,8 @@ def _write(url: str, instances: dict[str, str]) -> None:
         # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
         reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
         raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None
+    if moved:
+        places = ", ".join(f"{instance} is in {namespace}" for instance, namespace in moved)
+        raise InvalidConfiguration(
+            f"ENGINE_NAMESPACES: an instance that has tenants cannot move ({places}); add it under another id"
+        )

@@ -80,7 +80,7 @@ UPDATE operations AS o
    SET state = moved.state, message = moved.message, updated_at = moved.updated_at
   FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[]) AS moved(id, state, message, updated_at)
  CROSS JOIN LATERAL (SELECT known.id FROM operations AS known
-                      WHERE known.id = moved.id AND known.state IN ('Waiting', 'In_Progress')
+                      WHERE known.id = moved.id AND known.state IN ('Waiting', 'Failed')
                      OFFSET 0) AS open
  WHERE o.id = open.id
 """

@@ -9,7 +9,7 @@ from typing import Literal
 from uuid import UUID
 
 Action = Literal["create", "update", "delete"]
-OperationState = Literal["Waiting", "In_Progress", "Completed", "Failed"]
+OperationState = Literal["Waiting", "Completed", "Failed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ OVERDUE = """
 SELECT t.workspace, t.namespace, d.id, t.partition, d.trace_id
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
  WHERE d.present AND d.deleting AND d.spec IS NOT NULL AND d.seen_at < %s AND t.partition = ANY(%s)
+   AND NOT EXISTS (SELECT FROM workspace_resources w
+                    WHERE (w.workspace, w.namespace, w.name, w.uid) = (t.workspace, t.namespace, d.name, d.uid)
+                      AND w.status LIKE '%%"type":"Deleting"%%')
  ORDER BY d.seen_at
  LIMIT %s
 """

@@ -128,7 +128,7 @@ operations = Table(
     Column("created_at", _TIME, nullable=False, comment="When the watcher saw the change."),
     Column("updated_at", _TIME, nullable=False),
     CheckConstraint("action IN ('create', 'update', 'delete')", name="action"),
-    CheckConstraint("state IN ('Waiting', 'In_Progress', 'Completed', 'Failed')", name="state"),
+    CheckConstraint("state IN ('Waiting', 'Completed', 'Failed')", name="state"),
     Index(None, "deployment_id"),
     # Rows arrive in order of time and are pruned by it: a block range index is a few pages, whatever their number.
     Index(None, "created_at", postgresql_using="brin", postgresql_with={"pages_per_range": "32"}),

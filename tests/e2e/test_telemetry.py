@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import httpx2
 import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from services.cli.dev.hosted import HostedStack
+from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE
+from services.common.telemetry import trace_id, traceparent
 from tests.e2e.tenant import Tenant
 
 SERVICES = ("watcher", "planner", "agent-1", "agent-2")
@@ -37,3 +41,39 @@ async def test_deployment_when_synced_then_each_hop_has_measured_it(stack: Hoste
     assert 'gitops_batch_size_messages_count{service="planner"}' in metrics["planner"]
     for service in SERVICES:
         assert re.search(r"^gitops_consumer_lag_messages\{.*\} \d", metrics[service], re.MULTILINE), service
+
+
+async def test_change_when_it_travels_then_one_trace_id_is_on_every_message(stack: HostedStack, tenant: Tenant) -> None:
+    uid = (await tenant.create())["metadata"]["uid"]
+    await tenant.until_status("Synced", sync__status="Synced")
+    traces = traces_by_topic(stack, uid)
+    assert traces.keys() == {COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE}
+    assert len({trace_id(trace) for found in traces.values() for trace in found}) == 1
+
+
+def traces_by_topic(stack: HostedStack, uid: str) -> dict[str, set[str]]:
+    """The traceparent headers of every message whose value speaks of ``uid``."""
+    address = stack.environment["KAFKA_BOOTSTRAP_SERVERS"]
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "e2e-traces", "enable.auto.commit": False})
+    found: dict[str, set[str]] = {}
+    try:
+        topics = consumer.list_topics(timeout=10).topics
+        for topic in (COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE):
+            for partition in topics[topic].partitions:
+                for message in partition_from_the_beginning(consumer, TopicPartition(topic, partition, 0)):
+                    if uid.encode() in (message.value() or b""):
+                        found.setdefault(topic, set()).add(traceparent(message.headers()))
+    finally:
+        consumer.close()
+    return found
+
+
+def partition_from_the_beginning(consumer: Consumer, partition: TopicPartition) -> Iterator[Message]:
+    _, end = consumer.get_watermark_offsets(partition, timeout=10)
+    if end == 0:
+        return
+    consumer.assign([partition])
+    while (message := consumer.poll(10)) is not None:
+        yield message
+        if (message.offset() or 0) + 1 >= end:
+            return

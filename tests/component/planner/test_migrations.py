@@ -78,3 +78,16 @@ def test_engines_when_applied_twice_then_new_ones_are_added_and_states_kept(data
         )
         rows = owner.execute("SELECT id, namespace, state FROM engine_instances ORDER BY id").fetchall()
     assert rows == [("a", "a", "draining"), ("b", "new", "accepting"), ("c", "c", "accepting")]
+
+
+def test_engine_when_it_has_tenants_then_it_cannot_move(database: Database) -> None:
+    run = CliRunner().invoke
+    assert run(engine_commands.app, ["apply", "--url", database.owner_url, "--namespaces", "a=old"]).exit_code == 0
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(
+            "INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id, created_at)"
+            " VALUES (gen_random_uuid(), 'w', 'n', 0, 'a', now())"
+        )
+    refused = run(engine_commands.app, ["apply", "--url", database.owner_url, "--namespaces", "a=new"])
+    assert isinstance(refused.exception, InvalidConfiguration)
+    assert "a is in old" in str(refused.exception)

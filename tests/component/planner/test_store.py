@@ -302,6 +302,7 @@ def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr
     (row,) = take(store, *overdue).workspace
     assert "Deleting" in row.status
     assert take(store, *overdue).workspace == ()
+    assert store.overdue(at(3), at(60), partitions=[0], limit=10) == []
 
 
 def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Store) -> None:

@@ -77,7 +77,7 @@ class World:
         self.operations |= {row.id: row for row in changes.operations}
         for moved in changes.operations_moved:
             operation = self.operations.get(moved.id)
-            if operation is not None and operation.state in {"Waiting", "In_Progress"}:
+            if operation is not None and operation.state in {"Waiting", "Failed"}:
                 self.operations[moved.id] = replace(operation, state=moved.state, message=moved.message)
         self.engine |= {(row.engine_instance_id, row.kind, row.namespace, row.name): row for row in changes.engine}
         _drop(self.engine, changes.engine_gone)
