@@ -40,7 +40,7 @@ setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
 $(VENV)/.installed: pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@test -x $(RUN)python || $(PYTHON) -m venv $(VENV)
+	@$(RUN)python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@test "$$($(UV) --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" || \
 		$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(UV) sync --locked --inexact --quiet
