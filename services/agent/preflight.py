@@ -13,9 +13,9 @@ from services.agent.kinds import KINDS
 from services.common.errors import InvalidConfiguration, NoPermission, Retry, Wait
 from services.common.kafka import Topic
 from services.common.kube import KubeClient, NotFound, Refused, Resource, connect
+from services.common.kube.access import is_allowed
 
 VERBS = ("list", "watch", "get", "create", "patch", "delete")
-ACCESS_REVIEW = Resource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 BROKER_SECONDS = 5.0
 FORBIDDEN = 403
 
@@ -52,7 +52,7 @@ async def _check_kind(client: KubeClient, resource: Resource, namespace: str) ->
         async for _ in client.pages(resource, namespace, limit=1):
             break
         for verb in VERBS:
-            if not await _allowed(client, verb, resource, namespace):
+            if not await is_allowed(client, verb, resource, namespace=namespace):
                 raise _no_permission(verb, resource, namespace)
     except Refused as error:
         if error.status != FORBIDDEN:
@@ -62,18 +62,6 @@ async def _check_kind(client: KubeClient, resource: Resource, namespace: str) ->
         raise Retry(f"{resource.plural}.{resource.group} is not served; are Argo CD's CRDs installed?") from error
     except Wait as error:
         raise Retry(str(error)) from error
-
-
-async def _allowed(client: KubeClient, verb: str, resource: Resource, namespace: str) -> bool:
-    attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
-    review = {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.create(ACCESS_REVIEW, review, field_manager="gitops-service-agent")
-    return bool(answer.get("status", {}).get("allowed"))
 
 
 def _no_permission(verb: str, resource: Resource, namespace: str) -> NoPermission:

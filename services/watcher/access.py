@@ -11,13 +11,12 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Retry, StartupError, Unavailable
-from services.common.kube import KubeClient, Manifest, NotFound, Refused, Resource, Unauthenticated
+from services.common.kube import KubeClient, NotFound, Refused, Resource, Unauthenticated
+from services.common.kube.access import is_allowed
 from services.common.startup import one_line
 
 log = structlog.get_logger(__name__)
 
-ACCESS_REVIEW = Resource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
-FIELD_MANAGER = "gitops-watcher"
 FORBIDDEN = 403
 
 
@@ -73,20 +72,9 @@ async def _check(kube: KubeClient, kind: Resource) -> None:
 
 async def _is_granted(kube: KubeClient, kind: Resource, need: Need) -> bool:
     try:
-        review = await kube.create(ACCESS_REVIEW, _review(kind, need), field_manager=FIELD_MANAGER)
+        return await is_allowed(kube, need.verb, kind, subresource=need.subresource)
     except Refused:
         return True  # whoever may not even ask finds out by trying
-    return bool(review["status"]["allowed"])
-
-
-def _review(kind: Resource, need: Need) -> Manifest:
-    attributes = {"group": kind.group, "resource": kind.plural, "verb": need.verb, "subresource": need.subresource}
-    return {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
 
 
 def _remedy(kind: Resource) -> str:
