@@ -4,12 +4,21 @@ from services.common.messages.codec import AvroCodec, frame, unframe
 from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.compiled import EngineResource, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
-from services.common.messages.observation import Applied, Failed, Observation, Removed, StatusReported
+from services.common.messages.observation import (
+    Applied,
+    Checked,
+    Failed,
+    Observation,
+    Removed,
+    StatusReported,
+    SyncMoved,
+)
 from services.common.messages.registry import SchemaRegistry, local_schemas
 
 __all__ = [
     "Applied",
     "AvroCodec",
+    "Checked",
     "Command",
     "DeadLetter",
     "EngineResource",
@@ -21,6 +30,7 @@ __all__ = [
     "ResyncCompleted",
     "SchemaRegistry",
     "StatusReported",
+    "SyncMoved",
     "WorkspaceResource",
     "frame",
     "local_schemas",

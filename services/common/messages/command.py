@@ -25,6 +25,12 @@ class ResourceChanged:
     """The spec as JSON text: it may be anything a user wrote."""
     spec_omitted: str = ""
     """Why the spec was left out (``spec`` is then ``{}``), for the user; empty if it is there."""
+    created_at: int = 0
+    """When it was created: milliseconds since 1970, in whole seconds; 0 if unknown."""
+    secret_type: str = ""
+    """Type of the Secret that the spec names, as found at this change; empty if there is none."""
+    held_back_ms: int = 0
+    """How long the watcher held the change back because its tenant changes too much at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,35 @@ class Failed:
     message: str
 
 
-ObservationEvent = Applied | StatusReported | Removed | Failed
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The credentials in a sealed Secret were tried against what they are for."""
+
+    digest: str
+    """Of the manifest that asked for it."""
+    reason: str
+    """Outcome, a word of the API's conditions: Succeeded, InvalidCredentials, …"""
+    message: str
+    """For the user; holds nothing secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncMoved:
+    """A sync that was asked for has begun, moved on or ended."""
+
+    run: str
+    """uid of the GitOpsDeploymentSyncRun."""
+    phase: str
+    """The engine's: Running, Terminating, Succeeded, Failed, Error."""
+    message: str
+    revision: str
+    """Commit that is synced to; empty if not known yet."""
+    started_at: str
+    finished_at: str
+    """RFC 3339, like ``started_at``; empty if it has not ended."""
+
+
+ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved
 
 
 @dataclass(frozen=True, slots=True)
