@@ -88,6 +88,83 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """One incarnation (uid) of a CR other than a GitOpsDeployment, or of a Secret that such CRs name."""
+
+    id: UUID
+    tenant_id: UUID
+    kind: str
+    source: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    present: bool
+    deleting: bool
+    finalizer: bool
+    spec: str
+    """JSON text as the user wrote it; of a Secret its type and its sealed content."""
+    omitted: str
+    """Why ``spec`` was left out; empty if it is there."""
+    refers_to: str
+    """Name of the Secret or of the GitOpsDeployment that it names; may be empty."""
+    secret_type: str
+    """Type of the Secret that it names, as the watcher found it at the last change."""
+    created_at: int
+    """Milliseconds since 1970, in whole seconds."""
+    over_quota: bool
+    """Its tenant has too many of its kind: nothing follows from it."""
+    digest: str | None
+    """Of what was compiled from it for an engine; None if nothing is there."""
+    seen_at: datetime
+    trace_id: str
+
+    @property
+    def wanted(self) -> bool:
+        """What it asks for shall be so."""
+        return self.present and not self.deleting and not self.over_quota
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What an agent found when it tried the credentials of a resource."""
+
+    resource_id: UUID
+    digest: str
+    """Of the compiled manifest that was tried."""
+    reason: str
+    message: str
+    succeeded_before: bool
+    """Some check of this resource has succeeded, so an engine holds credentials that worked once."""
+
+
+SyncState = Literal["Waiting", "Running", "Terminating", "Ended", "Refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRun:
+    """How far a GitOpsDeploymentSyncRun has come."""
+
+    resource_id: UUID
+    deployment_name: str
+    """As first seen: it is immutable."""
+    revision: str
+    """As first seen; empty: what the deployment tracks."""
+    deployment_id: UUID | None
+    """Of the deployment it was started for."""
+    sequence: int
+    """Grows with each run that is started for a deployment; 0 before it is started."""
+    state: SyncState
+    phase: str
+    message: str
+    """The engine's words, or why it was refused."""
+    synced_revision: str
+    started_at: str
+    finished_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A tenant's AppProject row, as far as a plan needs it."""
 
