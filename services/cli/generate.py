@@ -5,12 +5,15 @@ from __future__ import annotations
 import typer
 import yaml
 
-from services.common.api.crd import KINDS, custom_resource_definition
-from services.common.paths import CRDS
+from services.cli.reference import page
+from services.common.api.crd import custom_resource_definition
+from services.common.api.kinds import KINDS
+from services.common.paths import CRDS, USER_DOCS
 
 app = typer.Typer(help="Write generated files.", no_args_is_help=True)
 
 HEADER = "# Generated from services/common/api by `make generate`; do not edit.\n"
+EXAMPLES = USER_DOCS / "examples"
 
 
 @app.command()
@@ -20,3 +23,11 @@ def crds() -> None:
     for kind in KINDS:
         manifest = yaml.safe_dump(custom_resource_definition(kind), sort_keys=False, width=120)
         (CRDS / f"{kind.plural}.yaml").write_text(HEADER + manifest)
+
+
+@app.command()
+def docs() -> None:
+    """Write the reference for users into docs/users/, one page a kind; examples come from docs/users/examples/."""
+    for kind in KINDS:
+        example = (EXAMPLES / f"{kind.page}.yaml").read_text()
+        (USER_DOCS / f"{kind.page}.md").write_text(page(kind, example))

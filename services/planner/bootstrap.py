@@ -12,16 +12,17 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS, DeadLetters, Publisher
+from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS, DeadLetters, Publisher, check_login
 from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry
 from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 from services.planner.consume import SERVICE, LogConsumer
 from services.planner.decode import Codec, Decoder
+from services.planner.kinds.limits import Limits
 from services.planner.offsets import TopicPartition
-from services.planner.plan import SweepGuard
 from services.planner.revision import check_revision, head
+from services.planner.rules import Rules, SweepGuard
 from services.planner.service import Planner
 from services.planner.settings import PlannerSettings
 from services.planner.store import Store
@@ -53,10 +54,11 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     await_dependency("PostgreSQL", lambda: check_revision(database, revision), timeout)
     store, stopping = Store(database), threading.Event()
     closing.callback(store.close)
-    consumer = LogConsumer(settings.kafka_bootstrap_servers, (COMMANDS, OBSERVATIONS), _Positions(store, stopping))
+    await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: check_login(settings), timeout)
+    consumer = LogConsumer(settings, (COMMANDS, OBSERVATIONS), _Positions(store, stopping))
     closing.callback(consumer.close)
     await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: _check_topics(consumer), timeout)
-    publisher = Publisher(settings.kafka_bootstrap_servers, SERVICE)
+    publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
     registry = SchemaRegistry(settings.schema_registry_url)
     decoder = await_dependency("schema registry", lambda: _decoder(registry, publisher), timeout)
@@ -64,10 +66,25 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         consumer=consumer,
         decoder=decoder,
         store=store,
-        guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
+        rules=_rules(settings),
         batch_limit=settings.batch_limit,
         upkeep=Upkeep(settings.operations_kept),
         stopping=stopping,
+    )
+
+
+def _rules(settings: PlannerSettings) -> Rules:
+    return Rules(
+        guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
+        limits=Limits(
+            deployments=settings.tenant_deployments,
+            environments=settings.tenant_environments,
+            credentials=settings.tenant_credentials,
+            sync_runs=settings.tenant_sync_runs,
+            secrets=settings.tenant_secrets,
+            bytes=settings.tenant_bytes,
+        ),
+        addresses=settings.allowed_addresses,
     )
 
 

@@ -2,7 +2,7 @@
 
 What is replaced within a batch is never looked at: a tenant that changes one resource a hundred times costs one
 change. The newest message keeps its own place in the order. A resync marker keeps its place in its partition: nothing
-is carried across it. Commands that ask for one action each (none yet) are never replaced.
+is carried across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never replaced.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from services.common.messages import (
     Applied,
+    Checked,
     Command,
     Failed,
     Observation,
@@ -21,9 +22,11 @@ from services.common.messages import (
     ResourceGone,
     ResyncCompleted,
     StatusReported,
+    SyncMoved,
 )
 from services.planner.events import Event
-from services.planner.kinds.gitops_deployment import version_order
+from services.planner.kinds.lifecycle import version_order
+from services.planner.kinds.names import SYNC_RUN
 
 
 def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -43,12 +46,16 @@ def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
 def _key(event: Event, markers: Counter[int]) -> Hashable | None:
     """Events with the same key replace each other; None: this one stands for itself."""
     match event.message:
+        case Command(event=ResourceChanged(kind=kind) | ResourceGone(kind=kind)) if kind == SYNC_RUN:
+            return None
         case Command(event=ResourceChanged() | ResourceGone() as state) as command:
             identity = (command.workspace, command.namespace, state.kind, state.name, state.uid)
             return (event.partition, markers[event.partition], identity)
         case Command(event=ResyncCompleted()):
             markers[event.partition] += 1
             return None
+        case Observation(event=SyncMoved() as moved):
+            return ("sync", moved.run)
         case Observation() as observation:
             place = (observation.engine_instance_id, observation.kind, observation.name)
             return (observation.workspace, observation.namespace, place, _aspect(observation))
@@ -65,6 +72,10 @@ def _aspect(observation: Observation) -> str:
             return "outcome"
         case Removed():
             return "removal"
+        case Checked():
+            return "check"
+        case SyncMoved():
+            return "sync"
 
 
 def _newest(before: Event | None, event: Event) -> Event:

@@ -5,74 +5,91 @@ Called by ``plan`` at the end. Level-based: rows follow from what is true now, n
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import TypeVar
 from uuid import UUID
 
-from services.planner.app_projects import TenantProject
 from services.planner.draft import Draft
 from services.planner.engines import argocd
-from services.planner.rows import Cause, Changes, Deployment, EngineKey, EngineRow, Observed, Sighting, Tenant
+from services.planner.kinds.lifecycle import IncarnationT
+from services.planner.rows import (
+    Cause,
+    Changes,
+    Check,
+    Deployment,
+    EngineAbsence,
+    EngineRow,
+    Observed,
+    Resource,
+    Sighting,
+    SyncRun,
+    Tenant,
+)
 from services.planner.statuses import WorkspaceChanges
+from services.planner.tenant_objects import EngineChanges
+from services.planner.tenants import SettledTenant, settle_tenant
+
+RowT = TypeVar("RowT", Tenant, Deployment, Resource, Check, SyncRun)
 
 
 def changes_of(draft: Draft) -> Changes:
     """All rows that the draft changes."""
-    finished = {known for known, deployment in draft.deployments.items() if _finished(deployment)}
-    of_tenant = _by_tenant(draft.deployments.values())
-    projects = [TenantProject(draft, tenant, of_tenant[tenant], finished) for tenant in draft.tenant_causes]
-    engine = sorted(
-        [*_application_rows(draft), *filter(None, (project.row() for project in projects))],
-        key=lambda row: (row.wave, row.name),
-    )
+    tenants = [settle_tenant(draft, tenant, cause) for tenant, cause in draft.tenant_causes.items()]
+    finished = {known for tenant in tenants for known in tenant.finished}
+    finished |= {known.id for known in draft.deployments.values() if not known.present and known.spec is None}
+    empty = {tenant.id for tenant in tenants if tenant.is_empty}
     workspace = WorkspaceChanges.of(draft)
-    deployments, sightings = _deployment_rows(draft, finished)
+    deployments, sightings = _split(draft.deployments, draft.state.deployments, finished)
+    resources, resource_sightings = _split(draft.resources, draft.state.resources, finished)
+    engine = _engine(draft, tenants)
     return Changes(
-        tenants=tuple(_tenant_rows(draft, projects)),
-        tenants_gone=tuple(p.tenant_id for p in projects if p.tenant_is_empty and p.tenant_id in draft.state.tenants),
+        tenants=_changed(draft.tenants, draft.state.tenants, empty),
+        tenants_gone=_dropped(draft.state.tenants, empty),
         deployments=deployments,
-        deployments_gone=tuple(known for known in draft.state.deployments if known in finished),
+        deployments_gone=_dropped(draft.state.deployments, finished),
         sightings=sightings,
         observed=tuple(_observed_rows(draft, finished, workspace)),
         observed_gone=tuple(known for known in draft.state.observed if known not in draft.observed),
+        resources=resources,
+        resources_gone=_dropped(draft.state.resources, finished),
+        resource_sightings=resource_sightings,
+        checks=_changed(draft.checks, draft.state.checks, finished),
+        sync_runs=_changed(draft.sync_runs, draft.state.sync_runs, finished),
         operations=tuple(draft.operations.values()),
         operations_moved=tuple(draft.moved.values()),
-        engine=tuple(engine),
-        engine_gone=tuple(_engine_keys_gone(draft, projects, engine)),
+        engine=tuple(engine.rows),
+        engine_absent=tuple(engine.absent),
+        engine_gone=tuple(engine.gone),
         workspace=tuple(workspace.rows.values()),
         workspace_gone=tuple(workspace.gone),
         refused_sweeps=tuple(draft.refused_sweeps),
     )
 
 
-def _finished(deployment: Deployment) -> bool:
-    return not deployment.present and deployment.spec is None
+def _changed(now: Mapping[UUID, RowT], before: Mapping[UUID, RowT], dropped: Collection[UUID]) -> tuple[RowT, ...]:
+    return tuple(row for known, row in now.items() if known not in dropped and row != before.get(known))
 
 
-def _by_tenant(deployments: Iterable[Deployment]) -> defaultdict[UUID, list[Deployment]]:
-    grouped: defaultdict[UUID, list[Deployment]] = defaultdict(list)
-    for deployment in deployments:
-        grouped[deployment.tenant_id].append(deployment)
-    return grouped
+def _dropped(before: Mapping[UUID, RowT], dropped: Collection[UUID]) -> tuple[UUID, ...]:
+    return tuple(known for known in before if known in dropped)
 
 
-def _deployment_rows(draft: Draft, finished: set[UUID]) -> tuple[tuple[Deployment, ...], tuple[Sighting, ...]]:
+def _split(
+    now: Mapping[UUID, IncarnationT], before: Mapping[UUID, IncarnationT], dropped: Collection[UUID]
+) -> tuple[tuple[IncarnationT, ...], tuple[Sighting, ...]]:
     """Rows to write in full, and those of which only the sighting is new: most of them, after each resync."""
     full, sightings = [], []
-    for now in draft.deployments.values():
-        before = draft.state.deployments.get(now.id)
-        if now.id in finished or now == before:
-            continue
-        if before is not None and now == replace(before, epoch=now.epoch, resource_version=now.resource_version):
-            sightings.append(Sighting(now.id, now.resource_version, now.epoch))
+    for row in _changed(now, before, dropped):
+        known = before.get(row.id)
+        if known is not None and row == replace(known, epoch=row.epoch, resource_version=row.resource_version):
+            sightings.append(Sighting(row.id, row.resource_version, row.epoch))
         else:
-            full.append(now)
+            full.append(row)
     return tuple(full), tuple(sightings)
 
 
-def _observed_rows(draft: Draft, finished: set[UUID], workspace: WorkspaceChanges) -> Iterator[Observed]:
+def _observed_rows(draft: Draft, finished: Collection[UUID], workspace: WorkspaceChanges) -> Iterator[Observed]:
     for observed in draft.observed.values():
         sent = workspace.generations.get(observed.deployment_id, observed.status_generation)
         now = replace(observed, status_generation=sent) if sent != observed.status_generation else observed
@@ -80,28 +97,38 @@ def _observed_rows(draft: Draft, finished: set[UUID], workspace: WorkspaceChange
             yield now
 
 
+def _engine(draft: Draft, tenants: Iterable[SettledTenant]) -> EngineChanges:
+    """Rows in the order of their waves; one that is written is not deleted in the same batch."""
+    changes = EngineChanges(list(_application_rows(draft)), list(_absent_applications(draft)), list(draft.engine_gone))
+    for tenant in tenants:
+        changes.rows += tenant.engine.rows
+        changes.absent += tenant.engine.absent
+        changes.gone += tenant.engine.gone
+    changes.rows.sort(key=lambda row: (row.wave, row.name))
+    written = {(row.engine_instance_id, row.kind, row.namespace, row.name) for row in changes.rows}
+    return EngineChanges(changes.rows, changes.absent, [key for key in changes.gone if key not in written])
+
+
 def _application_rows(draft: Draft) -> Iterator[EngineRow]:
     for deployment_id, manifest in draft.manifests.items():
         now, before = draft.deployments[deployment_id], draft.state.deployments.get(deployment_id)
         if now.spec is None or (before is not None and (before.digest, before.wanted) == (now.digest, now.wanted)):
             continue
-        asked = before is None or before.seen_at != now.seen_at
-        cause = Cause(now.seen_at, now.trace_id) if asked else draft.causes[deployment_id]
-        desired: Literal["present", "absent"] = "present" if now.wanted else "absent"
-        yield argocd.application_row(draft.home(now.tenant_id), now.uid, manifest, desired, cause)
+        name = argocd.application_name(now.uid)
+        yield argocd.row(draft.home(now.tenant_id), argocd.APPLICATION, name, manifest, "present", _since(draft, now))
 
 
-def _engine_keys_gone(
-    draft: Draft, projects: Iterable[TenantProject], engine: Iterable[EngineRow]
-) -> Iterator[EngineKey]:
-    """Rows to delete; one that is written again in the same batch stays."""
-    written = {(row.engine_instance_id, row.kind, row.namespace, row.name) for row in engine}
-    removed = [project.home.key(argocd.APP_PROJECT, project.home.project) for project in projects if project.removed]
-    return (key for key in [*draft.engine_gone, *removed] if key not in written)
+def _absent_applications(draft: Draft) -> Iterator[EngineAbsence]:
+    for now in draft.deployments.values():
+        before = draft.state.deployments.get(now.id)
+        if now.spec is not None and not now.wanted and before is not None and before.wanted:
+            key = draft.home(now.tenant_id).key(argocd.APPLICATION, argocd.application_name(now.uid))
+            cause = _since(draft, now)
+            yield EngineAbsence(*key, cause.trace_id, cause.at)
 
 
-def _tenant_rows(draft: Draft, projects: Iterable[TenantProject]) -> Iterator[Tenant]:
-    empty = {project.tenant_id for project in projects if project.tenant_is_empty}
-    for tenant in draft.tenants.values():
-        if tenant.id not in empty and tenant != draft.state.tenants.get(tenant.id):
-            yield tenant
+def _since(draft: Draft, now: Deployment) -> Cause:
+    """What is measured from: the change of the CR, or the event that made it look different to an engine."""
+    before = draft.state.deployments.get(now.id)
+    asked = before is None or before.seen_at != now.seen_at
+    return Cause(now.seen_at, now.trace_id) if asked else draft.causes[now.id]

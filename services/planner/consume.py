@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from services.common.errors import Retry
+from services.common.kafka import Brokers, client_properties
 from services.common.telemetry.metrics import BATCH_SIZE, ERRORS, HOP, LAG, MESSAGES
 from services.planner.offsets import Span, TopicPartition
 
@@ -64,14 +65,14 @@ class Batch:
 class LogConsumer:
     """See the module. Not for more than one thread; rebalances happen inside :meth:`batch`."""
 
-    def __init__(self, bootstrap_servers: str, topics: Sequence[str], positions: Positions, group: str = GROUP) -> None:
+    def __init__(self, brokers: Brokers, topics: Sequence[str], positions: Positions, group: str = GROUP) -> None:
         """``positions`` reads the database; it is asked at each assignment and must not give up."""
         self._positions = positions
         self._expected: dict[TopicPartition, int] = {}
         self._hinted = 0.0
         self._unhinted: dict[TopicPartition, int] = {}
         self._complained = -COMPLAINT_SECONDS
-        self._consumer = Consumer(configuration(bootstrap_servers, group) | {"error_cb": self._complain})
+        self._consumer = Consumer(configuration(brokers, group) | {"error_cb": self._complain})
         self._consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     @property
@@ -160,10 +161,9 @@ class LogConsumer:
             log.info("offset hint not sent", error=str(error))
 
 
-def configuration(bootstrap_servers: str, group: str) -> dict[str, Any]:
+def configuration(brokers: Brokers, group: str) -> dict[str, Any]:
     """Settings of the consumer: a message is handed over as soon as the broker has it."""
-    return {
-        "bootstrap.servers": bootstrap_servers,
+    return client_properties(brokers) | {
         "client.id": SERVICE,
         "group.id": group,
         "partition.assignment.strategy": "range",

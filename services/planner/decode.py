@@ -18,6 +18,7 @@ from services.common.kafka import DeadLetters
 from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import (
     AvroCodec,
+    Checked,
     Command,
     Failed,
     Observation,
@@ -28,14 +29,16 @@ from services.common.messages import (
 from services.common.telemetry import traceparent
 from services.planner.consume import place_of
 from services.planner.events import Event
-from services.planner.kinds.gitops_deployment import KIND
+from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS
 from services.planner.offsets import TopicPartition
 
 Codec = AvroCodec[Command] | AvroCodec[Observation]
 
+KINDS = RESOURCE_KINDS | {GITOPS_DEPLOYMENT}
+
 DELIVERY_SECONDS = 150.0
-MAX_VERSION_DIGITS = 64
 """Longer than the producer itself tries."""
+MAX_VERSION_DIGITS = 64
 
 
 class Decoder:
@@ -113,7 +116,7 @@ def _await(letter: Future[int]) -> None:
 
 def _checked_command(command: Command) -> Command:
     match command.event:
-        case ResourceChanged(kind=kind) | ResourceGone(kind=kind) if kind != KIND:
+        case ResourceChanged(kind=kind) | ResourceGone(kind=kind) if kind not in KINDS:
             raise Poison(f"there are no rules for kind '{kind[:64]}'")
         case ResourceChanged() | ResourceGone() as state:
             _orderly(state.resource_version)
@@ -132,7 +135,7 @@ def _checked_observation(observation: Observation) -> Observation:
             _orderly(version)
             _storable(version)
             _parsable(status)
-        case Failed(digest=digest):
+        case Failed(digest=digest) | Checked(digest=digest):
             _storable(digest)
     return observation
 

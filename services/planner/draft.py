@@ -9,24 +9,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from services.common.api import GitOpsDeploymentSpec
 from services.planner import audit, ids
-from services.planner.canonical import digest
+from services.planner.allowance import Allowance
 from services.planner.engines import argocd
 from services.planner.engines.argocd import Home
 from services.planner.kinds import gitops_deployment
+from services.planner.kinds.conditions import Refused
+from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.placement import place
 from services.planner.rows import (
     Cause,
+    Check,
     Deployment,
     EngineKey,
+    Holding,
+    HoldingKey,
     Observed,
     Operation,
     OperationMoved,
+    Resource,
     State,
     SweepScope,
+    SyncRun,
     Tenant,
 )
+from services.planner.rules import Rules
 
 
 @dataclass
@@ -34,27 +41,48 @@ class Draft:
     """See the module."""
 
     state: State
+    rules: Rules
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
     deployments: dict[UUID, Deployment] = field(default_factory=dict)
     observed: dict[UUID, Observed] = field(default_factory=dict)
     manifests: dict[UUID, str] = field(default_factory=dict)
+    resources: dict[UUID, Resource] = field(default_factory=dict)
+    checks: dict[UUID, Check] = field(default_factory=dict)
+    sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
+    refused: dict[UUID, Refused] = field(default_factory=dict)
+    """What is wrong with environments and credentials, of tenants that have been settled."""
+    holdings: dict[UUID, dict[HoldingKey, Holding]] = field(default_factory=dict)
+    """What each tenant has, or shall have, on its engine besides Applications."""
     causes: dict[UUID, Cause] = field(default_factory=dict)
     """Last event that touched a deployment."""
     tenant_causes: dict[UUID, Cause] = field(default_factory=dict)
     """Last event after which a tenant's AppProject has to be looked at."""
+    resource_causes: dict[UUID, Cause] = field(default_factory=dict)
+    """Last event that touched a resource."""
+    unsettled: dict[UUID, Cause] = field(default_factory=dict)
+    """Last event after which all that follows from a tenant's resources has to be looked at."""
     operations: dict[UUID, Operation] = field(default_factory=dict)
     moved: dict[UUID, OperationMoved] = field(default_factory=dict)
     engine_gone: dict[EngineKey, None] = field(default_factory=dict)
-    projects_removed: set[UUID] = field(default_factory=set)
+    holdings_removed: set[tuple[UUID, HoldingKey]] = field(default_factory=set)
+    """What agents have seen gone."""
     refused_sweeps: list[SweepScope] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tenants |= self.state.tenants
         self.deployments |= self.state.deployments
         self.observed |= self.state.observed
-        self._by_name: dict[tuple[UUID, str], list[UUID]] = {}
+        self.resources |= self.state.resources
+        self.checks |= self.state.checks
+        self.sync_runs |= self.state.sync_runs
+        self.holdings |= {tenant: dict(held) for tenant, held in self.state.holdings.items()}
+        self.allowance = Allowance(self.state.usage)
+        self._by_name: dict[tuple[UUID, str, str], list[UUID]] = {}
+        self._of_tenant: dict[tuple[UUID, str], list[UUID]] = {}
         for deployment in self.deployments.values():
-            self._by_name.setdefault((deployment.tenant_id, deployment.name), []).append(deployment.id)
+            self._index(deployment)
+        for resource in self.resources.values():
+            self._index(resource)
 
     def tenant(self, workspace: str, namespace: str, partition: int) -> Tenant:
         """The tenant, placed on an instance if it is new. Raises Wait if there is no instance for it."""
@@ -71,20 +99,48 @@ class Draft:
         tenant = self.tenants[tenant_id]
         return Home(tenant, self.state.instances[tenant.engine_instance_id])
 
+    def holding(self, tenant_id: UUID, kind: str, name: str) -> Holding | None:
+        """What the tenant has on its engine under this name."""
+        return self.holdings.get(tenant_id, {}).get((kind, name))
+
+    def of_kind(self, tenant_id: UUID, kind: str) -> list[Resource]:
+        """The tenant's resources of a kind, all incarnations, in the order of their creation."""
+        found = [self.resources[known] for known in self._of_tenant.get((tenant_id, kind), ())]
+        return sorted(found, key=lambda known: (known.created_at, known.id))
+
     def namesakes(self, tenant_id: UUID, name: str) -> Iterator[Deployment]:
-        """All incarnations of a name."""
-        return (self.deployments[known] for known in self._by_name.get((tenant_id, name), ()))
+        """All incarnations of a deployment's name."""
+        return (self.deployments[known] for known in self._by_name.get((tenant_id, GITOPS_DEPLOYMENT, name), ()))
+
+    def resource_namesakes(self, tenant_id: UUID, kind: str, name: str) -> Iterator[Resource]:
+        """All incarnations of a resource's name."""
+        return (self.resources[known] for known in self._by_name.get((tenant_id, kind, name), ()))
 
     def put(self, now: Deployment, cause: Cause, actor: str) -> None:
         """Take over a deployment's new row, compiled, with an audit row if something was asked for."""
         before = self.deployments.get(now.id)
         if before is None:
-            self._by_name.setdefault((now.tenant_id, now.name), []).append(now.id)
-        now = self._compiled(now)
+            self._index(now)
+        self.allowance.move(before, now)
         self.deployments[now.id] = now
         self.causes[now.id] = self.tenant_causes[now.tenant_id] = cause
-        if before is None or audit.change_id(before) != audit.change_id(now) or before.error != now.error:
+        if before is None or audit.change_id(before) != audit.change_id(now) or before.problem != now.problem:
             self._record(before, now, cause, actor)
+
+    def put_resource(self, now: Resource, cause: Cause, actor: str) -> None:
+        """Take over a resource's new row; all that follows from its tenant's resources will be looked at."""
+        before = self.resources.get(now.id)
+        if before is None:
+            self._index(now)
+        self.resources[now.id] = now
+        self.concern(now, cause)
+        if now.kind in audit.AUDITED and (before is None or audit.change_id(before) != audit.change_id(now)):
+            self._record_resource(before, now, cause, actor)
+
+    def concern(self, resource: Resource, cause: Cause) -> None:
+        """Something about the resource may have changed."""
+        self.resource_causes[resource.id] = cause
+        self.unsettled[resource.tenant_id] = self.tenant_causes[resource.tenant_id] = cause
 
     def touch(self, deployment: Deployment, observed: Observed, cause: Cause) -> None:
         """Take over what was reported about a deployment."""
@@ -95,7 +151,9 @@ class Draft:
         """Its Application is gone from the engine."""
         home = self.home(deployment.tenant_id)
         self.engine_gone[home.key(argocd.APPLICATION, argocd.application_name(deployment.uid))] = None
-        self.deployments[deployment.id] = gitops_deployment.without_application(deployment)
+        empty = gitops_deployment.without_application(deployment)
+        self.allowance.move(deployment, empty)
+        self.deployments[deployment.id] = empty
         self.observed.pop(deployment.id, None)
         self.causes[deployment.id] = self.tenant_causes[deployment.tenant_id] = cause
         self.move(OperationMoved(audit.change_id(deployment), "Completed", message, cause.at))
@@ -108,20 +166,19 @@ class Draft:
         else:
             self.moved[moved.id] = moved
 
-    def _compiled(self, now: Deployment) -> Deployment:
-        """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
-        if now.spec is None:
-            return now
-        sent = self.state.deployments.get(now.id)
-        if not now.wanted and (sent is None or sent.spec is None):
-            return gitops_deployment.without_application(now)
-        spec = GitOpsDeploymentSpec.model_validate_json(now.spec)
-        manifest = argocd.application(self.home(now.tenant_id), now.id, now.uid, spec)
-        self.manifests[now.id] = manifest
-        return replace(now, digest=digest(manifest))
+    def _index(self, known: Deployment | Resource) -> None:
+        kind = known.kind if isinstance(known, Resource) else GITOPS_DEPLOYMENT
+        self._by_name.setdefault((known.tenant_id, kind, known.name), []).append(known.id)
+        self._of_tenant.setdefault((known.tenant_id, kind), []).append(known.id)
 
     def _record(self, before: Deployment | None, now: Deployment, cause: Cause, actor: str) -> None:
         if before is not None and audit.change_id(before) != audit.change_id(now):
             self.move(audit.superseded(before, now, cause))
-        operation = audit.opened(before, now, self.tenants[now.tenant_id], gitops_deployment.KIND, actor)
+        operation = audit.opened(before, now, self.tenants[now.tenant_id], actor)
+        self.operations[operation.id] = operation
+
+    def _record_resource(self, before: Resource | None, now: Resource, cause: Cause, actor: str) -> None:
+        if before is not None:
+            self.move(audit.superseded(before, now, cause))
+        operation = audit.opened_for_resource(before, now, self.tenants[now.tenant_id], actor)
         self.operations[operation.id] = operation

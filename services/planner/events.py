@@ -11,8 +11,8 @@ from services.planner.rows import Cause
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionOverdue:
-    """A CR has been waiting for the end of its deletion for so long that its user should be told."""
+class DeploymentDue:
+    """Not a message but the clock asks to look at a deployment: its deletion takes long, or there is room for it."""
 
     workspace: str
     namespace: str
@@ -24,7 +24,7 @@ class DeletionOverdue:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | DeletionOverdue
+    message: Command | Observation | DeploymentDue
     partition: int
     trace_id: str
 
@@ -32,5 +32,5 @@ class Event:
     def cause(self) -> Cause:
         """When it happened, by the clock of the edge that saw it, and its trace."""
         match self.message:
-            case Command(seen_at=at) | Observation(observed_at=at) | DeletionOverdue(at=at):
+            case Command(seen_at=at) | Observation(observed_at=at) | DeploymentDue(at=at):
                 return Cause(at, self.trace_id)

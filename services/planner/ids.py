@@ -13,11 +13,11 @@ def tenant_id(workspace: str, namespace: str) -> UUID:
     return uuid5(ROOT, f"{workspace}/{namespace}")
 
 
-def deployment_id(workspace: str, uid: str) -> UUID:
-    """Id of one incarnation of a GitOpsDeployment."""
+def resource_id(workspace: str, uid: str) -> UUID:
+    """Id of one incarnation of a CR or a Secret."""
     return uuid5(ROOT, f"{workspace}/{uid}")
 
 
-def operation_id(deployment: UUID, change: str) -> UUID:
-    """Id of the audit row of one change (a generation, or the deletion) of a deployment."""
-    return uuid5(deployment, change)
+def operation_id(resource: UUID, change: str) -> UUID:
+    """Id of the audit row of one change (a generation, or the deletion) of a CR."""
+    return uuid5(resource, change)

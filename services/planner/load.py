@@ -6,46 +6,56 @@ together. Only a batch with a resync marker needs one statement more, and waits 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import Command, Failed, Observation, ResourceChanged, ResourceGone, ResyncCompleted
-from services.planner import ids
-from services.planner.engines import argocd
-from services.planner.events import DeletionOverdue, Event
-from services.planner.kinds.gitops_deployment import KIND
+from services.planner.events import Event
+from services.planner.keys import Keys
 from services.planner.rows import (
+    Check,
     Deployment,
+    Holding,
+    HoldingKey,
     Instance,
     Observed,
-    Project,
+    Resource,
     State,
     SweepScope,
+    SyncRun,
     Tenant,
+    Usage,
     WorkspaceKey,
     WorkspaceRow,
 )
 
+RowT = TypeVar("RowT", Deployment, Resource)
+
 INSTANCES = "SELECT id, namespace, state = 'accepting' FROM engine_instances"
 
 TENANTS = """
-SELECT t.id, t.workspace, t.namespace, t.partition, t.engine_instance_id, p.desired = 'present', p.digest
-  FROM unnest(%b::uuid[]) AS wanted(id)
-  JOIN tenants t USING (id)
-  JOIN engine_instances i ON i.id = t.engine_instance_id
-  LEFT JOIN engine_resources p
-    ON (p.engine_instance_id, p.kind, p.namespace, p.name)
-     = (t.engine_instance_id, 'AppProject', i.namespace, 'app-project-' || t.id)
+SELECT t.id, t.workspace, t.namespace, t.partition, t.engine_instance_id
+  FROM unnest(%b::uuid[]) AS wanted(id) JOIN tenants t USING (id)
 """
 
-REPOSITORIES = """
-SELECT d.tenant_id, d.repository, count(*)
+HOLDINGS = """
+SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest
+  FROM unnest(%b::uuid[]) AS wanted(id)
+  JOIN engine_resources e ON e.lane = 'app-project-' || wanted.id AND e.kind <> 'Application'
+"""
+
+USAGE = """
+SELECT d.tenant_id, d.repository, count(*),
+       sum(coalesce(octet_length(d.spec), 0) + coalesce(octet_length(d.offered), 0))::int8, 0::int8
   FROM unnest(%b::uuid[]) AS wanted(id) JOIN deployments d ON d.tenant_id = wanted.id
  GROUP BY d.tenant_id, d.repository
+ UNION ALL
+SELECT r.tenant_id, NULL, 0, 0, sum(octet_length(r.spec))::int8
+  FROM unnest(%b::uuid[]) AS wanted(id) JOIN resources r ON r.tenant_id = wanted.id AND NOT r.over_quota
+ GROUP BY r.tenant_id
 """
 
 DEPLOYMENTS = """
@@ -55,9 +65,19 @@ WITH wanted AS (
     SELECT d.id FROM unnest(%b::uuid[], %b::text[]) AS named(tenant_id, name) JOIN deployments d USING (tenant_id, name)
     UNION
     SELECT d.id FROM unnest(%b::uuid[]) AS whole(tenant_id) JOIN deployments d USING (tenant_id)
+    UNION
+    SELECT d.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id) JOIN deployments d USING (tenant_id)
+     WHERE d.environment IS NOT NULL
+    UNION
+    SELECT d.id
+      FROM unnest(%b::uuid[]) AS unsettled(tenant_id)
+      JOIN resources r ON r.tenant_id = unsettled.tenant_id AND r.kind = 'GitOpsDeploymentSyncRun'
+      JOIN sync_runs s ON s.resource_id = r.id AND s.state NOT IN ('Ended', 'Refused')
+      JOIN deployments d ON d.tenant_id = unsettled.tenant_id AND d.name = s.deployment_name
 )
 SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.present, d.deleting,
-       d.finalizer, d.spec, d.repository, d.digest, d.error, d.seen_at, d.trace_id,
+       d.finalizer, d.spec, d.offered, d.environment, d.repository, d.digest, d.error, d.blocked, d.over_quota,
+       d.held_back_ms, d.sync_sequence, d.seen_at, d.trace_id,
        o.deployment_id, o.status, o.resource_version, o.observed_at, o.applied_digest, o.failed_digest, o.failure,
        o.status_generation,
        w.workspace, w.namespace, w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer, w.digest,
@@ -69,120 +89,156 @@ SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generat
   LEFT JOIN workspace_resources w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, 'GitOpsDeployment', d.name)
 """
-_DEPLOYMENT_COLUMNS = len(Deployment.__dataclass_fields__)
-_OBSERVED_COLUMNS = len(Observed.__dataclass_fields__)
 
-SWEEPS = """
-SELECT m.source, m.partition, m.epoch, d.id, d.tenant_id, d.epoch < m.epoch
-  FROM unnest(%b::text[], %b::int4[], %b::int8[]) AS m(source, partition, epoch)
-  JOIN tenants t ON t.partition = m.partition
-  JOIN deployments d ON d.tenant_id = t.id AND d.source = m.source AND d.present
+# Of a tenant's resources all count that are within its allowance; Secrets, which are long, only where they matter. Of
+# those beyond it the oldest come along, because what goes makes room for them.
+RESOURCES = """
+WITH wanted AS (
+    SELECT unnest(%b::uuid[]) AS id
+    UNION
+    SELECT r.id FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS named(tenant_id, kind, name)
+      JOIN resources r USING (tenant_id, kind, name)
+    UNION
+    SELECT r.id FROM unnest(%b::uuid[]) AS known(tenant_id) JOIN resources r USING (tenant_id)
+     WHERE NOT r.over_quota AND r.kind <> 'Secret'
+    UNION
+    SELECT r.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id) JOIN resources r USING (tenant_id)
+     WHERE NOT r.over_quota AND r.kind = 'Secret'
+    UNION
+    SELECT r.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id)
+     CROSS JOIN LATERAL (SELECT waiting.id FROM resources waiting
+                          WHERE waiting.tenant_id = unsettled.tenant_id AND waiting.over_quota
+                          ORDER BY waiting.created_at, waiting.id
+                          LIMIT 100) AS r
+)
+SELECT r.id, r.tenant_id, r.kind, r.source, r.name, r.uid, r.resource_version, r.generation, r.epoch, r.present,
+       r.deleting, r.finalizer, r.spec, r.omitted, r.refers_to, r.secret_type, r.created_at, r.over_quota,
+       r.held_back_ms, r.seen_at, r.trace_id,
+       c.resource_id, c.digest, c.reason, c.message, c.succeeded_before,
+       s.resource_id, s.deployment_name, s.revision, s.first_version, s.deployment_id, s.sequence, s.state, s.phase,
+       s.message, s.synced_revision, s.started_at, s.finished_at,
+       w.workspace, w.namespace, w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer, w.digest,
+       w.trace_id, w.seen_at
+  FROM wanted
+  JOIN resources r USING (id)
+  JOIN tenants t ON t.id = r.tenant_id
+  LEFT JOIN checks c ON c.resource_id = r.id
+  LEFT JOIN sync_runs s ON s.resource_id = r.id
+  LEFT JOIN workspace_resources w
+    ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, r.kind, r.name)
 """
 
-
-@dataclass
-class Keys:
-    """What a batch is about."""
-
-    tenants: set[UUID] = field(default_factory=set)
-    deployments: set[UUID] = field(default_factory=set)
-    names: set[tuple[UUID, str]] = field(default_factory=set)
-    sweeps: set[SweepScope] = field(default_factory=set)
-    whole_tenants: set[UUID] = field(default_factory=set)
-    """All of whose deployments are concerned: their AppProject was refused."""
-
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> Keys:
-        """The keys that ``events`` name. Ids are computed, so that no statement waits for another's answer."""
-        keys = cls()
-        for event in events:
-            keys._add(event)
-        return keys
-
-    def _add(self, event: Event) -> None:
-        match event.message:
-            case Command(event=ResyncCompleted() as marker) as command:
-                if marker.kind == KIND:
-                    self.sweeps.add(SweepScope(command.source, marker.kind, event.partition, marker.epoch))
-            case Command(event=ResourceChanged() | ResourceGone() as state) as command:
-                self._add_deployment(command.workspace, command.namespace, state.uid)
-                self.names.add((ids.tenant_id(command.workspace, command.namespace), state.name))
-            case Observation(kind=argocd.APP_PROJECT, event=Failed()) as observation:
-                tenant = ids.tenant_id(observation.workspace, observation.namespace)
-                self.tenants.add(tenant)
-                self.whole_tenants.add(tenant)
-            case Observation() as observation:
-                uid = argocd.uid_of(observation.name)
-                self._add_deployment(observation.workspace, observation.namespace, uid)
-            case DeletionOverdue() as overdue:
-                self.tenants.add(ids.tenant_id(overdue.workspace, overdue.namespace))
-                self.deployments.add(overdue.deployment_id)
-
-    def _add_deployment(self, workspace: str, namespace: str, uid: str) -> None:
-        self.tenants.add(ids.tenant_id(workspace, namespace))
-        if uid:
-            self.deployments.add(ids.deployment_id(workspace, uid))
+SWEEPS = """
+WITH markers AS (
+    SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[], %b::int8[]) AS m(source, kind, partition, epoch)
+)
+SELECT m.source, m.kind, m.partition, m.epoch, d.id, d.tenant_id, d.epoch < m.epoch
+  FROM markers m
+  JOIN tenants t ON t.partition = m.partition
+  JOIN deployments d ON d.tenant_id = t.id AND d.source = m.source AND d.present
+ WHERE m.kind = 'GitOpsDeployment'
+ UNION ALL
+SELECT m.source, m.kind, m.partition, m.epoch, r.id, r.tenant_id, r.epoch < m.epoch
+  FROM markers m
+  JOIN tenants t ON t.partition = m.partition
+  JOIN resources r ON r.tenant_id = t.id AND r.kind = m.kind AND r.source = m.source AND r.present
+"""
 
 
 def load(connection: Connection[Any], events: Sequence[Event]) -> State:
     """The rows that ``events`` are about."""
     keys = Keys.of(events)
     sweeps = _load_sweeps(connection, keys) if keys.sweeps else {}
-    tenants, names = sorted(keys.tenants), sorted(keys.names)
+    tenants, unsettled = sorted(keys.tenants), sorted(keys.unsettled)
     with connection.pipeline():
         instances = connection.execute(INSTANCES)
         tenant_rows = connection.execute(TENANTS, (tenants,), binary=True)
-        repositories = connection.execute(REPOSITORIES, (tenants,), binary=True)
-        deployments = connection.execute(
-            DEPLOYMENTS,
-            (
-                sorted(keys.deployments),
-                [tenant for tenant, _ in names],
-                [name for _, name in names],
-                sorted(keys.whole_tenants),
-            ),
-            binary=True,
-        )
-    found = tenant_rows.fetchall()
-    rows = deployments.fetchall()
+        holdings = connection.execute(HOLDINGS, (tenants,), binary=True)
+        usage = connection.execute(USAGE, (tenants, tenants), binary=True)
+        deployments = connection.execute(DEPLOYMENTS, _deployment_keys(keys, tenants, unsettled), binary=True)
+        resources = connection.execute(RESOURCES, _resource_keys(keys, tenants, unsettled), binary=True)
+    deployed = [_parted(row, (Deployment, Observed, WorkspaceRow)) for row in deployments]
+    others = [_parted(row, (Resource, Check, SyncRun, WorkspaceRow)) for row in resources]
     return State(
         instances={row[0]: Instance(*row) for row in instances},
-        tenants={row[0]: Tenant(*row[:5]) for row in found},
-        projects={row[0]: Project(wanted=row[5], digest=row[6]) for row in found if row[6] is not None},
-        repositories=_by_tenant(repositories),
-        deployments={row[0]: Deployment(*row[:_DEPLOYMENT_COLUMNS]) for row in rows},
-        observed=_observed(rows),
-        statuses=_statuses(rows),
+        tenants={row[0]: Tenant(*row) for row in tenant_rows},
+        holdings=_holdings(holdings),
+        usage=_usage(usage),
+        deployments=_by_id(_column(deployed, 0)),
+        observed={row.deployment_id: row for row in _column(deployed, 1)},
+        resources=_by_id(_column(others, 0)),
+        checks={row.resource_id: row for row in _column(others, 1)},
+        sync_runs={row.resource_id: row for row in _column(others, 2)},
+        statuses=_statuses([*_column(deployed, 2), *_column(others, 3)]),
         sweeps=sweeps,
     )
 
 
+def _deployment_keys(keys: Keys, tenants: list[UUID], unsettled: list[UUID]) -> tuple[list[Any], ...]:
+    names = sorted(keys.names)
+    return (
+        sorted(keys.deployments),
+        [tenant for tenant, _ in names],
+        [name for _, name in names],
+        sorted(keys.whole_tenants),
+        unsettled,
+        tenants,
+    )
+
+
+def _resource_keys(keys: Keys, tenants: list[UUID], unsettled: list[UUID]) -> tuple[list[Any], ...]:
+    names = sorted(keys.resource_names)
+    by_column = [list(column) for column in zip(*names, strict=True)] if names else [[], [], []]
+    return (sorted(keys.resources), *by_column, tenants, unsettled, unsettled)
+
+
 def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, int]:
     """How much the markers' scopes hold; what was not seen in time is added to ``keys``, to be loaded."""
-    scopes = sorted(keys.sweeps, key=lambda scope: (scope.source, scope.partition, scope.epoch))
-    columns = ([s.source for s in scopes], [s.partition for s in scopes], [s.epoch for s in scopes])
+    scopes = sorted(keys.sweeps, key=lambda scope: (scope.source, scope.kind, scope.partition, scope.epoch))
+    columns = [[getattr(scope, name) for scope in scopes] for name in ("source", "kind", "partition", "epoch")]
     known = dict.fromkeys(scopes, 0)
-    for source, partition, epoch, deployment, tenant, late in connection.execute(SWEEPS, columns, binary=True):
-        known[SweepScope(source, KIND, partition, epoch)] += 1
+    for source, kind, partition, epoch, resource, tenant, late in connection.execute(SWEEPS, columns, binary=True):
+        known[SweepScope(source, kind, partition, epoch)] += 1
         if late:
-            keys.deployments.add(deployment)
-            keys.tenants.add(tenant)
+            keys.add_unseen(kind, resource, tenant)
     return known
 
 
-def _by_tenant(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, dict[str | None, int]]:
-    repositories: dict[UUID, dict[str | None, int]] = {}
-    for tenant, repository, deployments in rows:
-        repositories.setdefault(tenant, {})[repository] = deployments
-    return repositories
+def _parted(row: Sequence[Any], kinds: tuple[type[Any], ...]) -> list[Any]:
+    """One joined row cut into a value of each of ``kinds``; None where the join found nothing."""
+    parts, first = [], 0
+    for kind in kinds:
+        last = first + len(kind.__dataclass_fields__)
+        parts.append(kind(*row[first:last]) if row[first] is not None else None)
+        first = last
+    return parts
 
 
-def _observed(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, Observed]:
-    first, last = _DEPLOYMENT_COLUMNS, _DEPLOYMENT_COLUMNS + _OBSERVED_COLUMNS
-    return {row[0]: Observed(*row[first:last]) for row in rows if row[first] is not None}
+def _column(rows: Iterable[list[Any]], number: int) -> Iterator[Any]:
+    return (row[number] for row in rows if row[number] is not None)
 
 
-def _statuses(rows: Iterable[tuple[Any, ...]]) -> dict[WorkspaceKey, WorkspaceRow]:
-    first = _DEPLOYMENT_COLUMNS + _OBSERVED_COLUMNS
-    found = (WorkspaceRow(*row[first:]) for row in rows if row[first] is not None)
-    return {(row.workspace, row.namespace, row.kind, row.name): row for row in found}
+def _by_id(rows: Iterable[RowT]) -> dict[UUID, RowT]:
+    """In one order, whatever the database's: a plan has to come out the same each time."""
+    return {row.id: row for row in sorted(rows, key=lambda row: row.id)}
+
+
+def _holdings(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, dict[HoldingKey, Holding]]:
+    held: dict[UUID, dict[HoldingKey, Holding]] = {}
+    for tenant, kind, name, wanted, digest in rows:
+        held.setdefault(tenant, {})[kind, name] = Holding(wanted, digest)
+    return held
+
+
+def _usage(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, Usage]:
+    repositories: dict[UUID, Counter[str | None]] = {}
+    sizes: dict[UUID, tuple[int, int]] = {}
+    for tenant, repository, deployments, of_deployments, of_resources in rows:
+        repositories.setdefault(tenant, Counter())[repository] += deployments
+        known = sizes.get(tenant, (0, 0))
+        sizes[tenant] = (known[0] + of_deployments, known[1] + of_resources)
+    return {tenant: Usage(+counts, *sizes[tenant]) for tenant, counts in repositories.items()}
+
+
+def _statuses(rows: Iterable[WorkspaceRow]) -> dict[WorkspaceKey, WorkspaceRow]:
+    return {(row.workspace, row.namespace, row.kind, row.name): row for row in rows}

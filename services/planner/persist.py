@@ -35,15 +35,19 @@ SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::int4[], %b::text[])
 
 DEPLOYMENTS = """
 INSERT INTO deployments (id, tenant_id, source, name, uid, resource_version, generation, epoch, present, deleting,
-                         finalizer, spec, repository, digest, error, seen_at, trace_id)
+                         finalizer, spec, offered, environment, repository, digest, error, blocked, over_quota,
+                         held_back_ms, sync_sequence, seen_at, trace_id)
 SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[],
-                     %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::timestamptz[], %b::text[])
+                     %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::text[], %b::text[], %b::bool[], %b::int8[], %b::int8[], %b::timestamptz[], %b::text[])
     ON CONFLICT (id) DO UPDATE
    SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
        epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
-       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, repository = EXCLUDED.repository,
-       digest = EXCLUDED.digest, error = EXCLUDED.error, seen_at = EXCLUDED.seen_at, trace_id = EXCLUDED.trace_id
+       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, offered = EXCLUDED.offered,
+       environment = EXCLUDED.environment, repository = EXCLUDED.repository, digest = EXCLUDED.digest,
+       error = EXCLUDED.error, blocked = EXCLUDED.blocked, over_quota = EXCLUDED.over_quota,
+       held_back_ms = EXCLUDED.held_back_ms, sync_sequence = EXCLUDED.sync_sequence, seen_at = EXCLUDED.seen_at,
+       trace_id = EXCLUDED.trace_id
 """
 
 SIGHTINGS = """
@@ -51,6 +55,48 @@ UPDATE deployments AS d
    SET resource_version = seen.resource_version, epoch = seen.epoch
   FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS seen(id, resource_version, epoch)
  WHERE d.id = seen.id
+"""
+
+RESOURCES = """
+INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
+                       finalizer, spec, omitted, refers_to, secret_type, created_at, over_quota, held_back_ms, seen_at,
+                       trace_id)
+SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[],
+                     %b::int8[], %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::int8[], %b::bool[], %b::int8[], %b::timestamptz[], %b::text[])
+    ON CONFLICT (id) DO UPDATE
+   SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
+       epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
+       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, omitted = EXCLUDED.omitted,
+       refers_to = EXCLUDED.refers_to, secret_type = EXCLUDED.secret_type, created_at = EXCLUDED.created_at,
+       over_quota = EXCLUDED.over_quota, held_back_ms = EXCLUDED.held_back_ms, seen_at = EXCLUDED.seen_at,
+       trace_id = EXCLUDED.trace_id
+"""
+
+RESOURCE_SIGHTINGS = """
+UPDATE resources AS r
+   SET resource_version = seen.resource_version, epoch = seen.epoch
+  FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS seen(id, resource_version, epoch)
+ WHERE r.id = seen.id
+"""
+
+CHECKS = """
+INSERT INTO checks (resource_id, digest, reason, message, succeeded_before)
+SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::text[], %b::bool[])
+    ON CONFLICT (resource_id) DO UPDATE
+   SET digest = EXCLUDED.digest, reason = EXCLUDED.reason, message = EXCLUDED.message,
+       succeeded_before = EXCLUDED.succeeded_before
+"""
+
+SYNC_RUNS = """
+INSERT INTO sync_runs (resource_id, deployment_name, revision, first_version, deployment_id, sequence, state, phase,
+                       message, synced_revision, started_at, finished_at)
+SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::int8[], %b::uuid[], %b::int8[], %b::text[], %b::text[],
+                     %b::text[], %b::text[], %b::text[], %b::text[])
+    ON CONFLICT (resource_id) DO UPDATE
+   SET deployment_id = EXCLUDED.deployment_id, sequence = EXCLUDED.sequence, state = EXCLUDED.state,
+       phase = EXCLUDED.phase, message = EXCLUDED.message, synced_revision = EXCLUDED.synced_revision,
+       started_at = EXCLUDED.started_at, finished_at = EXCLUDED.finished_at
 """
 
 OBSERVED = """
@@ -98,6 +144,18 @@ SELECT *, clock_timestamp()
  WHERE (known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)
 """
 
+# The manifest is written anew although it stays: of a long value that an UPDATE leaves alone the log holds a reference.
+ENGINE_ABSENT = """
+UPDATE engine_resources AS known
+   SET desired = 'absent', manifest = known.manifest || '', trace_id = gone.trace_id, seen_at = gone.seen_at,
+       updated_at = clock_timestamp()
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+       AS gone(engine_instance_id, kind, namespace, name, trace_id, seen_at)
+ WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
+     = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
+   AND known.desired = 'present'
+"""
+
 ENGINE_GONE = """
 DELETE FROM engine_resources AS known
  USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS gone(engine_instance_id, kind, namespace, name)
@@ -127,6 +185,7 @@ DELETE FROM workspace_resources AS known
 """
 
 OBSERVED_GONE = "DELETE FROM observed_states WHERE deployment_id = ANY(%b::uuid[])"
+RESOURCES_GONE = "DELETE FROM resources WHERE id = ANY(%b::uuid[])"
 DEPLOYMENTS_GONE = "DELETE FROM deployments WHERE id = ANY(%b::uuid[])"
 TENANTS_GONE = "DELETE FROM tenants WHERE id = ANY(%b::uuid[])"
 
@@ -162,13 +221,19 @@ STEPS = (
     Step("tenants", TENANTS, lambda changes: changes.tenants, _fields),
     Step("deployments", DEPLOYMENTS, lambda changes: changes.deployments, _fields),
     Step("deployments", SIGHTINGS, lambda changes: changes.sightings, _fields),
+    Step("resources", RESOURCES, lambda changes: changes.resources, _fields),
+    Step("resources", RESOURCE_SIGHTINGS, lambda changes: changes.resource_sightings, _fields),
+    Step("checks", CHECKS, lambda changes: changes.checks, _fields),
+    Step("sync_runs", SYNC_RUNS, lambda changes: changes.sync_runs, _fields),
     Step("observed_states", OBSERVED, lambda changes: changes.observed, _fields),
     Step("operations", OPERATIONS, lambda changes: changes.operations, _fields),
     Step("operations", OPERATIONS_MOVED, lambda changes: changes.operations_moved, _fields),
     Step("engine_resources", ENGINE, lambda changes: changes.engine, _fields),
+    Step("engine_resources", ENGINE_ABSENT, lambda changes: changes.engine_absent, _fields),
     Step("engine_resources", ENGINE_GONE, lambda changes: changes.engine_gone, _keys),
     Step("workspace_resources", WORKSPACE, lambda changes: changes.workspace, _fields),
     Step("workspace_resources", WORKSPACE_GONE, lambda changes: changes.workspace_gone, _keys),
+    Step("resources", RESOURCES_GONE, lambda changes: changes.resources_gone, _ids),
     Step("deployments", DEPLOYMENTS_GONE, lambda changes: changes.deployments_gone, _ids),
     Step("tenants", TENANTS_GONE, lambda changes: changes.tenants_gone, _ids),
 )

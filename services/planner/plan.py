@@ -7,7 +7,7 @@ however the events were cut into batches. Raises Wait if a new tenant cannot be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from services.common.messages import (
     Applied,
@@ -20,87 +20,78 @@ from services.common.messages import (
     ResyncCompleted,
     StatusReported,
 )
-from services.planner import audit, ids
+from services.planner import audit, ids, plan_resources
 from services.planner.compile import changes_of
 from services.planner.draft import Draft
 from services.planner.engines import argocd
-from services.planner.events import DeletionOverdue, Event
+from services.planner.events import DeploymentDue, Event
 from services.planner.kinds import gitops_deployment
-from services.planner.kinds.gitops_deployment import Origin
+from services.planner.kinds.lifecycle import Origin, gone, is_late, swept
+from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.rows import Cause, Changes, Deployment, OperationMoved, OperationState, State, SweepScope, Tenant
-
-REPLACED_ACTOR = "replaced"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepGuard:
-    """How much a resync may remove: at most ``share`` of what is known in its scope, but always ``minimum``."""
-
-    share: float = 0.5
-    minimum: int = 20
-
-    def allows(self, removed: int, known: int) -> bool:
-        """Whether so many may be gone at once."""
-        return removed <= max(self.minimum, self.share * known)
+from services.planner.rules import Rules
+from services.planner.settle import settled
 
 
-def plan(state: State, events: Sequence[Event], guard: SweepGuard) -> Changes:
+def plan(state: State, events: Sequence[Event], rules: Rules) -> Changes:
     """What ``events``, in their order, change of ``state``."""
-    draft = Draft(state)
+    draft = Draft(state, rules)
     for event in events:
         match event.message:
             case Command() as command:
-                _command(draft, command, event, guard)
+                _command(draft, command, event)
             case Observation() as observation:
                 _observation(draft, observation, event.cause)
-            case DeletionOverdue(deployment_id=overdue) if overdue in draft.deployments:
-                draft.causes[overdue] = event.cause
+            case DeploymentDue(deployment_id=due) if due in draft.deployments:
+                draft.put(settled(draft, draft.deployments[due]), event.cause, actor="")
     return changes_of(draft)
 
 
-def _command(draft: Draft, command: Command, event: Event, guard: SweepGuard) -> None:
+def _command(draft: Draft, command: Command, event: Event) -> None:
     match command.event:
-        case ResourceChanged() as changed:
-            _changed(draft, command, changed, event)
-        case ResourceGone() as gone:
-            known = draft.deployments.get(ids.deployment_id(command.workspace, gone.uid))
-            if known is not None:
-                now = gitops_deployment.gone(known, gone.resource_version, event.cause)
-                draft.put(now, event.cause, actor="")
         case ResyncCompleted() as marker:
-            scope = SweepScope(command.source, marker.kind, event.partition, marker.epoch)
-            _sweep(draft, scope, event.cause, guard)
+            _sweep(draft, SweepScope(command.source, marker.kind, event.partition, marker.epoch), event.cause)
+        case ResourceChanged() as state if state.kind != GITOPS_DEPLOYMENT:
+            plan_resources.changed(draft, command, state, event)
+        case ResourceGone() as state if state.kind != GITOPS_DEPLOYMENT:
+            plan_resources.disappeared(draft, command, state, event.cause)
+        case ResourceChanged() as state:
+            _changed(draft, command, state, event)
+        case ResourceGone() as state:
+            known = draft.deployments.get(ids.resource_id(command.workspace, state.uid))
+            if known is not None:
+                now = gone(known, state.resource_version, event.cause)
+                draft.put(settled(draft, now), event.cause, actor="")
 
 
 def _changed(draft: Draft, command: Command, changed: ResourceChanged, event: Event) -> None:
     """A CR of the same name and another uid is an older incarnation, or the event is a late one of an older."""
     tenant = draft.tenant(command.workspace, command.namespace, event.partition)
-    origin = Origin(tenant.id, command.source, ids.deployment_id(command.workspace, changed.uid))
-    known = draft.deployments.get(origin.deployment_id)
+    origin = Origin(tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
+    known = draft.deployments.get(origin.id)
     rivals = [other for other in draft.namesakes(tenant.id, changed.name) if other.present and other.uid != changed.uid]
-    if any(gitops_deployment.is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
+    if any(is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
         return
     for rival in rivals:
-        older = gitops_deployment.gone(rival, rival.resource_version, event.cause)
-        draft.put(older, event.cause, REPLACED_ACTOR)
-    draft.put(gitops_deployment.changed(known, changed, origin, event.cause), event.cause, changed.actor)
+        older = gone(rival, rival.resource_version, event.cause)
+        draft.put(settled(draft, older), event.cause, audit.REPLACED_ACTOR)
+    now = gitops_deployment.changed(known, changed, origin, event.cause, draft.rules.addresses)
+    draft.put(settled(draft, now), event.cause, changed.actor)
 
 
-def _sweep(draft: Draft, scope: SweepScope, cause: Cause, guard: SweepGuard) -> None:
+def _sweep(draft: Draft, scope: SweepScope, cause: Cause) -> None:
     """Treat what a complete list did not show as gone, unless that is an implausible share of what is known."""
     if scope not in draft.state.sweeps:
         return
-    unseen = [deployment for deployment in draft.deployments.values() if _unseen(draft, deployment, scope)]
-    if not guard.allows(len(unseen), draft.state.sweeps[scope]):
+    if scope.kind != GITOPS_DEPLOYMENT:
+        plan_resources.sweep(draft, scope, cause)
+        return
+    unseen = [known for known in draft.deployments.values() if plan_resources.is_unseen(draft, known, scope)]
+    if not draft.rules.guard.allows(len(unseen), draft.state.sweeps[scope]):
         draft.refused_sweeps.append(scope)
         return
     for deployment in unseen:
-        draft.put(gitops_deployment.swept(deployment, scope.epoch, cause), cause, audit.RESYNC_ACTOR)
-
-
-def _unseen(draft: Draft, deployment: Deployment, scope: SweepScope) -> bool:
-    in_scope = (deployment.source, draft.tenants[deployment.tenant_id].partition) == (scope.source, scope.partition)
-    return in_scope and deployment.present and deployment.epoch < scope.epoch
+        draft.put(settled(draft, swept(deployment, scope.epoch, cause)), cause, audit.RESYNC_ACTOR)
 
 
 def _observation(draft: Draft, observation: Observation, cause: Cause) -> None:
@@ -108,30 +99,29 @@ def _observation(draft: Draft, observation: Observation, cause: Cause) -> None:
     tenant = draft.tenants.get(ids.tenant_id(observation.workspace, observation.namespace))
     if tenant is None or tenant.engine_instance_id != observation.engine_instance_id:
         return
-    if observation.kind == argocd.APP_PROJECT and observation.name == draft.home(tenant.id).project:
+    if observation.kind == argocd.APP_PROJECT:
         _project_observed(draft, tenant, observation, cause)
         return
-    uid = argocd.uid_of(observation.name) if observation.kind == argocd.APPLICATION else ""
-    deployment = draft.deployments.get(ids.deployment_id(observation.workspace, uid))
+    if observation.kind != argocd.APPLICATION:
+        plan_resources.observed(draft, tenant, observation, cause)
+        return
+    uid = argocd.uid_of(observation.name)
+    deployment = draft.deployments.get(ids.resource_id(observation.workspace, uid))
     if deployment is not None and deployment.tenant_id == tenant.id and deployment.spec is not None:
         _observed(draft, deployment, observation, cause)
 
 
 def _project_observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
     """What an AppProject suffers is shown where users look: on the deployments that wait for it."""
+    held = draft.holding(tenant.id, argocd.APP_PROJECT, observation.name)
     match observation.event:
         case Removed():
-            draft.projects_removed.add(tenant.id)
+            draft.holdings_removed.add((tenant.id, (argocd.APP_PROJECT, observation.name)))
             draft.tenant_causes[tenant.id] = cause
-        case Failed(digest=digest) as failed if _is_current(draft, tenant, digest):
+        case Failed(digest=digest) as failed if held is not None and held.wanted and held.digest == digest:
             for waiting in _waiting_for_project(draft, tenant):
                 own = replace(failed, digest=waiting.digest or "", message=f"AppProject: {failed.message}")
                 _observed(draft, waiting, replace(observation, event=own), cause)
-
-
-def _is_current(draft: Draft, tenant: Tenant, digest: str) -> bool:
-    project = draft.state.projects.get(tenant.id)
-    return project is not None and project.wanted and project.digest == digest
 
 
 def _waiting_for_project(draft: Draft, tenant: Tenant) -> list[Deployment]:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 Action = Literal["create", "update", "delete"]
 OperationState = Literal["Waiting", "Completed", "Failed"]
+Desired = Literal["present", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,23 @@ class Deployment:
     deleting: bool
     finalizer: bool
     spec: str | None
+    """The spec that its Application is compiled from."""
+    offered: str | None
+    """A newer spec, well-formed, that waits for its environment or for room; None if ``spec`` is the newest."""
+    environment: str | None
+    """Name of the environment that either of the two names."""
     repository: str | None
     digest: str | None
     error: str
+    """What is wrong with the newest spec as it was written."""
+    blocked: str
+    """Why the newest well-formed spec cannot be had, by no fault of its own text."""
+    over_quota: bool
+    """It waits until its tenant has room for it."""
+    held_back_ms: int
+    """How long the watcher held the newest change back."""
+    sync_sequence: int
+    """Of the newest sync that was started for it."""
     seen_at: datetime
     trace_id: str
 
@@ -66,6 +81,11 @@ class Deployment:
     def wanted(self) -> bool:
         """Its Application shall exist."""
         return self.present and not self.deleting
+
+    @property
+    def problem(self) -> str:
+        """What its user is told; empty if nothing is wrong."""
+        return self.error or self.blocked
 
     @property
     def releasable(self) -> bool:
@@ -115,15 +135,15 @@ class Resource:
     """Milliseconds since 1970, in whole seconds."""
     over_quota: bool
     """Its tenant has too many of its kind: nothing follows from it."""
-    digest: str | None
-    """Of what was compiled from it for an engine; None if nothing is there."""
+    held_back_ms: int
+    """How long the watcher held the newest change back."""
     seen_at: datetime
     trace_id: str
 
     @property
     def wanted(self) -> bool:
-        """What it asks for shall be so."""
-        return self.present and not self.deleting and not self.over_quota
+        """What it asks for shall be so, if its tenant has room for it."""
+        return self.present and not self.deleting
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +171,8 @@ class SyncRun:
     """As first seen: it is immutable."""
     revision: str
     """As first seen; empty: what the deployment tracks."""
+    first_version: int
+    """Resource version at first sight: decides whose turn it is among runs of the same second."""
     deployment_id: UUID | None
     """Of the deployment it was started for."""
     sequence: int
@@ -165,11 +187,32 @@ class SyncRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
-    """A tenant's AppProject row, as far as a plan needs it."""
+class Holding:
+    """A row of ``engine_resources`` that is not an Application's, as far as a plan needs it."""
 
     wanted: bool
     digest: str
+
+
+HoldingKey = tuple[str, str]
+"""Kind and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of its allowance a tenant takes up."""
+
+    repositories: Mapping[str | None, int] = field(default_factory=dict)
+    """Deployments by repository; those without an Application under None."""
+    deployment_bytes: int = 0
+    """Of the specs of deployments, UTF-8."""
+    resource_bytes: int = 0
+    """Of the specs of all resources that are within the allowance, sealed Secrets among them."""
+
+    @property
+    def deployments(self) -> int:
+        """How many have an Application."""
+        return sum(count for repository, count in self.repositories.items() if repository is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +227,7 @@ class EngineRow:
     tenant_namespace: str
     lane: str
     wave: int
-    desired: Literal["present", "absent"]
+    desired: Desired
     manifest: str
     digest: str
     trace_id: str
@@ -193,6 +236,18 @@ class EngineRow:
 
 EngineKey = tuple[str, str, str, str]
 """Instance, kind, namespace, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAbsence:
+    """An object that an engine shall no longer hold, whatever its manifest is."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    trace_id: str
+    seen_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +302,9 @@ class OperationMoved:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A deployment was seen again and nothing about it had changed."""
+    """A CR was seen again and nothing about it had changed."""
 
-    deployment_id: UUID
+    id: UUID
     resource_version: str
     epoch: int
 
@@ -270,9 +325,13 @@ class State:
 
     instances: Mapping[str, Instance] = field(default_factory=dict)
     tenants: Mapping[UUID, Tenant] = field(default_factory=dict)
-    projects: Mapping[UUID, Project] = field(default_factory=dict)
-    repositories: Mapping[UUID, Mapping[str | None, int]] = field(default_factory=dict)
-    """Deployments by repository, per tenant; those without an Application under None."""
+    holdings: Mapping[UUID, Mapping[HoldingKey, Holding]] = field(default_factory=dict)
+    """What each tenant has on its engine besides Applications."""
+    usage: Mapping[UUID, Usage] = field(default_factory=dict)
+    resources: Mapping[UUID, Resource] = field(default_factory=dict)
+    """All of each tenant; Secrets only of tenants of which a resource is concerned."""
+    checks: Mapping[UUID, Check] = field(default_factory=dict)
+    sync_runs: Mapping[UUID, SyncRun] = field(default_factory=dict)
     deployments: Mapping[UUID, Deployment] = field(default_factory=dict)
     observed: Mapping[UUID, Observed] = field(default_factory=dict)
     statuses: Mapping[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
@@ -291,9 +350,16 @@ class Changes:
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    resources_gone: tuple[UUID, ...] = ()
+    resource_sightings: tuple[Sighting, ...] = ()
+    checks: tuple[Check, ...] = ()
+    sync_runs: tuple[SyncRun, ...] = ()
     operations: tuple[Operation, ...] = ()
     operations_moved: tuple[OperationMoved, ...] = ()
     engine: tuple[EngineRow, ...] = ()
+    engine_absent: tuple[EngineAbsence, ...] = ()
+    """Rows that stay as they are but for this: their objects shall no longer exist."""
     engine_gone: tuple[EngineKey, ...] = ()
     workspace: tuple[WorkspaceRow, ...] = ()
     workspace_gone: tuple[WorkspaceKey, ...] = ()

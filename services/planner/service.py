@@ -24,8 +24,9 @@ from services.planner.decode import Decoder
 from services.planner.events import Event
 from services.planner.offsets import Span
 from services.planner.persist import Fenced
-from services.planner.plan import SweepGuard, plan
+from services.planner.plan import plan
 from services.planner.rows import Changes, State
+from services.planner.rules import Rules
 from services.planner.store import Store
 
 log = structlog.get_logger(__name__)
@@ -54,7 +55,7 @@ class Planner:
     consumer: LogConsumer
     decoder: Decoder
     store: Store
-    guard: SweepGuard
+    rules: Rules
     batch_limit: int
     upkeep: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
@@ -68,7 +69,7 @@ class Planner:
         self._decode = measured("decode", self.decoder)
         self._coalesce = measured("coalesce", coalesce)
         self._load: Callable[[Sequence[Event]], State] = measured("load", self.store.load)
-        self._plan: Callable[[State, Sequence[Event]], Changes] = measured("plan", partial(plan, guard=self.guard))
+        self._plan: Callable[[State, Sequence[Event]], Changes] = measured("plan", partial(plan, rules=self.rules))
         self._save: Callable[[Changes, Sequence[Span]], None] = measured("persist", self.store.save)
         self._done = measured("commit", self.consumer.done)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, PostgresDsn, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic_settings import NoDecode
 
+from services.common.addresses import AddressPolicy
 from services.common.settings import ServiceSettings
+from services.planner.kinds.limits import MEBIBYTE
+
+AllowedAddresses = Annotated[AddressPolicy, NoDecode]
 
 
 class PlannerSettings(ServiceSettings):
@@ -25,6 +31,24 @@ class PlannerSettings(ServiceSettings):
     operations_kept: timedelta = Field(
         default=timedelta(days=30), gt=timedelta(0), description="How long audit rows of finished operations are kept."
     )
+
+    allowed_addresses: AllowedAddresses = Field(
+        default=AddressPolicy(),
+        description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
+    )
+    tenant_deployments: int = Field(default=1000, ge=0, description="GitOpsDeployments a tenant may have.")
+    tenant_environments: int = Field(default=100, ge=0, description="ManagedEnvironments a tenant may have.")
+    tenant_credentials: int = Field(default=100, ge=0, description="RepositoryCredentials a tenant may have.")
+    tenant_sync_runs: int = Field(default=200, ge=0, description="SyncRuns a tenant may have, ended ones included.")
+    tenant_secrets: int = Field(default=200, ge=0, description="Secrets of the two types a tenant may have.")
+    tenant_bytes: int = Field(
+        default=16 * MEBIBYTE, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
+    )
+
+    @field_validator("allowed_addresses", mode="before")
+    @classmethod
+    def _parse_addresses(cls, value: object) -> object:
+        return AddressPolicy.parse(value) if isinstance(value, str) else value
 
     @field_validator("database_url")
     @classmethod

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import Connection
 
 from services.common.errors import Poison, Retry
-from services.planner.events import DeletionOverdue, Event
+from services.planner.events import DeploymentDue, Event
 from services.planner.load import load
 from services.planner.offsets import Span, TopicPartition
 from services.planner.persist import persist
@@ -42,6 +42,17 @@ SELECT t.workspace, t.namespace, d.id, t.partition, d.trace_id
                     WHERE (w.workspace, w.namespace, w.name, w.uid) = (t.workspace, t.namespace, d.name, d.uid)
                       AND w.status LIKE '%%"type":"Deleting"%%')
  ORDER BY d.seen_at
+ LIMIT %s
+"""
+WITH_ROOM = """
+SELECT t.workspace, t.namespace, waiting.id, t.partition, waiting.trace_id
+  FROM (SELECT d.tenant_id, d.id, d.trace_id,
+               row_number() OVER (PARTITION BY d.tenant_id ORDER BY d.seen_at, d.id) AS place
+          FROM deployments d WHERE d.over_quota) AS waiting
+  JOIN tenants t ON t.id = waiting.tenant_id
+ WHERE t.partition = ANY(%s)
+   AND waiting.place <= %s - (SELECT count(*) FROM deployments held
+                               WHERE held.tenant_id = waiting.tenant_id AND held.repository IS NOT NULL)
  LIMIT %s
 """
 PRUNE = """
@@ -97,7 +108,14 @@ class Store:
         with self._translated() as connection:
             rows = connection.execute(OVERDUE, (since, list(partitions), limit)).fetchall()
             connection.commit()
-        return [Event(DeletionOverdue(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
+        return [Event(DeploymentDue(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
+
+    def with_room(self, allowance: int, now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+        """Deployments beyond their tenant's ``allowance`` that there is room for by now."""
+        with self._translated() as connection:
+            rows = connection.execute(WITH_ROOM, (list(partitions), allowance, limit)).fetchall()
+            connection.commit()
+        return [Event(DeploymentDue(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
 
     def prune_operations(self, before: datetime, limit: int) -> int:
         """Delete up to ``limit`` finished audit rows made before ``before``; returns how many."""

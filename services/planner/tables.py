@@ -37,6 +37,7 @@ metadata = MetaData(
 )
 
 _NOW = text("now()")
+_FALSE = text("false")
 _TIME = DateTime(timezone=True)
 # Rows that are updated often leave room on their page: the new version stays there and no index is touched.
 _ROOM_FOR_UPDATES = {"fillfactor": "80"}
@@ -82,15 +83,22 @@ deployments = Table(
     Column("deleting", Boolean, nullable=False, comment="The CR has a deletion timestamp."),
     Column("finalizer", Boolean, nullable=False, comment="The CR waits for us with its finalizer."),
     Column("spec", Text, comment="The spec that the Application was compiled from; null: there is no Application."),
+    Column("offered", Text, comment="A newer, well-formed spec that waits for its environment or for room."),
+    Column("environment", Text, comment="Environment that either of the two specs names."),
     Column("repository", Text, comment="Normalised repository of that spec, for the tenant's AppProject."),
     Column("digest", Text, comment="Of the Application's manifest as compiled last."),
     Column("error", Text, nullable=False, comment="What is wrong with the newest spec; empty: nothing."),
+    Column("blocked", Text, nullable=False, server_default="", comment="Why a well-formed spec cannot be had."),
+    Column("over_quota", Boolean, nullable=False, server_default=_FALSE, comment="Waits for room in its tenant."),
+    Column("held_back_ms", BigInteger, nullable=False, server_default="0", comment="By the watcher: newest change."),
+    Column("sync_sequence", BigInteger, nullable=False, server_default="0", comment="Of the newest sync started."),
     Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change of the CR."),
     Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Index(None, "tenant_id", "name"),
     Index(None, "tenant_id"),
     Index("deployments_waiting_idx", "seen_at", postgresql_where=text("present AND deleting")),
+    Index("deployments_over_quota_idx", "tenant_id", postgresql_where=text("over_quota")),
     comment="One row per incarnation of a GitOpsDeployment, until both it and its Application are gone.",
     postgresql_with=_ROOM_FOR_UPDATES,
 )
@@ -110,11 +118,72 @@ observed_states = Table(
     postgresql_with=_ROOM_FOR_UPDATES,
 )
 
+resources = Table(
+    "resources",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/uid."),
+    Column("tenant_id", Uuid, ForeignKey("tenants.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("source", Text, nullable=False, comment="The watched cluster it was seen in: the scope of a resync."),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("resource_version", Text, nullable=False, comment="Newest seen; an older event changes nothing."),
+    Column("generation", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="Newest resync during which it was seen."),
+    Column("present", Boolean, nullable=False, comment="It exists."),
+    Column("deleting", Boolean, nullable=False, comment="It has a deletion timestamp."),
+    Column("finalizer", Boolean, nullable=False, comment="It waits for us with its finalizer."),
+    Column("spec", Text, nullable=False, comment="As written; of a Secret its type and its sealed content."),
+    Column("omitted", Text, nullable=False, comment="Why the spec was left out; empty: it is there."),
+    Column("refers_to", Text, nullable=False, comment="Secret or GitOpsDeployment that it names."),
+    Column("secret_type", Text, nullable=False, comment="Type of that Secret, as found at the last change."),
+    Column("created_at", BigInteger, nullable=False, comment="Milliseconds since 1970."),
+    Column("over_quota", Boolean, nullable=False, comment="Its tenant has too many of its kind."),
+    Column("held_back_ms", BigInteger, nullable=False, comment="By the watcher: newest change."),
+    Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change."),
+    Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
+    Index(None, "tenant_id", "kind", "name"),
+    comment="One row per incarnation of any other CR, and of the Secrets they name.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("resource_id", Uuid, ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, nullable=False, comment="Of the compiled manifest that was tried."),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("succeeded_before", Boolean, nullable=False, comment="An engine holds credentials that worked once."),
+    comment="What agents found when they tried a resource's credentials.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+sync_runs = Table(
+    "sync_runs",
+    metadata,
+    Column("resource_id", Uuid, ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True),
+    Column("deployment_name", Text, nullable=False, comment="As first seen: immutable."),
+    Column("revision", Text, nullable=False, comment="As first seen; empty: what the deployment tracks."),
+    Column("first_version", BigInteger, nullable=False, comment="Resource version at first sight: orders one second."),
+    Column("deployment_id", Uuid, comment="Started for; no foreign key: the run outlives its deployment."),
+    Column("sequence", BigInteger, nullable=False, comment="Among the deployment's syncs; 0: not started."),
+    Column("state", Text, nullable=False),
+    Column("phase", Text, nullable=False, comment="The engine's."),
+    Column("message", Text, nullable=False),
+    Column("synced_revision", Text, nullable=False),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text, nullable=False),
+    CheckConstraint("state IN ('Waiting', 'Running', 'Terminating', 'Ended', 'Refused')", name="state"),
+    comment="How far a GitOpsDeploymentSyncRun has come. It runs once: what has ended never starts again.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
 operations = Table(
     "operations",
     metadata,
     Column("id", Uuid, primary_key=True, comment="uuid5 of deployment, action and generation."),
-    Column("deployment_id", Uuid, nullable=False, comment="No foreign key: the audit outlives what it tells of."),
+    Column("deployment_id", Uuid, nullable=False, comment="The CR's; no foreign key: the audit outlives it."),
     Column("workspace", Text, nullable=False),
     Column("namespace", Text, nullable=False),
     Column("kind", Text, nullable=False),
@@ -164,6 +233,8 @@ engine_resources = Table(
     Column("seen_at", _TIME, nullable=False),
     Column("updated_at", _TIME, nullable=False),
     CheckConstraint("desired IN ('present', 'absent')", name="desired"),
+    # What a tenant has besides Applications: a few rows each, looked at with every batch.
+    Index("engine_resources_holdings_idx", "lane", postgresql_where=text("kind <> 'Application'")),
     comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
     postgresql_with=_ROOM_FOR_UPDATES,
 )

@@ -1,4 +1,4 @@
-"""What is due by the clock rather than by a message: overdue deletions, old audit rows, gauges.
+"""What is due by the clock rather than by a message: overdue deletions, room in an allowance, old audit rows, gauges.
 
 Called by the loop between batches, so that it never runs beside one.
 """
@@ -13,8 +13,8 @@ import structlog
 
 from services.common.telemetry.metrics import RESOURCES
 from services.planner.consume import SERVICE
-from services.planner.kinds.gitops_deployment import KIND
 from services.planner.kinds.gitops_deployment_status import DELETION_NOTICE
+from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.service import Planner
 
 log = structlog.get_logger(__name__)
@@ -37,6 +37,8 @@ class Upkeep:
         if self._due("notice", SECOND):
             planner.consumer.measure_lag()
             self._notice(planner)
+        if self._due("room", 5 * SECOND):
+            self._give_room(planner)
         if self._due("prune", MINUTE):
             self._prune(planner)
         if self._due("count", 10 * SECOND):
@@ -56,6 +58,14 @@ class Upkeep:
         if events:
             planner.apply(events, planner.consumer.fence(event.partition for event in events))
 
+    def _give_room(self, planner: Planner) -> None:
+        """Deployments that were beyond their tenant's allowance, the oldest first, as far as there is room by now."""
+        limit = planner.rules.limits.deployments
+        now = datetime.now(UTC)
+        events = planner.store.with_room(limit, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.apply(events, planner.consumer.fence(event.partition for event in events))
+
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
         before = datetime.now(UTC) - self.operations_kept
@@ -63,4 +73,4 @@ class Upkeep:
             del self._last["prune"]
 
     def _count(self, planner: Planner) -> None:
-        RESOURCES.labels(SERVICE, KIND).set(planner.store.count_deployments(planner.consumer.partitions))
+        RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT).set(planner.store.count_deployments(planner.consumer.partitions))

@@ -12,6 +12,9 @@ from services.common.api.gitops_deployment import (
     SyncPolicy,
     SyncStatus,
 )
+from services.common.api.managed_environment import ManagedEnvironmentSpec, ManagedEnvironmentStatus
+from services.common.api.repository_credential import RepositoryCredentialSpec, RepositoryCredentialStatus
+from services.common.api.sync_run import SyncRunOperation, SyncRunSpec, SyncRunStatus
 
 __all__ = [
     "FINALIZER",
@@ -20,8 +23,15 @@ __all__ = [
     "Condition",
     "GitOpsDeploymentSpec",
     "GitOpsDeploymentStatus",
+    "ManagedEnvironmentSpec",
+    "ManagedEnvironmentStatus",
     "ReconciledState",
+    "RepositoryCredentialSpec",
+    "RepositoryCredentialStatus",
     "ResourceStatus",
     "SyncPolicy",
+    "SyncRunOperation",
+    "SyncRunSpec",
+    "SyncRunStatus",
     "SyncStatus",
 ]

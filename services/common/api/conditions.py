@@ -8,6 +8,8 @@ from pydantic import Field
 
 from services.common.api.model import ApiModel
 
+CONDITIONS = "What is right and wrong; see below. Once written, a condition stays and changes its status."
+
 
 class Condition(ApiModel):
     """One condition of a resource's status."""

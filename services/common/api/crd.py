@@ -5,44 +5,17 @@ Structural means: references inlined, no ``anyOf`` with null, no titles, every p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from services.common.api.gitops_deployment import GitOpsDeploymentSpec, GitOpsDeploymentStatus
+from services.common.api.kinds import GROUP, VERSION, Kind
 from services.common.api.model import ApiModel
-
-GROUP = "managed-gitops.redhat.com"
-VERSION = "v1alpha1"
 
 Schema = dict[str, Any]
 
 _DROPPED = {"title", "$defs", "additionalProperties", "default"}
+_NO_DEFAULT = (None, "")
+"""What a model says when a field is left out, but the API server need not store."""
 _INT64 = {"type": "integer", "format": "int64"}
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of the API: its names, its models and the columns that ``kubectl get`` prints."""
-
-    kind: str
-    plural: str
-    description: str
-    spec: type[ApiModel]
-    status: type[ApiModel]
-    columns: tuple[tuple[str, str], ...]
-    """Heading and JSON path."""
-
-
-KINDS = (
-    Kind(
-        kind="GitOpsDeployment",
-        plural="gitopsdeployments",
-        description="Deploys what a Git repository holds at a path, and reports what became of it.",
-        spec=GitOpsDeploymentSpec,
-        status=GitOpsDeploymentStatus,
-        columns=(("Sync Status", ".status.sync.status"), ("Health Status", ".status.health.status")),
-    ),
-)
 
 
 def custom_resource_definition(kind: Kind) -> Schema:
@@ -62,7 +35,7 @@ def custom_resource_definition(kind: Kind) -> Schema:
 
 
 def _version(kind: Kind) -> Schema:
-    columns = [{"name": heading, "type": "string", "jsonPath": path} for heading, path in kind.columns]
+    columns = [{"name": column.heading, "type": "string", "jsonPath": column.path} for column in kind.columns]
     return {
         "name": VERSION,
         "served": True,
@@ -96,6 +69,8 @@ def _part(schema: Schema, definitions: Schema) -> Schema:
     """One node: references and optionals resolved first, because siblings such as descriptions belong to the result."""
     merged = _resolved(schema, definitions)
     part = {key: value for key, value in merged.items() if key not in _DROPPED}
+    if merged.get("default") not in _NO_DEFAULT:
+        part["default"] = merged["default"]
     if "properties" in part:
         part["properties"] = {name: _part(member, definitions) for name, member in part["properties"].items()}
     if "items" in part:

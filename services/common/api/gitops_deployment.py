@@ -7,17 +7,13 @@ from typing import Any
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from services.common.api.conditions import Condition
+from services.common.api.conditions import CONDITIONS, Condition
+from services.common.api.limits import MAX_LABEL, MAX_NAME, MAX_PATH, MAX_REVISION, MAX_SYNC_OPTIONS, MAX_URL
 from services.common.api.model import ApiModel, cel, rule
+from services.common.api.urls import REVISION, has_no_password, is_ascii
 
 FINALIZER = "resources-finalizer.managed-gitops.redhat.com"
 """Put on a GitOpsDeployment by users who want it to stay until what it deployed is gone."""
-
-MAX_URL = 2048
-MAX_PATH = 1024
-MAX_REVISION = 256
-MAX_LABEL = 63
-MAX_NAME = 253
 
 TYPE_MESSAGE = "spec type must be manual or automated"
 ENVIRONMENT_MESSAGE = "the environment field should not be empty when the namespace is non-empty"
@@ -31,15 +27,34 @@ SYNC_OPTIONS = ("CreateNamespace=true", "CreateNamespace=false")
 class ApplicationSource(ApiModel):
     """Where the manifests are."""
 
-    repo_url: str = Field(alias="repoURL", max_length=MAX_URL, description="Git repository, https or ssh.")
+    repo_url: str = Field(
+        alias="repoURL",
+        max_length=MAX_URL,
+        description="Git repository, https or ssh.",
+        json_schema_extra=cel(has_no_password("spec.source.repoURL"), is_ascii("spec.source.repoURL")),
+    )
     path: str = Field(max_length=MAX_PATH, description="Folder inside the repository; neither empty nor '/'.")
     target_revision: str | None = Field(
-        default=None, max_length=MAX_REVISION, description="Branch, tag or commit; HEAD if left out."
+        default=None,
+        max_length=MAX_REVISION,
+        description="Branch, tag or commit; HEAD if left out.",
+        json_schema_extra=cel(REVISION),
     )
 
 
 class ApplicationDestination(ApiModel):
     """Where the manifests go."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        json_schema_extra=cel(
+            rule(
+                "!has(self.__namespace__) || self.__namespace__ == '' || "
+                "(has(self.environment) && self.environment != '')",
+                ENVIRONMENT_MESSAGE,
+            )
+        ),
+    )
 
     environment: str | None = Field(
         default=None,
@@ -58,7 +73,7 @@ class SyncPolicy(ApiModel):
 
     sync_options: list[str] | None = Field(
         default=None,
-        max_length=10,
+        max_length=MAX_SYNC_OPTIONS,
         description="CreateNamespace=true or CreateNamespace=false.",
         json_schema_extra=cel(
             rule("self.all(o, o in ['CreateNamespace=true', 'CreateNamespace=false'])", SYNC_OPTION_MESSAGE)
@@ -70,23 +85,13 @@ class SyncPolicy(ApiModel):
 class GitOpsDeploymentSpec(ApiModel):
     """What a user wants deployed."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        json_schema_extra=cel(
-            rule("self.type.matches('^(?i)(automated|manual)$')", TYPE_MESSAGE),
-            rule(
-                "!has(self.destination) || !has(self.destination.namespace) || self.destination.namespace == '' || "
-                "(has(self.destination.environment) && self.destination.environment != '')",
-                ENVIRONMENT_MESSAGE,
-            ),
-        ),
-    )
-
     source: ApplicationSource
     destination: ApplicationDestination = Field(default_factory=ApplicationDestination)
     sync_policy: SyncPolicy | None = None
     type: str = Field(
-        max_length=16, description="automated: every commit is deployed; manual: by GitOpsDeploymentSyncRun."
+        max_length=16,
+        description="automated: every commit is deployed; manual: by GitOpsDeploymentSyncRun.",
+        json_schema_extra=cel(rule("self.matches('^(?i)(automated|manual)$')", TYPE_MESSAGE)),
     )
 
     @property
@@ -103,42 +108,42 @@ class GitOpsDeploymentSpec(ApiModel):
 class SyncStatus(ApiModel):
     """How what runs compares with Git."""
 
-    status: str = ""
-    revision: str | None = None
+    status: str = Field(default="", description="Synced, OutOfSync or Unknown.")
+    revision: str | None = Field(default=None, description="The commit that was compared with.")
 
 
 class HealthStatus(ApiModel):
     """How what was deployed is doing."""
 
-    status: str = ""
-    message: str | None = None
+    status: str = Field(default="", description="Healthy, Progressing, Degraded, Suspended, Missing or Unknown.")
+    message: str | None = Field(default=None, description="Why it is not healthy.")
 
 
 class ResourceStatus(ApiModel):
     """One deployed resource."""
 
-    group: str | None = None
-    version: str | None = None
-    kind: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    status: str | None = None
-    health: HealthStatus | None = None
+    group: str | None = Field(default=None, description="Its API group; missing for the core group.")
+    version: str | None = Field(default=None, description="Its API version.")
+    kind: str | None = Field(default=None, description="Its kind.")
+    namespace: str | None = Field(default=None, description="Its namespace; missing if it belongs to none.")
+    name: str | None = Field(default=None, description="Its name.")
+    status: str | None = Field(default=None, description="Synced, OutOfSync or Unknown.")
+    health: HealthStatus | None = Field(default=None, description="How it is doing.")
 
 
 class ReconciledSource(ApiModel):
     """The source that the engine last compared with."""
 
-    path: str
-    repo_url: str = Field(alias="repoURL")
-    branch: str
+    path: str = Field(description="Folder in the repository.")
+    repo_url: str = Field(alias="repoURL", description="Git repository.")
+    branch: str = Field(description="Branch, tag or commit.")
 
 
 class ReconciledDestination(ApiModel):
     """The destination that the engine last compared with."""
 
-    name: str
-    namespace: str
+    name: str = Field(description="Name of the environment; empty for the own cluster.")
+    namespace: str = Field(description="Namespace there.")
 
 
 class ReconciledState(ApiModel):
@@ -151,10 +156,10 @@ class ReconciledState(ApiModel):
 class GitOpsDeploymentStatus(ApiModel):
     """What became of it."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[Condition] | None = Field(default=None, description=CONDITIONS)
     health: HealthStatus | None = None
     sync: SyncStatus | None = None
-    resources: list[ResourceStatus] | None = None
+    resources: list[ResourceStatus] | None = Field(default=None, description="Every deployed resource.")
     operation_state: dict[str, Any] | None = Field(
         default=None,
         json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},

@@ -1,18 +1,22 @@
 """Compiles a tenant's deployments into Argo CD's Applications and AppProjects.
 
 Project, destination, Application name and namespace come from the platform, never from what a user wrote.
+
+A tenant has one AppProject, ``app-project-<id>``, without any right to resources outside of namespaces. Where an
+environment grants that right, a second one, ``app-project-<id>-cluster``, holds it: Argo CD checks such resources
+against the project alone, so in the first one the right would reach every destination of the tenant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from services.common.api import GitOpsDeploymentSpec
 from services.planner.canonical import canonical, digest
-from services.planner.rows import Cause, EngineKey, EngineRow, Instance, Tenant
+from services.planner.rows import Cause, Desired, EngineKey, EngineRow, Instance, Tenant
 
 API_VERSION = "argoproj.io/v1alpha1"
 APPLICATION = "Application"
@@ -23,8 +27,10 @@ LOCAL_CLUSTER = "in-cluster"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "gitops-service"}
 DATABASE_ID = "databaseID"
 
-PROJECT_WAVE = 0
-APPLICATION_WAVE = 1
+CLUSTER_SUFFIX = "-cluster"
+
+WAVES = {APP_PROJECT: 0, "ClusterSecret": 0, "RepositorySecret": 0, APPLICATION: 1, "SyncOperation": 2}
+"""By kind of engine row: what comes first where a tenant's objects are made."""
 
 RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}}
 AUTOMATED = {"prune": True, "selfHeal": True, "allowEmpty": True}
@@ -43,6 +49,11 @@ class Home:
         """Name of the tenant's AppProject, which is also its lane."""
         return f"{PROJECT_PREFIX}{self.tenant.id}"
 
+    @property
+    def cluster_project(self) -> str:
+        """Name of the AppProject for environments that allow resources outside of namespaces."""
+        return f"{self.project}{CLUSTER_SUFFIX}"
+
     def key(self, kind: str, name: str) -> EngineKey:
         """Key of an object of the tenant."""
         return (self.instance.id, kind, self.instance.namespace, name)
@@ -58,7 +69,19 @@ def uid_of(application: str) -> str:
     return application.removeprefix(APPLICATION_PREFIX) if application.startswith(APPLICATION_PREFIX) else ""
 
 
-def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec) -> str:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an Application deploys to."""
+
+    cluster: str
+    """Name by which Argo CD knows the cluster; empty if the environment is gone, which Argo CD takes for no cluster."""
+    cluster_resources: bool = False
+
+
+LOCAL = Target(LOCAL_CLUSTER)
+
+
+def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target = LOCAL) -> str:
     """Canonical JSON of the Application that deploys ``spec``."""
     manifest = {
         "apiVersion": API_VERSION,
@@ -69,10 +92,10 @@ def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSp
             "labels": {DATABASE_ID: str(deployment)} | MANAGED_BY,
         },
         "spec": {
-            "project": home.project,
+            "project": home.cluster_project if target.cluster_resources else home.project,
             "source": _source(spec),
             "destination": {
-                "name": LOCAL_CLUSTER,
+                "name": target.cluster,
                 "namespace": spec.destination.namespace or home.tenant.namespace,
             },
         }
@@ -81,45 +104,36 @@ def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSp
     return canonical(manifest)
 
 
-def app_project(home: Home, repositories: Iterable[str]) -> str:
-    """Canonical JSON of the AppProject that confines a tenant to its repositories and its own namespace."""
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": APP_PROJECT,
-        "metadata": {
-            "name": home.project,
-            "namespace": home.instance.namespace,
-            "labels": MANAGED_BY,
-            "annotations": {"username": str(home.tenant.id)},
-        },
-        "spec": {
-            "sourceRepos": sorted(repositories),
-            "destinations": [{"name": LOCAL_CLUSTER, "namespace": home.tenant.namespace}],
-        },
-    }
-    return canonical(manifest)
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """An environment that a tenant's Applications may deploy to."""
+
+    cluster: str
+    namespaces: tuple[str, ...]
+    """Empty: all of them."""
+
+    def entries(self) -> list[dict[str, str]]:
+        """As an AppProject lists it."""
+        return [{"name": self.cluster, "namespace": namespace} for namespace in self.namespaces or ("*",)]
 
 
-def application_row(
-    home: Home, uid: str, manifest: str, desired: Literal["present", "absent"], cause: Cause
-) -> EngineRow:
-    """The row of an Application."""
-    return _row(home, (APPLICATION, application_name(uid), APPLICATION_WAVE), manifest, desired, cause)
+def app_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination] = ()) -> str:
+    """Canonical JSON of the AppProject that confines a tenant to its repositories, namespace and environments."""
+    own = {"name": LOCAL_CLUSTER, "namespace": home.tenant.namespace}
+    allowed = [own, *(entry for destination in destinations for entry in destination.entries())]
+    return _project(home, home.project, {"sourceRepos": sorted(repositories), "destinations": allowed})
 
 
-def project_row(home: Home, manifest: str, desired: Literal["present", "absent"], cause: Cause) -> EngineRow:
-    """The row of a tenant's AppProject."""
-    return _row(home, (APP_PROJECT, home.project, PROJECT_WAVE), manifest, desired, cause)
+def cluster_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination]) -> str:
+    """Canonical JSON of the AppProject for environments that allow resources outside of namespaces."""
+    allowed = [entry for destination in destinations for entry in destination.entries()]
+    everything = [{"group": "*", "kind": "*"}]
+    spec = {"sourceRepos": sorted(repositories), "destinations": allowed, "clusterResourceWhitelist": everything}
+    return _project(home, home.cluster_project, spec)
 
 
-def _row(
-    home: Home,
-    kind_name_wave: tuple[str, str, int],
-    manifest: str,
-    desired: Literal["present", "absent"],
-    cause: Cause,
-) -> EngineRow:
-    kind, name, wave = kind_name_wave
+def row(home: Home, kind: str, name: str, manifest: str, desired: Desired, cause: Cause) -> EngineRow:
+    """The row of an object of the tenant."""
     return EngineRow(
         engine_instance_id=home.instance.id,
         kind=kind,
@@ -128,13 +142,23 @@ def _row(
         workspace=home.tenant.workspace,
         tenant_namespace=home.tenant.namespace,
         lane=home.project,
-        wave=wave,
+        wave=WAVES[kind],
         desired=desired,
         manifest=manifest,
         digest=digest(manifest),
         trace_id=cause.trace_id,
         seen_at=cause.at,
     )
+
+
+def _project(home: Home, name: str, spec: dict[str, Any]) -> str:
+    metadata = {
+        "name": name,
+        "namespace": home.instance.namespace,
+        "labels": MANAGED_BY,
+        "annotations": {"username": str(home.tenant.id)},
+    }
+    return canonical({"apiVersion": API_VERSION, "kind": APP_PROJECT, "metadata": metadata, "spec": spec})
 
 
 def _source(spec: GitOpsDeploymentSpec) -> dict[str, str]:

@@ -6,14 +6,49 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-Condition = dict[str, Any]
+import orjson
+
+from services.common.api.catalogue.entry import THROTTLED
+from services.common.errors import Permanent
+from services.planner.canonical import canonical
+
+Json = dict[str, Any]
+Condition = Json
 Holding = Mapping[str, tuple[str, str]]
 """Reason and message of each condition that holds, by type."""
 
+State = tuple[str, str, str]
+"""Status, reason and message of a condition."""
+States = Mapping[str, State]
+"""Conditions by type."""
+
 MAX_MESSAGE = 32768
+
+CHECKING = "Checking"
+"""Reason of whatever is not known yet."""
+QUOTA_EXCEEDED = "QuotaExceeded"
+INVALID_SPEC = "InvalidSpec"
+
+HELD_BACK_NOTICE_MS = 1000
+"""A change that was held back for less is not worth a condition."""
 
 UNKNOWN = "an unknown error occurred"
 """For whatever users cannot mend."""
+
+
+class Refused(Permanent):
+    """A resource cannot be had as it is; carries the condition that tells its user."""
+
+    def __init__(self, status: str, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def pending(self) -> bool:
+        """What is missing is on its way: nothing is wrong yet."""
+        return self.reason == CHECKING
 
 
 def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> list[Condition]:
@@ -22,10 +57,39 @@ def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> lis
     What holds is True; what was there and holds no longer is False, reason ``<type>Resolved``, without a message.
     ``lastTransitionTime`` moves when status, reason or message do.
     """
+    known = list(previous)
+    resolved = {type_: _resolved(type_) for type_ in (condition["type"] for condition in known)}
+    return written(known, resolved | {type_: ("True", *why) for type_, why in holding.items()}, at)
+
+
+def written(previous: Iterable[Condition], states: States, at: datetime) -> list[Condition]:
+    """The conditions of the next status with these states, and those that ``states`` does not name as they were."""
     known = {condition["type"]: condition for condition in previous}
     now = timestamp(at)
-    types = [*known, *(type_ for type_ in holding if type_ not in known)]
-    return [_condition(known.get(type_), type_, holding.get(type_), now) for type_ in types]
+    new = [type_ for type_ in states if type_ not in known]
+    unnamed = {type_: condition for type_, condition in known.items() if type_ not in states}
+    return [unnamed.get(type_) or _condition(known.get(type_), type_, states[type_], now) for type_ in [*known, *new]]
+
+
+def recurring(holding: Holding, before: Json, types: Iterable[str] = (THROTTLED,)) -> dict[str, State]:
+    """Conditions of ``types`` that come and go: True if they hold, resolved if they once did, else not there."""
+    shown = {condition["type"] for condition in before.get("conditions", ())}
+    states: dict[str, State] = {}
+    for type_ in types:
+        if type_ in holding:
+            states[type_] = ("True", *holding[type_])
+        elif type_ in shown:
+            states[type_] = _resolved(type_)
+    return states
+
+
+def throttling(held_back_ms: int) -> Holding:
+    """The condition Throttled, if the newest change was held back for long enough to be noticed."""
+    if held_back_ms < HELD_BACK_NOTICE_MS:
+        return {}
+    seconds = held_back_ms // 1000
+    message = f"changes of this namespace arrive faster than allowed; this one was held back for {seconds} s"
+    return {THROTTLED: (THROTTLED, message)}
 
 
 def probed(conditions: Iterable[Condition], at: datetime) -> list[Condition]:
@@ -33,19 +97,42 @@ def probed(conditions: Iterable[Condition], at: datetime) -> list[Condition]:
     return [condition | {"lastProbeTime": timestamp(at)} for condition in conditions]
 
 
+def parsed_status(text: str) -> Json:
+    """A status as it was compiled; empty if there is none."""
+    status = orjson.loads(text) if text else {}
+    return status if isinstance(status, dict) else {}
+
+
+def compiled(previous: str, states: States, at: datetime, part: Json | None = None, *, by_type: bool = False) -> str:
+    """Canonical JSON of the whole status: ``part`` and the conditions; ``previous`` if only a probe time would differ.
+
+    Args:
+        previous: the status compiled last, canonical JSON.
+        states: conditions by type; those shown before and not named here stay as they were.
+        at: when that happened which may change it.
+        part: the rest of the status.
+        by_type: the conditions are sorted by type; otherwise those shown before come first.
+    """
+    before = parsed_status(previous)
+    conditions = written(before.get("conditions", ()), states, at)
+    if by_type:
+        conditions.sort(key=lambda condition: str(condition["type"]))
+    status = (part or {}) | {"conditions": conditions}
+    return previous if status == before else canonical(status | {"conditions": probed(conditions, at)})
+
+
 def timestamp(at: datetime) -> str:
     """RFC 3339 in whole seconds, as Kubernetes writes times."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _condition(known: Condition | None, type_: str, holds: tuple[str, str] | None, now: str) -> Condition:
-    reason, message = holds or (f"{type_}Resolved", "")
-    content = {
-        "type": type_,
-        "status": "True" if holds else "False",
-        "reason": reason,
-        "message": message[:MAX_MESSAGE],
-    }
+def _resolved(type_: str) -> State:
+    return ("False", f"{type_}Resolved", "")
+
+
+def _condition(known: Condition | None, type_: str, state: State, now: str) -> Condition:
+    status, reason, message = state
+    content = {"type": type_, "status": status, "reason": reason, "message": message[:MAX_MESSAGE]}
     if known is not None and all(known.get(name) == value for name, value in content.items()):
         return known
     probe = known.get("lastProbeTime", now) if known is not None else now

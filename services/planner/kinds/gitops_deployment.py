@@ -6,70 +6,31 @@ or repeated event returns the row unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from uuid import UUID
+from dataclasses import replace
 
+from services.common.addresses import AddressPolicy
 from services.common.api import FINALIZER
 from services.common.errors import Permanent
 from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
 from services.planner.kinds.conditions import UNKNOWN
-from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept, normalised
+from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept
+from services.planner.kinds.lifecycle import Origin, version_order
 from services.planner.rows import Cause, Deployment, Observed
 
-KIND = "GitOpsDeployment"
 
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Whose CR an event speaks of and where it was seen."""
-
-    tenant_id: UUID
-    source: str
-    deployment_id: UUID
-
-
-def is_late(event: ResourceChanged, known: Deployment) -> bool:
-    """``event`` is older than what is known of this name, or repeats what was known of a CR that a list lacked.
-
-    What was swept and is seen again in the same epoch was swept wrongly: the list began before it was created.
-
-    A newer epoch overrides the order of versions: after a cluster was restored from a backup versions start lower.
-    """
-    if event.epoch > known.epoch:
-        return False
-    version, newest = version_order(event.resource_version), version_order(known.resource_version)
-    repeats = version == newest and event.uid == known.uid and not known.present and event.epoch < known.epoch
-    return version < newest or repeats
-
-
-def version_order(resource_version: str) -> int:
-    """Kubernetes' resource versions are decimal and grow; anything else has no order."""
-    return int(resource_version) if resource_version.isascii() and resource_version.isdecimal() else 0
-
-
-def changed(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
+def changed(
+    known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, policy: AddressPolicy
+) -> Deployment:
     """The CR exists with this content. ``event`` is not late."""
     seen = _sighted(known, event, origin, cause)
-    return seen if event.deleting else _with_spec(seen, event)
-
-
-def gone(known: Deployment, resource_version: str, cause: Cause) -> Deployment:
-    """The CR no longer exists. A uid never returns, so this cannot be late."""
-    if not known.present:
-        return known
-    newest = max(known.resource_version, resource_version, key=version_order)
-    since = cause if known.wanted else Cause(known.seen_at, known.trace_id)
-    return replace(known, present=False, resource_version=newest, seen_at=since.at, trace_id=since.trace_id)
-
-
-def swept(known: Deployment, epoch: int, cause: Cause) -> Deployment:
-    """The CR was not seen in a complete list. If that was wrong, a list of a newer epoch revives it."""
-    return replace(gone(known, known.resource_version, cause), epoch=epoch)
+    return seen if event.deleting else _with_spec(seen, event, policy)
 
 
 def without_application(known: Deployment) -> Deployment:
     """Nothing of it is left on any engine."""
-    return replace(known, spec=None, repository=None, digest=None)
+    return replace(
+        known, spec=None, offered=None, environment=None, repository=None, digest=None, blocked="", over_quota=False
+    )
 
 
 def reported(known: Observed, event: StatusReported, cause: Cause) -> Observed:
@@ -114,7 +75,7 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
     held = FINALIZER in event.finalizers
     if known is None:
         return Deployment(
-            id=origin.deployment_id,
+            id=origin.id,
             tenant_id=origin.tenant_id,
             source=origin.source,
             name=event.name,
@@ -126,9 +87,15 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
             deleting=event.deleting,
             finalizer=held,
             spec=None,
+            offered=None,
+            environment=None,
             repository=None,
             digest=None,
             error="",
+            blocked="",
+            over_quota=False,
+            held_back_ms=event.held_back_ms,
+            sync_sequence=0,
             seen_at=cause.at,
             trace_id=cause.trace_id,
         )
@@ -143,22 +110,20 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
         present=True,
         deleting=event.deleting,
         finalizer=held,
+        held_back_ms=event.held_back_ms if news else known.held_back_ms,
         seen_at=since.at,
         trace_id=since.trace_id,
     )
 
 
-def _with_spec(seen: Deployment, event: ResourceChanged) -> Deployment:
-    """The row with the event's spec, or with what is wrong with it; then its Application stays as it was."""
+def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
+    """The row with the event's spec on offer, or with what is wrong with it; then its Application stays as it was."""
     if event.spec_omitted:
         return replace(seen, error=event.spec_omitted.replace("\0", "")[:MAX_MESSAGE])
     try:
-        spec = accept(event.api_version, event.spec, exists=seen.spec is not None)
+        spec = accept(event.api_version, event.spec, policy)
     except Permanent as error:
         return replace(seen, error=str(error))
-    return replace(
-        seen,
-        spec=spec.model_dump_json(by_alias=True, exclude_none=True),
-        repository=normalised(spec.source.repo_url),
-        error="",
-    )
+    text = spec.model_dump_json(by_alias=True, exclude_none=True)
+    offered = text if text != seen.spec else None
+    return replace(seen, offered=offered, environment=spec.destination.environment, error="")

@@ -1,108 +1,119 @@
-"""Which specs of a GitOpsDeployment are accepted, and what a user is told about the others."""
+"""Which specs of a GitOpsDeployment are accepted, and what a user is told about the others.
+
+In two steps, because an environment may change while the text of a spec does not: ``accept`` looks at the text alone,
+``resolve`` at the environment that it names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import posixpath
+from collections.abc import Iterator, Mapping
 
-from pydantic import ValidationError
-
+from services.common.addresses import AddressPolicy
 from services.common.api import ApplicationDestination, ApplicationSource, GitOpsDeploymentSpec
-from services.common.api.gitops_deployment import (
-    ENVIRONMENT_MESSAGE,
-    SYNC_OPTION_MESSAGE,
-    SYNC_OPTIONS,
-    TYPE_MESSAGE,
-)
-from services.common.errors import Permanent
+from services.common.api.catalogue import deployment as texts
+from services.common.api.gitops_deployment import SYNC_OPTIONS
+from services.common.errors import Permanent, Wait
+from services.planner.kinds.managed_environment import EnvironmentView, Usability, is_namespace
+from services.planner.kinds.repository_url import refusal
+from services.planner.kinds.web_address import shown
+from services.planner.kinds.written_spec import MAX_MESSAGE, cleaned, parsed
 
 API_VERSION = "managed-gitops.redhat.com/v1alpha1"
 
-PATH_EMPTY = "spec.source.path is a required field and it cannot be empty"
-PATH_ROOT = "spec.source.path cannot be '/'"
-ENVIRONMENT_UNUSABLE_ON_CREATE = (
-    "Unable to reconcile the ManagedEnvironment. Verify that the ManagedEnvironment and Secret are correctly defined, "
-    "and have valid credentials"
-)
-ENVIRONMENT_UNUSABLE_ON_UPDATE = (
-    "unable to reconcile the ManagedEnvironment resource. Ensure that the ManagedEnvironment exists, it references a "
-    "Secret, and the Secret is valid"
-)
-PATTERN_IN_REPOSITORY = (
-    "spec.source.repoURL must name one repository: it cannot begin with '!' or contain '*', '?', '[' or '{'"
-)
+ENVIRONMENT_PENDING = "the environment is being checked"
 
-MAX_MESSAGE = 1024
-_MAX_QUOTED = 80
-_DROPPED = str.maketrans("", "", "\"'`&;%" + "".join(map(chr, range(0x20))) + "\x7f")
-_PATTERN = frozenset("*?[{")
+__all__ = ["API_VERSION", "MAX_MESSAGE", "accept", "resolve"]
 
 
-def accept(api_version: str, spec: str, *, exists: bool) -> GitOpsDeploymentSpec:
-    """The spec in the JSON text ``spec``, with unwanted characters removed; ``exists``: it has an Application.
+def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeploymentSpec:
+    """The spec in the JSON text ``spec``, with unwanted characters removed; well-formed, but not resolved.
 
     Raises Permanent with the message for the user.
     """
     if api_version != API_VERSION:
-        raise Permanent(f"apiVersion '{api_version[:_MAX_QUOTED]}' is not supported; use {API_VERSION}")
-    try:
-        accepted = _filtered(GitOpsDeploymentSpec.model_validate_json(spec))
-    except ValidationError as error:
-        raise Permanent(_explanation(error)) from None
-    for problem in _problems(accepted, exists=exists):
+        raise Permanent(f"apiVersion {shown(api_version)} is not supported; use {API_VERSION}")
+    accepted = _filtered(parsed(GitOpsDeploymentSpec, spec))
+    for problem in _problems(accepted, policy):
         raise Permanent(problem)
     return accepted
 
 
-def normalised(repository: str) -> str:
-    """The form in which an AppProject lists a repository: as Argo CD compares them."""
-    url = repository.strip().lower()
-    if url.startswith("git@"):
-        url = url.replace(":", "/", 1)
-    return url.removeprefix("ssh://").removesuffix(".git")
+def resolve(
+    spec: GitOpsDeploymentSpec, environments: Mapping[str, EnvironmentView], *, exists: bool
+) -> EnvironmentView | None:
+    """The environment that an accepted ``spec`` goes to; None: its own namespace of the local cluster.
+
+    Args:
+        spec: as ``accept`` returned it.
+        environments: those of its tenant, by name.
+        exists: it has an Application.
+
+    Raises Permanent with the message for the user, Wait while the environment has not been checked.
+    """
+    if not spec.destination.environment:
+        return None
+    view = environments.get(spec.destination.environment)
+    if view is None or view.usability is Usability.UNUSABLE:
+        entry = texts.ENVIRONMENT_UNUSABLE_ON_UPDATE if exists else texts.ENVIRONMENT_UNUSABLE_ON_CREATE
+        raise Permanent(entry.message)
+    for problem in _destination_problems(spec, view, exists=exists):
+        raise Permanent(problem)
+    if view.usability is Usability.PENDING:
+        raise Wait(ENVIRONMENT_PENDING)
+    return view
 
 
-def _problems(spec: GitOpsDeploymentSpec, *, exists: bool) -> Iterator[str]:
+def _problems(spec: GitOpsDeploymentSpec, policy: AddressPolicy) -> Iterator[str]:
     """What is wrong, the message that users have always got first."""
     environment, namespace, path = spec.destination.environment, spec.destination.namespace, spec.source.path
     if spec.type.lower() not in {"automated", "manual"}:
-        yield TYPE_MESSAGE
+        yield texts.TYPE_UNKNOWN.message
     if namespace and not environment:
-        yield ENVIRONMENT_MESSAGE
+        yield texts.NAMESPACE_WITHOUT_ENVIRONMENT.message
     if not path:
-        yield PATH_EMPTY
+        yield texts.PATH_EMPTY.message
     if path == "/":
-        yield PATH_ROOT
-    if environment:
-        yield ENVIRONMENT_UNUSABLE_ON_UPDATE if exists else ENVIRONMENT_UNUSABLE_ON_CREATE
+        yield texts.PATH_ROOT.message
+    if not environment:
+        yield from _option_problems(spec)
+    yield from _source_problems(spec.source, policy)
+
+
+def _source_problems(source: ApplicationSource, policy: AddressPolicy) -> Iterator[str]:
+    """Argo CD refuses a path outside of the repository too, but takes ``../<name of its folder>-other`` for inside."""
+    inside = posixpath.normpath(source.path)
+    if source.path.startswith("/") or "\\" in source.path or inside == ".." or inside.startswith("../"):
+        yield texts.PATH_OUTSIDE.message
+    if (source.target_revision or "").startswith("-"):
+        yield texts.REVISION_REFUSED.message
+    if problem := refusal(source.repo_url, policy, with_credentials=False):
+        yield texts.REPOSITORY_REFUSED.text(problem=problem)
+
+
+def _destination_problems(spec: GitOpsDeploymentSpec, view: EnvironmentView, *, exists: bool) -> Iterator[str]:
+    namespace = spec.destination.namespace or ""
+    if not is_namespace(namespace):
+        entry = texts.NAMESPACE_INVALID_ON_UPDATE if exists else texts.NAMESPACE_INVALID_ON_CREATE
+        yield entry.message
+    yield from _option_problems(spec)
+    if view.namespaces and namespace not in view.namespaces:
+        yield texts.NAMESPACE_NOT_LISTED.text(namespace=namespace, environment=view.name)
+
+
+def _option_problems(spec: GitOpsDeploymentSpec) -> Iterator[str]:
     if any(option not in SYNC_OPTIONS for option in spec.sync_options):
-        yield SYNC_OPTION_MESSAGE
-    # An AppProject's repositories are patterns: one from a user could allow or deny more than that repository.
-    if spec.source.repo_url.startswith("!") or _PATTERN & set(spec.source.repo_url):
-        yield PATTERN_IN_REPOSITORY
+        yield texts.OPTION_UNKNOWN.message
 
 
 def _filtered(spec: GitOpsDeploymentSpec) -> GitOpsDeploymentSpec:
     source = ApplicationSource(
-        repo_url=_clean(spec.source.repo_url),
-        path=_clean(spec.source.path),
-        target_revision=_clean(spec.source.target_revision) or None,
+        repo_url=cleaned(spec.source.repo_url),
+        path=cleaned(spec.source.path),
+        target_revision=cleaned(spec.source.target_revision) or None,
     )
     destination = ApplicationDestination(
-        environment=_clean(spec.destination.environment) or None,
-        namespace=_clean(spec.destination.namespace) or None,
+        environment=cleaned(spec.destination.environment) or None,
+        namespace=cleaned(spec.destination.namespace) or None,
     )
     return spec.model_copy(update={"source": source, "destination": destination})
-
-
-def _clean(text: str | None) -> str:
-    return (text or "").translate(_DROPPED)
-
-
-def _explanation(error: ValidationError) -> str:
-    """Field, problem and fix of the first error; never the value, which may be anything of any size."""
-    first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(["spec", *(str(part)[:_MAX_QUOTED] for part in first["loc"])])
-    if first["type"] == "missing":
-        return f"{field} is missing; set it"[:MAX_MESSAGE]
-    return f"{field}: {first['msg']}; correct this field"[:MAX_MESSAGE]

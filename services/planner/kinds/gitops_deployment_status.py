@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 
 from services.planner.canonical import canonical
-from services.planner.kinds.conditions import UNKNOWN, merged, probed
+from services.planner.kinds.conditions import UNKNOWN, Json, merged, parsed_status, probed, throttling
 from services.planner.rows import Deployment, Observed
 
 ERROR = "ErrorOccurred"
@@ -21,10 +22,14 @@ LOCAL_CLUSTER = "in-cluster"
 MAX_STATUS = 512 * 1024
 """Bytes; an object of etcd is limited to 1.5 MiB, a message to 4."""
 
-Json = dict[str, Any]
 
-
-def compiled(deployment: Deployment, observed: Observed | None, previous: str, at: datetime) -> str:
+def compiled(
+    deployment: Deployment,
+    observed: Observed | None,
+    previous: str,
+    at: datetime,
+    environments: Mapping[str, str] | None = None,
+) -> str:
     """Canonical JSON of the whole status; equal to ``previous`` if nothing but a probe time would differ.
 
     Args:
@@ -32,12 +37,13 @@ def compiled(deployment: Deployment, observed: Observed | None, previous: str, a
         observed: what agents reported of its Application.
         previous: the status compiled last for this incarnation, ``"{}"`` if none was.
         at: when that happened which may change it.
+        environments: names of the tenant's environments by the name of their cluster secret.
     """
-    engine = _parsed(observed.status if observed else "")
-    before = _parsed(previous)
+    engine = parsed_status(observed.status if observed else "")
+    before = parsed_status(previous)
     holding = _engine_conditions(engine) | _own_conditions(deployment, observed, before, at)
     conditions = merged(before.get("conditions", ()), holding, at)
-    status = _bounded(_engine_part(engine)) | ({"conditions": conditions} if conditions else {})
+    status = _bounded(_engine_part(engine, environments or {})) | ({"conditions": conditions} if conditions else {})
     if status == before:
         return previous
     return canonical(status | ({"conditions": probed(conditions, at)} if conditions else {}))
@@ -46,11 +52,12 @@ def compiled(deployment: Deployment, observed: Observed | None, previous: str, a
 def _own_conditions(
     deployment: Deployment, observed: Observed | None, before: Json, at: datetime
 ) -> dict[str, tuple[str, str]]:
-    error = deployment.error or failure(deployment, observed)
+    error = deployment.problem or failure(deployment, observed)
     errors = {ERROR: (ERROR, error)} if error else {}
+    throttled = throttling(deployment.held_back_ms)
     waits = deployment.present and deployment.deleting and deployment.spec is not None
     overdue = at - deployment.seen_at >= DELETION_NOTICE or _holds(DELETING, before)
-    return errors | ({DELETING: (DELETING, WAITING_MESSAGE)} if waits and overdue else {})
+    return {**errors, **throttled, **({DELETING: (DELETING, WAITING_MESSAGE)} if waits and overdue else {})}
 
 
 def _holds(type_: str, before: Json) -> bool:
@@ -73,14 +80,14 @@ def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:
     return {type_: (type_, "; ".join(dict.fromkeys(texts))) for type_, texts in messages.items()}
 
 
-def _engine_part(engine: Json) -> Json:
+def _engine_part(engine: Json, environments: Mapping[str, str]) -> Json:
     sync, health = _dict(engine.get("sync")), _dict(engine.get("health"))
     part = {
         "sync": _texts(sync, ("status", "revision")),
         "health": _texts(health, ("status", "message")),
         "resources": [_resource(item) for item in _list(engine.get("resources"))],
         "operationState": _dict(engine.get("operationState")),
-        "reconciledState": _reconciled(_dict(sync.get("comparedTo"))),
+        "reconciledState": _reconciled(_dict(sync.get("comparedTo")), environments),
     }
     return {name: value for name, value in part.items() if value}
 
@@ -91,7 +98,7 @@ def _resource(resource: Json) -> Json:
     return _texts(resource, names) | ({"health": health} if health else {})
 
 
-def _reconciled(compared_to: Json) -> Json:
+def _reconciled(compared_to: Json, environments: Mapping[str, str]) -> Json:
     source, destination = _dict(compared_to.get("source")), _dict(compared_to.get("destination"))
     if not source:
         return {}
@@ -103,7 +110,7 @@ def _reconciled(compared_to: Json) -> Json:
             "branch": _text(source.get("targetRevision")),
         },
         "destination": {
-            "name": "" if cluster == LOCAL_CLUSTER else cluster,
+            "name": "" if cluster == LOCAL_CLUSTER else environments.get(cluster, cluster),
             "namespace": _text(destination.get("namespace")),
         },
     }
@@ -116,10 +123,6 @@ def _bounded(part: Json) -> Json:
             break
         part = {name: value for name, value in part.items() if name != dropped}
     return part
-
-
-def _parsed(text: str) -> Json:
-    return _dict(orjson.loads(text)) if text else {}
 
 
 def _texts(value: Json, names: tuple[str, ...]) -> Json:

@@ -27,8 +27,8 @@ from services.planner.decode import Codec, Decoder
 from services.planner.events import Event
 from services.planner.offsets import Span
 from services.planner.persist import Fenced
-from services.planner.plan import SweepGuard
 from services.planner.rows import Changes
+from services.planner.rules import Rules
 from services.planner.service import Planner
 from services.planner.store import Store
 from services.planner.upkeep import Upkeep
@@ -82,7 +82,7 @@ class Rig:
                 consumer=consumer,
                 decoder=Decoder(self.codecs(), dead_letters or DeadLetters(self.publisher, letters, "planner")),
                 store=store,
-                guard=SweepGuard(),
+                rules=Rules(),
                 batch_limit=500,
                 upkeep=Upkeep(operations_kept=timedelta(days=1)),
             )

@@ -13,20 +13,48 @@ from psycopg.pq import TransactionStatus
 
 from services.common.api import FINALIZER
 from services.common.errors import Poison, Retry
+from services.common.messages import Checked, SyncMoved
 from services.planner import persist as persist_module
 from services.planner.coalesce import coalesce
 from services.planner.events import Event
+from services.planner.ids import resource_id
+from services.planner.kinds.limits import Limits
 from services.planner.offsets import Span
 from services.planner.persist import STEPS, Fenced
-from services.planner.plan import SweepGuard, plan
-from services.planner.rows import Changes
+from services.planner.plan import plan
+from services.planner.rows import Changes, Usage
+from services.planner.rules import Rules
 from services.planner.store import Store
 from tests.component.conftest import Database
-from tests.unit.planner.given import SYNCED, Applied, Failed, Removed, at, changed, gone, observed, resync, spec, status
+from tests.unit.planner.given import (
+    CREDENTIAL,
+    ENVIRONMENT,
+    SYNC_RUN,
+    SYNCED,
+    WORKSPACE,
+    Applied,
+    Failed,
+    Removed,
+    at,
+    changed,
+    credential,
+    environment,
+    gone,
+    observed,
+    resource_gone,
+    resync,
+    secret,
+    spec,
+    status,
+    sync_run,
+)
 from tests.unit.planner.world import FLEET, World
 
 TOPIC = "gitops.commands"
-TABLES = ("tenants", "deployments", "observed_states", "operations", "engine_resources", "workspace_resources")
+TABLES = (
+    "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "operations", "engine_resources",
+    "workspace_resources",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -44,7 +72,7 @@ def store(database: Database) -> Iterator[Store]:
 def take(store: Store, *events: Event, spans: Sequence[Span] = ()) -> Changes:
     """One batch, as the service does it."""
     batch = coalesce(events)
-    changes = plan(store.load(batch), batch, SweepGuard())
+    changes = plan(store.load(batch), batch, Rules())
     store.save(changes, spans)
     return changes
 
@@ -86,6 +114,29 @@ def life(instance: str, digest: str) -> list[list[Event]]:
         [says(10, Removed(forced=True)), changed(11, "api", uid="uid-2", epoch=9), resync(12, epoch=9)],
         [changed(13, "api", uid="uid-2", deleting=True, epoch=9, finalizers=(FINALIZER,))],
         [says(14, Removed(forced=False), "uid-2"), gone(15, "api", uid="uid-2")],
+        *life_of_resources(instance),
+    ]
+
+
+def life_of_resources(instance: str) -> list[list[Event]]:
+    """The same for everything but deployments. Digests are not known beforehand: any will do."""
+
+    def says(second: int, kind: str, uid: str, event: Any) -> Event:
+        prefix = {"ClusterSecret": "managed-env-", "RepositorySecret": "repo-cred-", "SyncOperation": ""}[kind]
+        return observed(second, event, instance=instance, kind=kind, name=f"{prefix}{resource_id(WORKSPACE, uid)}")
+
+    remote = spec(destination={"environment": "prod", "namespace": "web"})
+    ended = SyncMoved("uid-now", "Succeeded", "ü", "abc", "2026-05-04T12:00:00Z", "2026-05-04T12:00:01Z")
+    return [
+        [secret(20), environment(21, clusterResources=True), changed(22, uid="uid-4", content=remote)],
+        [says(23, "ClusterSecret", "uid-prod", Checked("of another", "Succeeded", ""))],
+        [secret(24, "login", "repository-credential"), credential(25), environment(26, "over", secret_type="Opaque")],
+        [changed(27, "manual", uid="uid-5", content=spec(type="manual")), sync_run(28), sync_run(29, "later", "no")],
+        [says(30, "SyncOperation", "", ended), resource_gone(31, SYNC_RUN, "now")],
+        [environment(32, epoch=9), resync(33, 9, kind=ENVIRONMENT), resource_gone(34, "Secret", "kubeconfig")],
+        [resource_gone(35, ENVIRONMENT, "prod"), gone(36, uid="uid-4"), gone(37, "manual", uid="uid-5")],
+        [says(38, "ClusterSecret", "uid-prod", Removed(forced=False)), resource_gone(39, CREDENTIAL, "login")],
+        [says(40, "RepositorySecret", "uid-login", Removed(forced=True))],
     ]
 
 
@@ -103,7 +154,11 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
         assert state.deployments.items() <= model.deployments.items()
         assert state.observed.items() <= model.observed.items()
         assert state.statuses.items() <= model.statuses.items()
-        assert state.projects == model.projects
+        assert state.resources.items() <= model.resources.items()
+        assert state.checks.items() <= model.checks.items()
+        assert state.sync_runs.items() <= model.sync_runs.items()
+        assert state.holdings == {tenant: held for tenant, held in model.holdings.items() if held}
+        assert {tenant: used for tenant, used in model.usage.items() if used != Usage()} == state.usage
     store.save(Changes(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
@@ -143,10 +198,10 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     monkeypatch.setattr(psycopg.Connection, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(store, *batch)
-    assert len(statements) == 4 + 4  # four reads; tenants, deployments, operations, engine resources
+    assert len(statements) == 6 + 4  # six reads; tenants, deployments, operations, engine resources
     statements.clear()
     take(store, *batch, resync(2, epoch=2))
-    assert len(statements) <= 5 + 4  # one read more; deployments, operations (twice), engine resources
+    assert len(statements) <= 7 + 4  # one read more; deployments, operations (twice), engine resources
 
 
 # Offsets and effects are one transaction
@@ -209,9 +264,7 @@ def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the
 ) -> None:
     store.positions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
-        persist_module.persist(
-            dying, plan(store.load([changed(1)]), [changed(1)], SweepGuard()), [Span(TOPIC, 0, 0, 1)]
-        )
+        persist_module.persist(dying, plan(store.load([changed(1)]), [changed(1)], Rules()), [Span(TOPIC, 0, 0, 1)])
         dying.pgconn.finish()
         store.close()
         with pytest.raises(psycopg.Error):
@@ -282,6 +335,26 @@ def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_f
 
 
 # Upkeep
+
+
+def test_deployment_when_there_is_room_again_then_it_is_found_once(store: Store) -> None:
+    rules = Rules(limits=Limits(deployments=1))
+
+    def under_rules(*events: Event) -> Changes:
+        changes = plan(store.load(events), events, rules)
+        store.save(changes, ())
+        return changes
+
+    changes = under_rules(changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"))
+    assert store.with_room(1, at(4), partitions=[0], limit=10) == []
+    under_rules(gone(5))
+    (application,) = [row for row in changes.engine if row.kind == "Application"]
+    removed = observed(6, Removed(forced=False), instance=application.engine_instance_id)
+    under_rules(removed)
+    assert store.with_room(1, at(7), partitions=[5], limit=10) == []
+    waiting = store.with_room(1, at(7), partitions=[0], limit=10)
+    assert [row.name for row in under_rules(*waiting).engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
+    assert store.with_room(1, at(8), partitions=[0], limit=10) == []
 
 
 def test_operations_when_old_and_finished_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:

@@ -85,8 +85,8 @@ def gone(second: int, name: str = "web", *, uid: str = "uid-1", namespace: str =
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 
 
-def resync(second: int, epoch: int, partition: int = 0) -> Event:
-    event = ResyncCompleted("GitOpsDeployment", epoch)
+def resync(second: int, epoch: int, partition: int = 0, kind: str = "GitOpsDeployment") -> Event:
+    event = ResyncCompleted(kind, epoch)
     return Event(Command(WORKSPACE, "", "", at(second), event), partition, traceparent(second))
 
 
@@ -105,6 +105,78 @@ def observed(
 
 def status(version: int = 1, **parts: Any) -> StatusReported:
     return StatusReported(json.dumps(parts), str(version))
+
+
+ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
+CREDENTIAL = "GitOpsDeploymentRepositoryCredential"
+SYNC_RUN = "GitOpsDeploymentSyncRun"
+API_URL = "https://cluster.example.com:6443"
+REPOSITORY = "https://git.example.com/team-a/private.git"
+
+
+def resource(  # noqa: PLR0913 - each test names the few that matter to it
+    second: int,
+    kind: str,
+    name: str,
+    content: dict[str, Any],
+    *,
+    uid: str = "",
+    version: int | None = None,
+    generation: int = 1,
+    epoch: int = 1,
+    deleting: bool = False,
+    finalizers: tuple[str, ...] = (),
+    namespace: str = NAMESPACE,
+    secret_type: str = "",
+    omitted: str = "",
+) -> Event:
+    """A resource of any kind but GitOpsDeployment exists."""
+    event = ResourceChanged(
+        api_version="v1" if kind == "Secret" else API_VERSION,
+        kind=kind,
+        name=name,
+        uid=uid or f"uid-{name}",
+        resource_version=str(second if version is None else version),
+        generation=generation,
+        epoch=epoch,
+        deleting=deleting,
+        finalizers=finalizers,
+        actor="kubectl",
+        spec=json.dumps(content),
+        spec_omitted=omitted,
+        created_at=second * 1000,
+        secret_type=secret_type,
+    )
+    return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
+
+
+def environment(second: int, name: str = "prod", secret_name: str = "kubeconfig", **changes: Any) -> Event:
+    names = {"uid", "version", "generation", "epoch", "deleting", "finalizers", "namespace", "secret_type"}
+    options = {key: changes.pop(key) for key in list(changes) if key in names}
+    content = {"apiURL": API_URL, "credentialsSecret": secret_name, "allowInsecureSkipTLSVerify": False} | changes
+    return resource(second, ENVIRONMENT, name, content, **options)
+
+
+def credential(second: int, name: str = "login", secret_name: str = "login", **changes: Any) -> Event:
+    return resource(second, CREDENTIAL, name, {"repository": REPOSITORY, "secret": secret_name}, **changes)
+
+
+def sync_run(second: int, name: str = "now", deployment: str = "web", **changes: Any) -> Event:
+    return resource(second, SYNC_RUN, name, {"gitopsDeploymentName": deployment}, **changes)
+
+
+def secret(
+    second: int, name: str = "kubeconfig", type_: str = "managed-environment", key: str = "k1", **changes: Any
+) -> Event:
+    """A sealed Secret; each sealing is another text."""
+    full = f"managed-gitops.redhat.com/{type_}"
+    content = {"type": full, "sealed": f"sealed-{name}-{second}", "keyId": key}
+    return resource(second, "Secret", name, content, uid=f"uid-secret-{name}", generation=0, **changes)
+
+
+def resource_gone(second: int, kind: str, name: str, uid: str = "") -> Event:
+    event = ResourceGone(kind, name, uid or f"uid-{name}", str(second))
+    return Event(Command(WORKSPACE, WORKSPACE, NAMESPACE, at(second), event), 0, traceparent(second))
 
 
 SYNCED = {"status": "Synced", "revision": "abc"}

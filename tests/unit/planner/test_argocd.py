@@ -99,7 +99,7 @@ def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() ->
 
 def test_row_when_compiled_then_its_manifest_is_canonical_and_its_digest_that_of_the_manifest() -> None:
     manifest = argocd.app_project(HOME, [])
-    row = argocd.project_row(HOME, manifest, "present", Cause(START, "trace"))
+    row = argocd.row(HOME, "AppProject", HOME.project, manifest, "present", Cause(START, "trace"))
     assert manifest == json.dumps(json.loads(manifest), sort_keys=True, separators=(",", ":"))
     assert row.digest == hashlib.sha256(manifest.encode()).hexdigest()
     assert (row.lane, row.wave, row.name) == (HOME.project, 0, HOME.project)

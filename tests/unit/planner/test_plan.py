@@ -10,8 +10,8 @@ import pytest
 
 from services.common.api import FINALIZER
 from services.common.errors import Wait
-from services.planner.plan import SweepGuard
 from services.planner.rows import Changes, EngineRow, Operation
+from services.planner.rules import Rules, SweepGuard
 from tests.unit.planner.given import (
     SYNCED,
     Applied,
@@ -257,7 +257,8 @@ def test_observation_when_from_another_tenant_then_it_changes_nothing(deployed: 
 
 def test_deployment_when_gone_then_its_application_shall_be_absent_and_its_status_row_goes(deployed: World) -> None:
     changes = deployed.take(gone(10))
-    assert [(row.kind, row.desired) for row in changes.engine] == [("Application", "absent")]
+    assert [row.kind for row in changes.engine_absent] == ["Application"]
+    assert changes.engine == ()
     assert KEY not in deployed.workspace
     assert operation(deployed, "delete").state == "Waiting"
 
@@ -366,7 +367,7 @@ def test_resync_when_of_another_partition_or_not_newer_then_nothing_is_gone(depl
 
 
 def test_resync_when_it_would_remove_too_much_then_nothing_is_removed_and_that_is_told(world: World) -> None:
-    world.guard = SweepGuard(share=0.5, minimum=2)
+    world.rules = Rules(guard=SweepGuard(share=0.5, minimum=2))
     world.take(*(changed(number, f"web-{number}", uid=f"uid-{number}") for number in range(1, 6)))
     changes = world.take(resync(10, epoch=5))
     assert changes == replace(NOTHING, refused_sweeps=changes.refused_sweeps)

@@ -13,8 +13,8 @@ from services.planner.consume import Batch
 from services.planner.events import Event
 from services.planner.offsets import Span
 from services.planner.persist import Fenced
-from services.planner.plan import SweepGuard
 from services.planner.rows import Changes, State
+from services.planner.rules import Rules
 from services.planner.service import Planner
 from tests.unit.planner.given import changed
 from tests.unit.planner.world import World
@@ -102,7 +102,7 @@ def planner_with(store: Memory, messages: int = 1) -> tuple[Planner, Any, Any]:
 
     log = OneBatch()
     parts: dict[str, Any] = {"consumer": log, "decoder": decoding, "store": store}
-    planner = Planner(**parts, guard=SweepGuard(), batch_limit=500, upkeep=lambda _: None)
+    planner = Planner(**parts, rules=Rules(), batch_limit=500, upkeep=lambda _: None)
     return planner, log, decoding
 
 

@@ -1,0 +1,56 @@
+"""One row of the catalogue: a condition as it can be seen on a resource, and what to make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ERROR = "ErrorOccurred"
+DELETING = "Deleting"
+THROTTLED = "Throttled"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A condition: what it looks like, what it means and what a user can do about it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    """As ``str.format`` takes it: parts in braces differ from case to case."""
+    meaning: str
+    remedy: str = "Nothing."
+
+    def text(self, **values: object) -> str:
+        """The message with its parts filled in."""
+        return self.message.format(**values)
+
+
+def error(message: str, meaning: str, remedy: str) -> Entry:
+    """ErrorOccurred, whose reason is its own name wherever it holds."""
+    return Entry(ERROR, "True", ERROR, message, meaning, remedy)
+
+
+UNKNOWN_ERROR = error(
+    "an unknown error occurred",
+    "Something failed that you cannot mend.",
+    "Wait: it is tried again. If it stays for more than a few minutes, ask your operators.",
+)
+QUOTA_EXCEEDED = error(
+    "quota exceeded: {detail}",
+    "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",
+    "Delete what you do not need; this resource is looked at again when there is room. Or ask your operators for more.",
+)
+RESOLVED = Entry(ERROR, "False", "ErrorOccurredResolved", "", "There was an error; it is gone.")
+IS_THROTTLED = Entry(
+    THROTTLED,
+    "True",
+    THROTTLED,
+    "{detail}",
+    "Your namespace changes faster than it may. The newest state of each resource is taken, later than usual.",
+    "Find out what changes resources so often, usually a loop of automation. Nothing is lost meanwhile.",
+)
+NOT_THROTTLED = Entry(THROTTLED, "False", "ThrottledResolved", "", "Changes are taken as they come again.")
+
+THROTTLING = (IS_THROTTLED, NOT_THROTTLED)
+"""What every kind can show."""

@@ -1,0 +1,120 @@
+"""Compiles environments, repository credentials and sync runs: recipes for what only an agent can make.
+
+An agent holds the keys to sealed Secrets, so it composes Argo CD's Secrets out of these recipes; and it alone sees
+whether an Application is busy, so it starts syncs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from services.common.api import ManagedEnvironmentSpec, RepositoryCredentialSpec
+from services.planner.canonical import canonical
+from services.planner.engines.argocd import (
+    API_VERSION,
+    APPLICATION,
+    CLUSTER_SUFFIX,
+    DATABASE_ID,
+    MANAGED_BY,
+    Home,
+    application_name,
+)
+from services.planner.kinds.sealed_secret import SealedSecret
+from services.planner.rows import SyncRun
+
+CLUSTER_SECRET = "ClusterSecret"  # noqa: S105 - a kind
+REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
+SYNC_OPERATION = "SyncOperation"
+
+CLUSTER_PREFIX = "managed-env-"
+REPOSITORY_PREFIX = "repo-cred-"
+
+
+def cluster_name(environment: UUID | str) -> str:
+    """Name of an environment's cluster secret, which is also Argo CD's name of the cluster."""
+    return f"{CLUSTER_PREFIX}{environment}"
+
+
+def repository_name(credential: UUID) -> str:
+    """Name of a credential's repository secret."""
+    return f"{REPOSITORY_PREFIX}{credential}"
+
+
+def id_of(name: str) -> UUID | None:
+    """Id of the resource that a Secret of Argo CD was made for; None if the name is not one of ours."""
+    text = name.removeprefix(CLUSTER_PREFIX).removeprefix(REPOSITORY_PREFIX)[: len(str(UUID(int=0)))]
+    try:
+        return UUID(text) if text != name[: len(text)] else None
+    except ValueError:
+        return None
+
+
+def cluster_secret(home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret) -> str:
+    """Canonical JSON of the recipe of a cluster secret.
+
+    The query in the server's URL makes one cluster, used by several tenants, several clusters to Argo CD.
+    """
+    recipe = {
+        "uid": uid,
+        "apiURL": spec.api_url,
+        "server": f"{spec.api_url}?managedEnvironment={environment}",
+        "insecure": spec.allow_insecure_skip_tls_verify,
+        "createServiceAccount": spec.create_new_service_account,
+        "namespaces": sorted(set(spec.namespaces or ())),
+        "clusterResources": spec.cluster_resources,
+        "project": home.cluster_project if spec.cluster_resources else home.project,
+        "secret": _sealed(secret),
+    }
+    return _recipe(home, cluster_name(environment), environment, "cluster", recipe)
+
+
+def repository_secrets(
+    home: Home,
+    credential: UUID,
+    uid: str,
+    spec: RepositoryCredentialSpec,
+    secret: SealedSecret,
+    *,
+    in_cluster_project: bool,
+) -> dict[str, str]:
+    """Canonical JSON of the recipes of its repository secrets, by name: one for each AppProject that may use it."""
+    name = repository_name(credential)
+    projects = {name: home.project} | ({name + CLUSTER_SUFFIX: home.cluster_project} if in_cluster_project else {})
+    recipe = {"uid": uid, "repository": spec.repository, "secret": _sealed(secret)}
+    return {
+        each: _recipe(home, each, credential, "repository", recipe | {"project": project})
+        for each, project in projects.items()
+    }
+
+
+def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> str:
+    """Canonical JSON of the order to sync an Application, or to end that sync."""
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": APPLICATION,
+        "metadata": {"name": application_name(deployment_uid), "namespace": home.instance.namespace},
+        "operation": {
+            "run": run_uid,
+            "sequence": run.sequence,
+            "revision": revision,
+            "state": "Terminated" if run.state == "Terminating" else "Running",
+        },
+    }
+    return canonical(manifest)
+
+
+def _recipe(home: Home, name: str, owner: UUID, secret_type: str, recipe: dict[str, Any]) -> str:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": home.instance.namespace,
+        "labels": {"argocd.argoproj.io/secret-type": secret_type, DATABASE_ID: str(owner)} | MANAGED_BY,
+    }
+    if secret_type == "repository":  # noqa: S105 - Argo CD's word
+        metadata["annotations"] = {"managed-by": "argocd.argoproj.io"}
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "recipe": recipe}
+    return canonical(manifest)
+
+
+def _sealed(secret: SealedSecret) -> dict[str, str]:
+    return {"name": secret.name, "version": secret.version, "sealed": secret.sealed}

@@ -1,0 +1,92 @@
+"""What a batch of events is about, as keys to look up. Called by ``load``; pure.
+
+Ids are computed, so that no statement waits for another's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from services.common.messages import Command, Failed, Observation, ResourceChanged, ResourceGone, ResyncCompleted
+from services.planner import ids
+from services.planner.engines import argocd
+from services.planner.events import DeploymentDue, Event
+from services.planner.kinds.names import GITOPS_DEPLOYMENT, SYNC_RUN, refers_to
+from services.planner.rows import SweepScope
+
+
+@dataclass
+class Keys:
+    """See the module."""
+
+    tenants: set[UUID] = field(default_factory=set)
+    deployments: set[UUID] = field(default_factory=set)
+    names: set[tuple[UUID, str]] = field(default_factory=set)
+    """Tenants and names of deployments, of whatever incarnation."""
+    whole_tenants: set[UUID] = field(default_factory=set)
+    """All of whose deployments are concerned: their AppProject was refused."""
+    resources: set[UUID] = field(default_factory=set)
+    resource_names: set[tuple[UUID, str, str]] = field(default_factory=set)
+    """Tenants, kinds and names of resources, of whatever incarnation."""
+    unsettled: set[UUID] = field(default_factory=set)
+    """Tenants of which a resource is concerned: all that follows from their resources is looked at."""
+    sweeps: set[SweepScope] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Keys:
+        """The keys that ``events`` name."""
+        keys = cls()
+        for event in events:
+            keys._add(event)
+        return keys
+
+    def add_unseen(self, kind: str, resource: UUID, tenant: UUID) -> None:
+        """A resync did not show this one."""
+        self.tenants.add(tenant)
+        if kind == GITOPS_DEPLOYMENT:
+            self.deployments.add(resource)
+        else:
+            self.resources.add(resource)
+            self.unsettled.add(tenant)
+
+    def _add(self, event: Event) -> None:
+        match event.message:
+            case Command(event=ResyncCompleted() as marker) as command:
+                self.sweeps.add(SweepScope(command.source, marker.kind, event.partition, marker.epoch))
+            case Command(event=ResourceChanged() | ResourceGone() as state) as command:
+                self._add_cr(command, state)
+            case Observation() as observation:
+                self._add_observation(observation)
+            case DeploymentDue() as due:
+                self.tenants.add(ids.tenant_id(due.workspace, due.namespace))
+                self.deployments.add(due.deployment_id)
+
+    def _add_cr(self, command: Command, state: ResourceChanged | ResourceGone) -> None:
+        tenant = ids.tenant_id(command.workspace, command.namespace)
+        own = ids.resource_id(command.workspace, state.uid)
+        self.tenants.add(tenant)
+        if state.kind == GITOPS_DEPLOYMENT:
+            self.deployments.add(own)
+            self.names.add((tenant, state.name))
+            return
+        self.unsettled.add(tenant)
+        self.resources.add(own)
+        self.resource_names.add((tenant, state.kind, state.name))
+        if state.kind == SYNC_RUN and isinstance(state, ResourceChanged):
+            self.names.add((tenant, refers_to(state.kind, state.spec)))
+
+    def _add_observation(self, observation: Observation) -> None:
+        tenant = ids.tenant_id(observation.workspace, observation.namespace)
+        self.tenants.add(tenant)
+        match observation:
+            case Observation(kind=argocd.APP_PROJECT):
+                if isinstance(observation.event, Failed):
+                    self.whole_tenants.add(tenant)
+            case Observation(kind=argocd.APPLICATION):
+                uid = argocd.uid_of(observation.name)
+                if uid:
+                    self.deployments.add(ids.resource_id(observation.workspace, uid))
+            case _:
+                self.unsettled.add(tenant)

@@ -1,0 +1,133 @@
+"""Events of environments, credentials, sync runs and Secrets, and what agents report of what was made of them.
+
+Called by ``plan``. Here rows are only taken over; what follows from them is settled once per batch and tenant.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from services.common.messages import (
+    Checked,
+    Command,
+    Failed,
+    Observation,
+    Removed,
+    ResourceChanged,
+    ResourceGone,
+    SyncMoved,
+)
+from services.planner import audit, ids
+from services.planner.draft import Draft
+from services.planner.engines.argocd_secrets import SYNC_OPERATION, cluster_name, id_of, repository_name
+from services.planner.events import Event
+from services.planner.kinds import managed_environment, repository_credential, resources, sync_run
+from services.planner.kinds.conditions import UNKNOWN
+from services.planner.kinds.lifecycle import Origin, gone, is_late, swept
+from services.planner.kinds.names import SECRET, SYNC_RUN
+from services.planner.kinds.sealed_secret import without_secret
+from services.planner.rows import Cause, Check, Deployment, OperationMoved, OperationState, Resource, SweepScope, Tenant
+
+MAX_REASON = 128
+MAX_MESSAGE = 4096
+SUCCEEDED = frozenset({managed_environment.SUCCEEDED, repository_credential.UP_TO_DATE})
+NOT_APPLIED = "UnableToCreateClusterCredentials"
+
+
+def changed(draft: Draft, command: Command, event: ResourceChanged, message: Event) -> None:
+    """A resource exists with this content, unless that is old news."""
+    tenant = draft.tenant(command.workspace, command.namespace, message.partition)
+    origin = Origin(tenant.id, command.source, ids.resource_id(command.workspace, event.uid))
+    known = draft.resources.get(origin.id)
+    namesakes = draft.resource_namesakes(tenant.id, event.kind, event.name)
+    rivals = [other for other in namesakes if other.present and other.uid != event.uid]
+    if any(is_late(event, other) for other in [*rivals, *filter(None, [known])]):
+        return
+    for rival in rivals:
+        older = gone(rival, rival.resource_version, message.cause)
+        draft.put_resource(older, message.cause, audit.REPLACED_ACTOR)
+    now = resources.changed(known, event, origin, message.cause)
+    draft.put_resource(now, message.cause, event.actor)
+    if now.kind == SYNC_RUN and now.id not in draft.sync_runs:
+        draft.sync_runs[now.id] = sync_run.first_seen(now)
+
+
+def disappeared(draft: Draft, command: Command, event: ResourceGone, cause: Cause) -> None:
+    """A resource no longer exists."""
+    known = draft.resources.get(ids.resource_id(command.workspace, event.uid))
+    if known is not None:
+        _put_gone(draft, gone(known, event.resource_version, cause), cause, actor="")
+
+
+def sweep(draft: Draft, scope: SweepScope, cause: Cause) -> None:
+    """What a complete list did not show is gone, unless that is an implausible share of what is known."""
+    unseen = [
+        known for known in draft.resources.values() if known.kind == scope.kind and is_unseen(draft, known, scope)
+    ]
+    if not draft.rules.guard.allows(len(unseen), draft.state.sweeps[scope]):
+        draft.refused_sweeps.append(scope)
+        return
+    for known in unseen:
+        _put_gone(draft, swept(known, scope.epoch, cause), cause, audit.RESYNC_ACTOR)
+
+
+def is_unseen(draft: Draft, known: Deployment | Resource, scope: SweepScope) -> bool:
+    """A resync of this scope should have shown it, and did not."""
+    in_scope = (known.source, draft.tenants[known.tenant_id].partition) == (scope.source, scope.partition)
+    return in_scope and known.present and known.epoch < scope.epoch
+
+
+def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
+    """What an agent found out or did about one of the tenant's secrets or syncs."""
+    if isinstance(observation.event, SyncMoved):
+        _sync_moved(draft, tenant, observation.workspace, observation.event, cause)
+        return
+    known = draft.resources.get(id_of(observation.name) or UUID(int=0))
+    if known is None or known.tenant_id != tenant.id or observation.kind == SYNC_OPERATION:
+        return
+    match observation.event:
+        case Removed():
+            draft.holdings_removed.add((tenant.id, (observation.kind, observation.name)))
+            draft.concern(known, cause)
+            draft.move(OperationMoved(audit.change_id(known), "Completed", "", cause.at))
+        case Checked() as checked if observation.name in {cluster_name(known.id), repository_name(known.id)}:
+            _checked(draft, known, checked, cause)
+        case Failed(digest=digest) as failed:
+            # The engine's own words are for operators, in the log of its agent.
+            _checked(draft, known, Checked(digest, NOT_APPLIED, UNKNOWN), cause)
+            draft.move(OperationMoved(audit.change_id(known), "Failed", failed.message[:MAX_MESSAGE], cause.at))
+
+
+def _put_gone(draft: Draft, now: Resource, cause: Cause, actor: str) -> None:
+    draft.put_resource(now, cause, actor)
+    if now.kind == SECRET:
+        for known in [known for known in draft.resources.values() if known.tenant_id == now.tenant_id]:
+            if known.refers_to == now.name:
+                draft.resources[known.id] = without_secret(known)
+
+
+def _checked(draft: Draft, known: Resource, checked: Checked, cause: Cause) -> None:
+    """A late result is of an older manifest; it still says whether some credentials have ever worked."""
+    before = draft.checks.get(known.id)
+    reason, message = (text.replace("\0", "") for text in (checked.reason[:MAX_REASON], checked.message[:MAX_MESSAGE]))
+    worked = reason in SUCCEEDED or (before is not None and before.succeeded_before)
+    now = Check(known.id, checked.digest, reason, message, worked)
+    if now == before:
+        return
+    draft.checks[known.id] = now
+    draft.concern(known, cause)
+    state: OperationState = "Completed" if reason in SUCCEEDED else "Failed"
+    draft.move(OperationMoved(audit.change_id(known), state, message, cause.at))
+
+
+def _sync_moved(draft: Draft, tenant: Tenant, workspace: str, event: SyncMoved, cause: Cause) -> None:
+    known = draft.sync_runs.get(ids.resource_id(workspace, event.run))
+    if known is None or draft.resources[known.resource_id].tenant_id != tenant.id:
+        return
+    now = sync_run.moved(known, event)
+    if now != known:
+        draft.sync_runs[known.resource_id] = now
+        draft.concern(draft.resources[known.resource_id], cause)
+        if now.state == "Ended":
+            state: OperationState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
+            draft.move(OperationMoved(audit.change_id(draft.resources[now.resource_id]), state, now.message, cause.at))

@@ -1,0 +1,29 @@
+"""What the operator lays down for all tenants: an argument of every plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from services.common.addresses import AddressPolicy
+from services.planner.kinds.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class SweepGuard:
+    """How much a resync may remove: at most ``share`` of what is known in its scope, but always ``minimum``."""
+
+    share: float = 0.5
+    minimum: int = 20
+
+    def allows(self, removed: int, known: int) -> bool:
+        """Whether so many may be gone at once."""
+        return removed <= max(self.minimum, self.share * known)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """See the module."""
+
+    guard: SweepGuard = field(default_factory=SweepGuard)
+    limits: Limits = field(default_factory=Limits)
+    addresses: AddressPolicy = field(default_factory=AddressPolicy)

@@ -1,0 +1,138 @@
+"""All that a tenant shall have on its engine besides Applications, and what differs from what it has.
+
+Called by ``compile`` for each tenant that a batch has touched. Level-based: the wanted objects follow from the draft's
+rows; what is held and no longer wanted goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from services.common.api import ManagedEnvironmentSpec
+from services.planner import credentials, environments
+from services.planner.canonical import digest
+from services.planner.draft import Draft
+from services.planner.engines import argocd
+from services.planner.engines.argocd import APP_PROJECT
+from services.planner.engines.argocd_secrets import (
+    CLUSTER_SECRET,
+    REPOSITORY_SECRET,
+    SYNC_OPERATION,
+    cluster_name,
+    id_of,
+)
+from services.planner.kinds.conditions import Refused
+from services.planner.kinds.names import REPOSITORY_CREDENTIAL
+from services.planner.rows import Cause, EngineAbsence, EngineKey, EngineRow, Holding, HoldingKey
+
+SECRETS = (CLUSTER_SECRET, REPOSITORY_SECRET)
+
+
+@dataclass
+class EngineChanges:
+    """Rows to write, to mark absent and to delete."""
+
+    rows: list[EngineRow] = field(default_factory=list)
+    absent: list[EngineAbsence] = field(default_factory=list)
+    gone: list[EngineKey] = field(default_factory=list)
+
+
+class TenantObjects:
+    """The wanted objects of one tenant, kind by kind; then the difference to what it has."""
+
+    def __init__(self, draft: Draft, tenant_id: UUID, cause: Cause) -> None:
+        self._draft, self._tenant, self._cause = draft, tenant_id, cause
+        self._home = draft.home(tenant_id)
+        self._before = dict(draft.state.holdings.get(tenant_id, {}))
+        self._wanted: dict[HoldingKey, str] = {}
+        self._kept: set[HoldingKey] = set()
+        self._looked_at: set[str] = set()
+
+    def want_secrets(self) -> None:
+        """Cluster and repository secrets. A resource that is refused now keeps what it has."""
+        self._looked_at |= {*SECRETS}
+        for environment, spec in environments.wanted_environments(self._draft, self._tenant):
+            self._want_cluster(environment.id, spec)
+        in_cluster_project = bool(environments.destinations(self._draft, self._tenant, cluster_resources=True))
+        for credential in self._draft.of_kind(self._tenant, REPOSITORY_CREDENTIAL):
+            if credential.wanted:
+                self._want_repository(credential.id, in_cluster_project=in_cluster_project)
+        self._hold(SECRETS)
+
+    def want_projects(self, repositories: Iterable[str]) -> None:
+        """AppProjects, as long as there is an Application or a credential."""
+        self._looked_at.add(APP_PROJECT)
+        allowed = {*repositories, *credentials.repositories(self._draft, self._tenant)}
+        if not allowed:
+            return
+        ordinary = environments.destinations(self._draft, self._tenant, cluster_resources=False)
+        self._wanted[APP_PROJECT, self._home.project] = argocd.app_project(self._home, allowed, ordinary)
+        if privileged := environments.destinations(self._draft, self._tenant, cluster_resources=True):
+            manifest = argocd.cluster_project(self._home, allowed, privileged)
+            self._wanted[APP_PROJECT, self._home.cluster_project] = manifest
+
+    def want_syncs(self, manifests: dict[str, str]) -> None:
+        """Orders to sync, by name of the Application."""
+        self._looked_at.add(SYNC_OPERATION)
+        self._wanted |= {(SYNC_OPERATION, name): manifest for name, manifest in manifests.items()}
+
+    def changes(self) -> EngineChanges:
+        """What differs from what the tenant has."""
+        changes = EngineChanges()
+        for (kind, name), manifest in self._wanted.items():
+            if self._before.get((kind, name)) != Holding(wanted=True, digest=digest(manifest)):
+                changes.rows.append(argocd.row(self._home, kind, name, manifest, "present", self._cause))
+        for key, held in self._before.items():
+            if key[0] in self._looked_at and key not in self._wanted and key not in self._kept:
+                self._let_go(key, held, changes)
+        return changes
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing of the tenant's is left on the engine once the changes are made."""
+        changes = self.changes()
+        return not self._wanted and not self._kept and len(changes.gone) == len(self._before)
+
+    def _want_cluster(self, environment: UUID, spec: ManagedEnvironmentSpec | Refused) -> None:
+        key = (CLUSTER_SECRET, cluster_name(environment))
+        try:
+            if isinstance(spec, Refused):
+                raise spec
+            self._wanted[key] = environments.cluster_secret(self._draft, self._draft.resources[environment], spec)
+        except Refused as refused:
+            self._refuse(environment, refused)
+
+    def _want_repository(self, credential: UUID, *, in_cluster_project: bool) -> None:
+        resource = self._draft.resources[credential]
+        spec = credentials.accepted(self._draft, resource)
+        try:
+            if isinstance(spec, Refused):
+                raise spec
+            recipes = credentials.repository_secrets(self._draft, resource, spec, in_cluster_project=in_cluster_project)
+            self._wanted |= {(REPOSITORY_SECRET, name): manifest for name, manifest in recipes.items()}
+        except Refused as refused:
+            self._refuse(credential, refused)
+
+    def _refuse(self, resource: UUID, refused: Refused) -> None:
+        self._draft.refused[resource] = refused
+        self._kept |= {key for key, held in self._before.items() if held.wanted and id_of(key[1]) == resource}
+
+    def _hold(self, kinds: Iterable[str]) -> None:
+        """Let the draft know: deployments look at it."""
+        held = self._draft.holdings.setdefault(self._tenant, {})
+        for key, manifest in self._wanted.items():
+            held[key] = Holding(wanted=True, digest=digest(manifest))
+        for key, before in self._before.items():
+            if key[0] in kinds and key not in self._wanted and key not in self._kept:
+                held[key] = Holding(wanted=False, digest=before.digest)
+
+    def _let_go(self, key: HoldingKey, held: Holding, changes: EngineChanges) -> None:
+        """An order is withdrawn; an object has to be seen gone before its row may go."""
+        kind, name = key
+        engine_key = self._home.key(kind, name)
+        if kind == SYNC_OPERATION or (not held.wanted and (self._tenant, key) in self._draft.holdings_removed):
+            changes.gone.append(engine_key)
+        elif held.wanted:
+            changes.absent.append(EngineAbsence(*engine_key, self._cause.trace_id, self._cause.at))

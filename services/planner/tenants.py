@@ -1,0 +1,116 @@
+"""One tenant brought to rest after a batch: everything that follows from its rows, in the order in which it follows.
+
+Called by ``compile``. Of a tenant of which only deployments were concerned its resources' recipes are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from services.planner import syncs
+from services.planner.draft import Draft
+from services.planner.engines.argocd_secrets import id_of
+from services.planner.kinds.limits import Claim, Taken, over_quota
+from services.planner.rows import Cause, Deployment, Resource
+from services.planner.settle import settled
+from services.planner.tenant_objects import EngineChanges, TenantObjects
+
+
+@dataclass(frozen=True)
+class SettledTenant:
+    """What became of a tenant."""
+
+    id: UUID
+    engine: EngineChanges
+    finished: frozenset[UUID]
+    """Deployments and resources of which nothing is left, neither the CR nor anything on an engine."""
+    is_empty: bool
+    """Nor is there anything left of the tenant."""
+
+
+def settle_tenant(draft: Draft, tenant_id: UUID, cause: Cause) -> SettledTenant:
+    """Bring the tenant to rest.
+
+    1. Who is within the allowance: what is beyond it has no effects.
+    2. Recipes of environments and credentials, so that it is known which environments there are.
+    3. Deployments that name an environment.
+    4. AppProjects, which list what 2 and 3 have come to.
+    5. Syncs, of deployments as they are now.
+    """
+    unsettled = tenant_id in draft.unsettled
+    objects = TenantObjects(draft, tenant_id, cause)
+    if unsettled:
+        _admit(draft, tenant_id, cause)
+        objects.want_secrets()
+        _settle_deployments(draft, tenant_id, cause)
+    finished = {known.id for known in _deployments(draft, tenant_id) if not known.present and known.spec is None}
+    counts = _by_repository(draft, tenant_id, finished)
+    objects.want_projects(repository for repository in counts if repository is not None)
+    objects.want_syncs(syncs.arrange(draft, tenant_id, cause))
+    engine = objects.changes()
+    gone = _finished_resources(draft, tenant_id, engine)
+    left = [known for known in draft.resources.values() if known.tenant_id == tenant_id and known.id not in gone]
+    is_empty = not counts and not left and objects.is_empty
+    return SettledTenant(tenant_id, engine, frozenset(finished | gone), is_empty)
+
+
+def _admit(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
+    """Those that are admitted stay; what goes makes room for the oldest of the others."""
+    present = [known for known in draft.resources.values() if known.tenant_id == tenant_id and known.present]
+    taken = Taken(bytes=draft.allowance.deployment_bytes(tenant_id))
+    beyond = over_quota([_claim(draft, known) for known in present], draft.rules.limits, taken)
+    for known in present:
+        if known.over_quota != (known.id in beyond):
+            draft.resources[known.id] = replace(known, over_quota=not known.over_quota)
+            draft.resource_causes[known.id] = cause
+
+
+def _claim(draft: Draft, known: Resource) -> Claim:
+    before = draft.state.resources.get(known.id)
+    admitted = len(before.spec.encode()) if before is not None and before.present and not before.over_quota else None
+    return Claim(known.id, known.kind, known.created_at, known.name, len(known.spec.encode()), admitted)
+
+
+def _settle_deployments(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
+    for known in _deployments(draft, tenant_id):
+        if known.environment is not None and known.wanted:
+            now = settled(draft, known)
+            if now != known:
+                draft.put(now, cause, actor="")
+
+
+def _deployments(draft: Draft, tenant_id: UUID) -> list[Deployment]:
+    return [known for known in draft.deployments.values() if known.tenant_id == tenant_id]
+
+
+def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> Counter[str | None]:
+    """All deployments of the tenant by repository; those without an Application under None.
+
+    Those being deleted count: Argo CD needs their project until the last of them is gone.
+    """
+    dropped = set(finished)
+    usage = draft.state.usage.get(tenant_id)
+    counts = Counter(dict(usage.repositories) if usage else {})
+    for now in _deployments(draft, tenant_id):
+        before = draft.state.deployments.get(now.id)
+        if before is not None:
+            counts[before.repository] -= 1
+        if now.id not in dropped:
+            counts[now.repository] += 1
+    return +counts
+
+
+def _finished_resources(draft: Draft, tenant_id: UUID, engine: EngineChanges) -> set[UUID]:
+    going = {name for _, _, _, name in engine.gone}
+    held = {id_of(name) for _, name in draft.state.holdings.get(tenant_id, {}) if name not in going}
+    return {
+        known.id for known in draft.resources.values() if known.tenant_id == tenant_id and _is_over(draft, known, held)
+    }
+
+
+def _is_over(draft: Draft, known: Resource, held: set[UUID | None]) -> bool:
+    run = draft.sync_runs.get(known.id)
+    return not known.present and known.id not in held and (run is None or run.state in syncs.OVER)

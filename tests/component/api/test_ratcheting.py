@@ -1,0 +1,185 @@
+"""Objects stored before a rule existed: they stay usable, can be deleted, and can only become better."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.api.crd import custom_resource_definition
+from services.common.api.kinds import KINDS
+from services.common.errors import GitOpsError
+from services.common.kube import NAMESPACE, KubeClient, Manifest, Refused, connect
+from services.common.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    GITOPS_DEPLOYMENT,
+    MANAGED_ENVIRONMENT,
+    REPOSITORY_CREDENTIAL,
+    SYNC_RUN,
+    Resource,
+)
+from tests.component.api.cases import GOOD, merged
+
+MANAGER = "tests"
+FINALIZER = "example.com/hold"
+LIMITS = ("x-kubernetes-validations", "maxLength", "maxItems")
+
+OLD: dict[Resource, dict[str, Any]] = {
+    GITOPS_DEPLOYMENT: {
+        "type": "sometimes",
+        "source": {"repoURL": "https://me:pw@git.example.com/ü", "targetRevision": "-x", "path": "p" * 2000},
+        "destination": {"namespace": "kube-system"},
+        "syncPolicy": {"syncOptions": ["Replace=true"] * 11},
+    },
+    MANAGED_ENVIRONMENT: {"apiURL": "http://me@api.example.com/#", "namespaces": ["n" * 300]},
+    REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:a/b.git"},
+    SYNC_RUN: {"revisionID": "-x"},
+}
+"""Breaks every rule of its kind, as changes to a good spec."""
+
+WORSE: dict[Resource, dict[str, Any]] = {
+    GITOPS_DEPLOYMENT: {"type": "never"},
+    MANAGED_ENVIRONMENT: {"apiURL": "http://other.example.com"},
+    REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:c/d.git"},
+    SYNC_RUN: {"revisionID": "-y"},
+}
+"""Another wrong value in place of the stored one."""
+
+MENDED: dict[Resource, dict[str, Any]] = {
+    GITOPS_DEPLOYMENT: {"type": "manual"},
+    MANAGED_ENVIRONMENT: {"credentialsSecret": "other"},
+    REPOSITORY_CREDENTIAL: {"repository": "ssh://git@git.example.com/a/b.git"},
+    SYNC_RUN: {},
+}
+"""One field made right, all others left as wrong as they are."""
+
+
+OBJECTS = ("reported", "deleted", "mended", "worsened")
+"""One for each test."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Objects that break rules which came after them."""
+
+    kube: KubeClient
+    origin: Resource
+    resource: Resource
+    namespace: str
+
+    async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
+        return await self.kube.patch(
+            self.resource, self.namespace, name, patch, field_manager=MANAGER, subresource=subresource
+        )
+
+
+@pytest.fixture(scope="module", params=GOOD, ids=lambda resource: resource.kind)
+async def stored(kubeconfig: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stored]:
+    """The kind in a group of the test's own: first without any rule, then, once the objects are there, with all."""
+    origin: Resource = request.param
+    unique = uuid.uuid4().hex[:8]
+    copy = Resource(f"g{unique}.example.com", origin.version, origin.kind, origin.plural)
+    definition = _definition(origin, copy.group)
+    namespace, old = f"test-{unique}", merged(GOOD[origin], OLD[origin])
+    async with await connect(kubeconfig) as kube:
+        await kube.create(NAMESPACE, _named(NAMESPACE, namespace), field_manager=MANAGER)
+        try:
+            await kube.create(CUSTOM_RESOURCE_DEFINITION, _without_rules(definition), field_manager=MANAGER)
+            for name in OBJECTS:
+                await _until_served(kube, copy, _manifest(copy, namespace, name, old))
+            await kube.apply(CUSTOM_RESOURCE_DEFINITION, definition, field_manager=MANAGER)
+            await _until_refused(kube, copy, namespace, old)
+            yield Stored(kube, origin, copy, namespace)
+        finally:
+            await kube.delete(CUSTOM_RESOURCE_DEFINITION, None, definition["metadata"]["name"])
+
+
+async def test_stored_object_when_its_status_is_written_then_the_api_server_accepts(stored: Stored) -> None:
+    condition = {"type": "ErrorOccurred", "status": "True", "reason": "ErrorOccurred", "message": "m"}
+    written = await stored.patch("reported", {"status": {"conditions": [condition]}}, "status")
+    assert written["status"]["conditions"] == [condition]
+
+
+async def test_stored_object_when_it_is_deleted_then_its_finalizer_can_go(stored: Stored) -> None:
+    await stored.patch("deleted", {"metadata": {"finalizers": [FINALIZER]}})
+    await stored.kube.delete(stored.resource, stored.namespace, "deleted")
+    released = await stored.patch("deleted", {"metadata": {"finalizers": None}})
+    assert "finalizers" not in released["metadata"]
+
+
+async def test_stored_object_when_one_field_is_mended_then_the_api_server_accepts(stored: Stored) -> None:
+    changes = MENDED[stored.origin]
+    mended = await stored.patch("mended", {"metadata": {"labels": {"team": "a"}}, "spec": changes})
+    assert changes.items() <= mended["spec"].items()
+
+
+async def test_stored_object_when_a_wrong_field_becomes_wrong_otherwise_then_the_api_server_refuses(
+    stored: Stored,
+) -> None:
+    with pytest.raises(Refused):
+        await stored.patch("worsened", {"spec": WORSE[stored.origin]})
+
+
+def _definition(origin: Resource, group: str) -> Manifest:
+    kind = next(kind for kind in KINDS if kind.kind == origin.kind)
+    definition = custom_resource_definition(kind)
+    definition["metadata"]["name"] = f"{origin.plural}.{group}"
+    definition["spec"]["group"] = group
+    return definition
+
+
+def _without_rules(definition: Manifest) -> Manifest:
+    bare = deepcopy(definition)
+    for node in _nodes(bare):
+        for limit in LIMITS:
+            node.pop(limit, None)
+    return bare
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for member in value.values():
+            yield from _nodes(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _nodes(member)
+
+
+def _named(resource: Resource, name: str) -> Manifest:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+
+
+def _manifest(resource: Resource, namespace: str, name: str, spec: Any) -> Manifest:
+    return merged(_named(resource, name), {"metadata": {"namespace": namespace}, "spec": spec})
+
+
+async def _until_served(kube: KubeClient, resource: Resource, manifest: Manifest) -> None:
+    """Create the object as soon as the API server knows its kind."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await kube.create(resource, manifest, field_manager=MANAGER)
+            except GitOpsError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+async def _until_refused(kube: KubeClient, resource: Resource, namespace: str, spec: Any) -> None:
+    """Wait until new objects like the old one are refused: the rules are in force."""
+    async with asyncio.timeout(30):
+        for number in count():
+            manifest = _manifest(resource, namespace, f"probe-{number}", spec)
+            try:
+                await kube.create(resource, manifest, field_manager=MANAGER)
+            except Refused:
+                return
+            await asyncio.sleep(0.05)

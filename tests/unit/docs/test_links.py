@@ -1,0 +1,40 @@
+"""Every link in the documentation leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.paths import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+
+
+def links() -> Iterator[object]:
+    for page in PAGES:
+        for target in LINK.findall(CODE.sub("", page.read_text())):
+            if not target.startswith(("http://", "https://", "mailto:")):
+                yield pytest.param(page, target, id=f"{page.relative_to(ROOT)}-{target}")
+
+
+@pytest.mark.parametrize(("page", "target"), list(links()))
+def test_link_when_it_is_followed_then_file_and_heading_exist(page: Path, target: str) -> None:
+    name, _, anchor = target.partition("#")
+    file = (page.parent / name).resolve() if name else page
+    assert file.exists()
+    assert file.is_relative_to(ROOT)
+    assert not anchor or anchor in _anchors(file)
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of headings."""
+    headings = HEADING.findall(page.read_text())
+    return {NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,120 @@
+"""The reference for users is what the API server enforces and what the services say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli.reference import page
+from services.common.api import managed_environment, repository_credential
+from services.common.api.catalogue import CATALOGUE, Entry
+from services.common.api.kinds import GROUP, KINDS, VERSION, Kind
+from services.common.paths import ROOT, USER_DOCS
+
+SAYING = ("services/planner/kinds", "services/agent/credentials")
+"""Where reasons of conditions are written."""
+
+NO_REASONS = {
+    *(kind.kind for kind in KINDS),
+    # Kinds of objects and of compiled rows
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterSecret",
+    "RepositorySecret",
+    "RoleBinding",
+    "SelfSubjectAccessReview",
+    "ServiceAccount",
+    "SyncOperation",
+    "TokenRequest",
+    # Names of other software
+    "OpenSSL",
+}
+"""Words of the same form that mean something else."""
+
+NO_PROBLEM = {"Succeeded", "RepositoryCredentialUpToDate", "ValidRepositoryUrl"}
+"""Reasons of conditions that hold when all is well."""
+
+CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][A-Za-z]*)+")
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLES = sorted((USER_DOCS / "examples").glob("*.yaml"))
+ENTRIES = [entry for entries in CATALOGUE.values() for entry in entries]
+
+
+def by_kind(kind: Kind) -> str:
+    return kind.kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
+def test_page_when_compared_with_the_models_then_it_is_up_to_date(kind: Kind) -> None:
+    example = (USER_DOCS / "examples" / f"{kind.page}.yaml").read_text()
+    assert (USER_DOCS / f"{kind.page}.md").read_text() == page(kind, example), "run 'make generate'"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
+def test_index_when_a_kind_exists_then_it_leads_to_its_page(kind: Kind) -> None:
+    assert f"({kind.page}.md)" in (USER_DOCS / "README.md").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
+def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: Kind) -> None:
+    shown = [(entry.type, entry.status, entry.reason, entry.message) for entry in CATALOGUE[kind.kind]]
+    assert shown
+    assert len(shown) == len(set(shown))
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.type}-{entry.reason}")
+def test_catalogue_when_a_condition_tells_of_an_error_then_it_says_what_to_do(entry: Entry) -> None:
+    assert entry.meaning
+    assert entry.remedy != "Nothing." or entry.status == "False" or entry.reason in NO_PROBLEM
+
+
+@pytest.mark.parametrize("folder", SAYING)
+def test_reason_when_a_service_can_write_it_then_the_catalogue_explains_it(folder: str) -> None:
+    known = {word for entry in ENTRIES for word in (entry.type, entry.reason)}
+    said = {word for file in sorted((ROOT / folder).rglob("*.py")) for word in _camel_constants(file)}
+    assert said - NO_REASONS - known == set()
+
+
+def documents() -> Iterator[Any]:
+    """Every object that the documentation for users shows."""
+    texts = [(path, path.read_text()) for path in EXAMPLES]
+    texts += [(path, block) for path in sorted(USER_DOCS.glob("*.md")) for block in BLOCK.findall(path.read_text())]
+    for path, text in texts:
+        for number, document in enumerate(yaml.safe_load_all(text)):
+            yield pytest.param(document, id=f"{path.name}-{document['kind']}-{number}")
+
+
+@pytest.mark.parametrize("document", list(documents()))
+def test_example_when_a_user_copies_it_then_the_models_know_every_field(document: dict[str, Any]) -> None:
+    assert document["metadata"]["name"]
+    if document["kind"] == "Secret":
+        assert document["type"] in {managed_environment.SECRET_TYPE, repository_credential.SECRET_TYPE}
+        return
+    kind = next(kind for kind in KINDS if kind.kind == document["kind"])
+    assert document["apiVersion"] == f"{GROUP}/{VERSION}"
+    spec = kind.spec.model_validate(document["spec"])
+    assert spec.model_dump(by_alias=True, exclude_unset=True) == document["spec"]
+
+
+def _camel_constants(file: Path) -> Iterator[str]:
+    """String constants of two words or more written as one, other than exported names and types' names."""
+    tree = ast.parse(file.read_text())
+    names = {id(node) for skipped in _naming(tree) for node in ast.walk(skipped)}
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in names else None
+        if isinstance(text, str) and CAMEL.fullmatch(text):
+            yield text
+
+
+def _naming(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            yield node.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"TypeVar", "NewType"}:
+            yield node
