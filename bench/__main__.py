@@ -16,7 +16,15 @@ import typer
 from rich.console import Console
 
 from bench.arrivals import Arrivals, watching
-from bench.measure import Result, burst, by_a_bare_client, sequential, spread, through_the_product
+from bench.measure import (
+    Result,
+    beside_a_noisy_tenant,
+    burst,
+    by_a_bare_client,
+    sequential,
+    spread,
+    through_the_product,
+)
 from bench.processes import cpu_seconds, resident_mebibytes
 from bench.report import as_json, cpu_per_item, hops, print_report
 from services.cli.dev.hosted import HostedStack, hosted
@@ -75,6 +83,16 @@ class Run:
         self.measurements[name] = as_json(result)
         self.hops[name] = hops(result, self.passages)
 
+    async def noise(self, noisy: int, quiet: int, floor: str | None = None) -> None:
+        """Measure a quiet tenant while another creates ``noisy`` CRs; of a bare client if ``floor`` names a namespace."""
+        kind = "floor, " if floor is not None else ""
+        create = by_a_bare_client(self.kube, floor) if floor is not None else through_the_product(self.kube)
+        names = await spread(self.kube, f"{kind[:5]}-quiet".strip("-"), 1, quiet)
+        result = await beside_a_noisy_tenant(
+            self.kube, create, self.arrivals, names, (f"{kind[:5]}-noisy".strip("-"), noisy)
+        )
+        self.measurements[f"{kind}beside {noisy} creations of another tenant"] = as_json(result)
+
     async def clear(self, prefix: str) -> None:
         """Delete the CRs of the namespaces that begin with ``prefix``: the services would take them for work."""
         async for page in self.kube.pages(GITOPS_DEPLOYMENT):
@@ -104,12 +122,14 @@ class Sizes:
     sequential: int
     burst: int
     tenants: int
+    noise: int
 
 
 def main(
     creations: Annotated[int, typer.Option(help="Sequential creations.")] = 200,
     burst_size: Annotated[int, typer.Option("--burst", help="Creations of the burst.")] = 1000,
     tenants: Annotated[int, typer.Option(help="Tenants of the burst.")] = 100,
+    noise: Annotated[int, typer.Option(help="Creations of a noisy tenant beside a quiet one.")] = 5000,
     simulator: Annotated[bool, typer.Option(help="Let the simulator write statuses meanwhile.")] = False,
     output: Annotated[Path, typer.Option(help="Folder of the JSON report.")] = RESULTS,
 ) -> None:
@@ -117,7 +137,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
         with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
-            report = asyncio.run(_measure(stack, Sizes(creations, burst_size, tenants), simulator))
+            report = asyncio.run(_measure(stack, Sizes(creations, burst_size, tenants, noise), simulator))
     print_report(console, report)
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
@@ -154,6 +174,7 @@ async def _floors(run: Run, sizes: Sizes, namespace: str) -> None:
         "floor, sequential", sequential, await spread(run.kube, "floor-seq", 10, sizes.sequential), namespace
     )
     await run.floor("floor, burst", burst, await spread(run.kube, "floor-burst", sizes.tenants, sizes.burst), namespace)
+    await run.noise(sizes.noise, sizes.sequential // 2, floor=namespace)
     await run.clear("floor-")
 
 
@@ -164,6 +185,8 @@ async def _products(run: Run, sizes: Sizes) -> None:
     await run.product("sequential", sequential, await spread(run.kube, "seq", 10, sizes.sequential))
     console.print(f"burst: {sizes.burst} creations over {sizes.tenants} tenants …")
     await run.product("burst", burst, await spread(run.kube, "burst", sizes.tenants, sizes.burst))
+    console.print(f"a quiet tenant while another creates {sizes.noise} …")
+    await run.noise(sizes.noise, sizes.sequential // 2)
 
 
 if __name__ == "__main__":

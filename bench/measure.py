@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.arrivals import Arrivals
@@ -101,6 +101,32 @@ async def burst(create: Create, arrivals: Arrivals, names: Iterable[tuple[str, s
     timings = [Timing(uid, at, arrivals.seen[name]) for name, (uid, at) in sent.items() if name in arrivals.seen]
     finished = max((timing.seen for timing in timings), default=started)
     return Result(timings, finished - started, missing)
+
+
+async def beside_a_noisy_tenant(
+    kube: KubeClient, create: Create, arrivals: Arrivals, names: Sequence[tuple[str, str]], noise: tuple[str, int]
+) -> Result:
+    """Sequential creations while another tenant, ``noise``, creates so many CRs as fast as ``WRITERS`` clients can.
+
+    At least ``names`` are created, and more until the other has written everything.
+    """
+    noisy, count = noise
+    await create_namespaces(kube, [noisy])
+    pending = iter(range(count))
+
+    async def write() -> None:
+        for number in pending:
+            await kube.create(GITOPS_DEPLOYMENT, deployment(noisy, f"app-{number:05d}"), field_manager=FIELD_MANAGER)
+
+    writing = asyncio.gather(*(write() for _ in range(WRITERS)))
+    parts = [await sequential(create, arrivals, names)]
+    tenant = names[0][0]
+    while not writing.done():
+        more = [(tenant, f"more-{len(parts):04d}-{number}") for number in range(10)]
+        parts.append(await sequential(create, arrivals, more))
+    await writing
+    timings = [timing for part in parts for timing in part.timings]
+    return Result(timings, sum(part.seconds for part in parts), [name for part in parts for name in part.missing])
 
 
 async def spread(kube: KubeClient, prefix: str, tenant_count: int, count: int) -> list[tuple[str, str]]:

@@ -8,4 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AVRO_SCHEMAS = ROOT / "schemas" / "avro"
 CRDS = ROOT / "k8s" / "crds"
 MIGRATIONS = ROOT / "migrations"
+ACLS = ROOT / "compose" / "kafka" / "acls.yaml"
+RBAC = ROOT / "k8s" / "rbac"
 TOPICS = ROOT / "compose" / "topics.yaml"
+USER_DOCS = ROOT / "docs" / "users"

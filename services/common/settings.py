@@ -5,9 +5,10 @@ Read once, in the service's ``bootstrap``; nothing else looks at the environment
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from services.common.errors import InvalidConfiguration
@@ -15,12 +16,43 @@ from services.common.errors import InvalidConfiguration
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
-class KafkaSettings(BaseSettings):
-    """Where the log and its schemas are."""
+class BrokerSettings(BaseSettings):
+    """Where the brokers are, and as whom we come to them."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     kafka_bootstrap_servers: str = Field(min_length=3, description="Kafka brokers, host:port, comma separated.")
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="As the brokers' listener speaks."
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="How the password is proven; used with the SASL protocols."
+    )
+    kafka_username: str = Field(default="", description="Our principal's name; needed with the SASL protocols.")
+    kafka_password: SecretStr = Field(default=SecretStr(""), description="Its password.")
+    kafka_ca: Path | None = Field(
+        default=None, description="Authority that signed the brokers' certificates, a file; the system's if left out."
+    )
+
+    @model_validator(mode="after")
+    def _has_credentials(self) -> Self:
+        if self.kafka_security_protocol.startswith("SASL") and not (
+            self.kafka_username and self.kafka_password.get_secret_value()
+        ):
+            raise ValueError("KAFKA_SECURITY_PROTOCOL asks for KAFKA_USERNAME and KAFKA_PASSWORD")
+        return self
+
+    @field_validator("kafka_ca")
+    @classmethod
+    def _is_a_file(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_file():
+            raise ValueError(f"{path} is no file")
+        return path
+
+
+class KafkaSettings(BrokerSettings):
+    """Where the log and its schemas are."""
+
     schema_registry_url: str = Field(
         pattern=r"^https?://",
         description="Base of a Confluent-compatible registry API, e.g. http://host/apis/ccompat/v7.",

@@ -29,7 +29,7 @@ from services.common.messages import (
 from services.common.telemetry import traceparent
 from services.planner.consume import place_of
 from services.planner.events import Event
-from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS
+from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS, SECRET
 from services.planner.offsets import TopicPartition
 
 Codec = AvroCodec[Command] | AvroCodec[Observation]
@@ -123,6 +123,8 @@ def _checked_command(command: Command) -> Command:
             _storable(
                 command.source, command.workspace, command.namespace, state.name, state.uid, state.resource_version
             )
+            if state.kind == SECRET and isinstance(state, ResourceChanged):
+                _parsable(state.spec)
         case _:
             _storable(command.source)
     return command
@@ -152,11 +154,11 @@ def _storable(*texts: str) -> None:
         raise Poison("a name holds a NUL character")
 
 
-def _parsable(status: str) -> None:
+def _parsable(text: str) -> None:
     try:
-        parsed = orjson.loads(status)
+        parsed = orjson.loads(text)
         orjson.dumps(parsed)  # it refuses nesting that it reads
     except (orjson.JSONDecodeError, TypeError) as error:
-        raise Poison(f"status is not JSON: {error}") from error
-    if not isinstance(parsed, dict) or "\0" in status:
-        raise Poison("status is not a JSON object")
+        raise Poison(f"status or content is not JSON: {error}") from error
+    if not isinstance(parsed, dict) or "\0" in text:
+        raise Poison("status or content is not a JSON object")

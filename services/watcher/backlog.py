@@ -1,6 +1,7 @@
-"""Rows that wait to be written: the newest of each resource, one writer per resource, in the order of arrival.
+"""Rows that wait to be written: the newest of each resource, one writer per resource, namespaces in turn.
 
-Filled and emptied by :mod:`reporter`. A resource that cannot be written for now is set aside and delays nobody else.
+Filled and emptied by :mod:`reporter`. A resource that cannot be written for now is set aside and delays nobody else;
+nor does a namespace with thousands of them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.common.backoff import Backoff
+from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import WorkspaceResource
 from services.watcher.ledger import Position
+from services.watcher.turns import Turns
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -19,10 +22,11 @@ Identity = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row, where it was read, and how often it was tried."""
+    """A row, where it was read, the message it came in, and how often it was tried."""
 
     row: WorkspaceResource
     position: Position
+    source: SourceMessage = field(compare=False)
     delays: Backoff = field(default_factory=Backoff, compare=False)
 
     @property
@@ -38,7 +42,9 @@ class Backlog:
         self._waiting: dict[Identity, Item] = {}
         self._in_flight: dict[Identity, Item] = {}
         self._set_aside: dict[Identity, asyncio.TimerHandle] = {}
-        self._ready: asyncio.Queue[Identity] = asyncio.Queue()
+        self._ready: Turns[Identity] = Turns()
+        """Of what waits, all that is neither being written nor set aside."""
+        self._filled = asyncio.Event()
         self._landed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -48,22 +54,22 @@ class Backlog:
         """Let ``item`` wait its turn. Returns the older row of the same resource that need not be written any more."""
         superseded = self._waiting.get(item.identity)
         self._waiting[item.identity] = item
-        if superseded is None:
-            self._ready.put_nowait(item.identity)
+        self._make_ready(item.identity)
         return superseded
 
     async def take(self) -> Item:
         """The next item that may be written; it is in flight until :meth:`finish` or :meth:`set_aside`."""
-        while True:
-            identity = await self._ready.get()
-            if identity in self._waiting and not self._is_blocked(identity):
-                self._in_flight[identity] = self._waiting.pop(identity)
-                return self._in_flight[identity]
+        while self._ready.owner() is None:
+            self._filled.clear()
+            await self._filled.wait()
+        identity = self._ready.take()
+        self._in_flight[identity] = self._waiting.pop(identity)
+        return self._in_flight[identity]
 
     def finish(self, item: Item) -> None:
         """It was written, or given up."""
         del self._in_flight[item.identity]
-        self._unblocked(item.identity)
+        self._make_ready(item.identity)
         self._landed.set()
 
     def set_aside(self, item: Item, seconds: float) -> Item | None:
@@ -89,17 +95,17 @@ class Backlog:
         for identity, item in list(self._waiting.items()):
             if _is_of(item, partitions):
                 del self._waiting[identity]
-
-    def _is_blocked(self, identity: Identity) -> bool:
-        return identity in self._in_flight or identity in self._set_aside
+                self._ready.drop(item.row.namespace, identity)
 
     def _resume(self, identity: Identity) -> None:
         del self._set_aside[identity]
-        self._unblocked(identity)
+        self._make_ready(identity)
 
-    def _unblocked(self, identity: Identity) -> None:
-        if identity in self._waiting:
-            self._ready.put_nowait(identity)
+    def _make_ready(self, identity: Identity) -> None:
+        item = self._waiting.get(identity)
+        if item is not None and identity not in self._in_flight and identity not in self._set_aside:
+            self._ready.add(item.row.namespace, identity)
+            self._filled.set()
 
 
 def _is_of(item: Item, partitions: set[int] | None) -> bool:

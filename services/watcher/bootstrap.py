@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import uuid
 from dataclasses import dataclass
 from functools import partial
 
 import uvloop
 from confluent_kafka import Consumer
 
-from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher
-from services.common.kube import KubeClient, connect
+from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, check_login
+from services.common.kube import Election, KubeClient, connect
 from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry
+from services.common.sealing import SealingKeys
 from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 from services.watcher import access
+from services.watcher.allowance import Allowance
 from services.watcher.command_log import CommandLog
-from services.watcher.commands import Translator
+from services.watcher.commands import Translator, spec_within
 from services.watcher.epochs import Epochs
 from services.watcher.feed import Feed
-from services.watcher.kinds import KINDS
+from services.watcher.kinds import CUSTOM_KINDS, KINDS, SECRETS
+from services.watcher.leadership import Leadership
 from services.watcher.lifecycle import Watcher
 from services.watcher.outbox import Outbox
 from services.watcher.reporter import Reporter
 from services.watcher.rows import Rows, consumer_settings
+from services.watcher.secrets import Sealer, SecretTypes
 from services.watcher.settings import WatcherSettings
 from services.watcher.status_writer import StatusWriter
 
@@ -62,6 +68,7 @@ def start() -> None:
         SERVICE,
         alive=lambda: next((watcher.unhealthy_because() for watcher in watchers), ""),
         ready=lambda: next((watcher.unready_because() for watcher in watchers), "starting"),
+        role=lambda: next((watcher.role() for watcher in watchers), ""),
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:
@@ -74,7 +81,8 @@ def find_log(settings: WatcherSettings, topics: Topics) -> Log:
     """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
     timeout = settings.start_timeout_seconds
     kafka = f"Kafka at {settings.kafka_bootstrap_servers}"
-    brokers = CommandLog(settings.kafka_bootstrap_servers)
+    brokers = CommandLog(settings)
+    await_dependency(kafka, lambda: check_login(settings), timeout)
     await_dependency(kafka, lambda: brokers.require(topics.commands, topics.workspace, DEAD_LETTERS), timeout)
     newest = await_dependency(kafka, lambda: brokers.newest_timestamp(topics.commands), timeout)
 
@@ -100,7 +108,7 @@ async def serve(settings: WatcherSettings, log: Log, topics: Topics, watchers: l
 
 async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: asyncio.Event) -> bool:
     """Whether all rights are there; False if ``stop`` came first. Raises StartupError if they are not."""
-    asking = asyncio.create_task(_require_access(kube, settings.start_timeout_seconds))
+    asking = asyncio.create_task(_require_access(kube, settings))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -112,26 +120,18 @@ async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: async
         stopping.cancel()
 
 
-async def _require_access(kube: KubeClient, timeout_seconds: float) -> None:
+async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
     for kind in KINDS:
-        await access.require(kube, kind, timeout_seconds)
+        await access.require(kube, kind, settings.start_timeout_seconds)
+    if settings.leader_election:
+        await access.require_lease(kube, settings.leader_election_namespace)
 
 
 def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient) -> Watcher:
-    """Put a watcher together, on the event loop that will run it."""
-    publisher = Publisher(settings.kafka_bootstrap_servers, SERVICE)
+    """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
+    publisher = Publisher(settings, SERVICE)
     epochs = Epochs(floor=log.newest_command)
-    feeds = [
-        Feed(
-            kube=kube,
-            translate=Translator(settings.workspace, kind, settings.max_spec_bytes),
-            epochs=epochs,
-            new_outbox=lambda: Outbox(publisher, log.commands, settings.commands_in_flight, topics.commands),
-            count_partitions=partial(asyncio.to_thread, log.brokers.count_partitions, topics.commands),
-        )
-        for kind in KINDS
-    ]
-    consumer = Consumer(consumer_settings(settings.kafka_bootstrap_servers, settings.workspace))
+    consumer = Consumer(consumer_settings(settings, settings.workspace))
     rows = Rows(consumer, log.registry, settings.workspace, topics.workspace)
     reporter = Reporter(
         write=StatusWriter(kube).write,
@@ -139,4 +139,45 @@ def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient)
         dead_letters=DeadLetters(publisher, log.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
     )
-    return Watcher(feeds, rows, reporter, publisher, settings.status_writers)
+    leadership = Leadership(
+        feeds=_feeds(settings, log, topics, kube, publisher, epochs),
+        epochs=epochs,
+        newest_command=partial(asyncio.to_thread, log.brokers.newest_timestamp, topics.commands),
+        election=_election(settings, kube) if settings.leader_election else None,
+    )
+    return Watcher(leadership, rows, reporter, publisher, settings.status_writers)
+
+
+def _feeds(
+    settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient, publisher: Publisher, epochs: Epochs
+) -> list[Feed]:
+    """One for each kind; a tenant's allowance is for all of them together."""
+    sealer = Sealer(SealingKeys.load(settings.sealing_public_keys), settings.workspace, settings.max_secret_bytes)
+    feed = partial(
+        Feed,
+        kube=kube,
+        epochs=epochs,
+        allowance=Allowance(settings.tenant_changes_per_second, settings.tenant_change_burst),
+        new_outbox=lambda: Outbox(publisher, log.commands, settings.commands_in_flight, topics.commands),
+        count_partitions=partial(asyncio.to_thread, log.brokers.count_partitions, topics.commands),
+        secret_type=SecretTypes(kube).type_of,
+    )
+    spec = spec_within(settings.max_spec_bytes)
+    custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]
+    secrets = feed(
+        kind=SECRETS,
+        translate=Translator(settings.workspace, SECRETS.resource, sealer.content),
+        fingerprint=sealer.fingerprint,
+        until_outdated=sealer.until_rotated,
+    )
+    return [*custom, secrets]
+
+
+def _election(settings: WatcherSettings, kube: KubeClient) -> Election:
+    return Election(
+        kube=kube,
+        namespace=settings.leader_election_namespace,
+        name=f"gitops-watcher-{settings.workspace}".lower(),
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        seconds=settings.lease_seconds,
+    )

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.common.errors import InvalidConfiguration, Retry
+from services.common.kafka import Brokers, client_properties
 
 REQUEST_SECONDS = 5.0
 
@@ -19,9 +20,9 @@ ResultT = TypeVar("ResultT")
 class CommandLog:
     """Asks the brokers. Every method blocks, and raises Retry while they do not answer."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, brokers: Brokers) -> None:
         # Its own log lines would repeat, less clearly, what our errors say.
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self._admin = AdminClient(client_properties(brokers) | {"log_level": 0})
 
     def require(self, *topics: str) -> None:
         """Raises InvalidConfiguration if one of ``topics`` does not exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,9 @@ from services.common.messages.command import CommandEvent
 
 OMITTED_SPEC = "{}"
 
+Content = Callable[[Manifest], tuple[str, str]]
+"""What a command says of a resource: the spec as JSON, and why it was left out; one of the two says something."""
+
 
 @dataclass(frozen=True, slots=True)
 class Translator:
@@ -21,12 +25,12 @@ class Translator:
 
     workspace: str
     kind: Resource
-    max_spec_bytes: int
+    content: Content
 
     def changed(self, manifest: Manifest, epoch: int, seen_at: datetime) -> Command:
         """The resource exists, as ``manifest`` says."""
         meta = manifest["metadata"]
-        spec, omitted = bounded_spec(manifest.get("spec"), self.max_spec_bytes)
+        spec, omitted = self.content(manifest)
         event = ResourceChanged(
             api_version=self.kind.api_version,
             kind=self.kind.kind,
@@ -40,6 +44,7 @@ class Translator:
             actor=actor(meta),
             spec=spec,
             spec_omitted=omitted,
+            created_at=created_at(meta),
         )
         return self._command(meta.get("namespace", ""), event, seen_at)
 
@@ -66,6 +71,19 @@ def is_deleting(meta: Manifest) -> bool:
 def finalizers(meta: Manifest) -> tuple[str, ...]:
     """What the deletion waits for."""
     return tuple(meta.get("finalizers") or ())
+
+
+def created_at(meta: Manifest) -> int:
+    """Milliseconds since 1970, in whole seconds as Kubernetes records them; 0 if it does not say."""
+    try:
+        return int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()) * 1000
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def spec_within(limit: int) -> Content:
+    """A custom resource's spec, if it has at most ``limit`` bytes."""
+    return lambda manifest: bounded_spec(manifest.get("spec"), limit)
 
 
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 from services.common.kube import Manifest
 from services.watcher.commands import finalizers, is_deleting
 
-Fingerprint = tuple[int, bool, tuple[str, ...]]
+Fingerprint = Hashable
+"""All of an object that can change what the planner decides."""
+TakeFingerprint = Callable[[Manifest], Fingerprint]
 
 
 def fingerprint(manifest: Manifest) -> Fingerprint:
-    """All of an object that can change what the planner decides; the generation stands for the spec."""
+    """Of an object whose generation stands for its spec."""
     meta = manifest["metadata"]
     return (meta.get("generation", 0), is_deleting(meta), finalizers(meta))
 
@@ -23,17 +27,21 @@ class Echoes:
     def __len__(self) -> int:
         return len(self._sent)
 
-    def is_echo(self, manifest: Manifest) -> bool:
+    def __contains__(self, uid: str) -> bool:
+        """Whether the planner was told of it since the last list."""
+        return uid in self._sent
+
+    def is_echo(self, uid: str, state: Fingerprint) -> bool:
         """Whether the planner has been told all that matters of this state."""
-        return self._sent.get(manifest["metadata"]["uid"]) == fingerprint(manifest)
+        return uid in self._sent and self._sent[uid] == state
 
-    def sent(self, manifest: Manifest) -> None:
-        """The publisher took a command about this state."""
-        self._sent[manifest["metadata"]["uid"]] = fingerprint(manifest)
+    def sent(self, uid: str, state: Fingerprint) -> None:
+        """A command about this state is on its way."""
+        self._sent[uid] = state
 
-    def forget(self, manifest: Manifest) -> None:
+    def forget(self, uid: str) -> None:
         """The object is gone."""
-        self._sent.pop(manifest["metadata"]["uid"], None)
+        self._sent.pop(uid, None)
 
     def clear(self) -> None:
         """A new list begins; it will tell what exists."""

@@ -16,3 +16,7 @@ class Epochs:
         """The epoch of a list that begins at ``now_ms``."""
         self._last = max(now_ms, self._last + 1)
         return self._last
+
+    def raise_to(self, floor: int) -> None:
+        """Another process has led since: no epoch so far exceeds ``floor``."""
+        self._last = max(self._last, floor)

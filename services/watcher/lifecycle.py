@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from services.common.kafka import Publisher
-from services.common.kube import Refused
-from services.watcher import access
-from services.watcher.feed import Feed
+from services.watcher.leadership import Leadership
 from services.watcher.reporter import Reporter
 from services.watcher.rows import Rows
 
@@ -26,7 +24,7 @@ SILENT_LOOP_SECONDS = 15.0
 class Watcher:
     """The parts of one watcher, running or about to."""
 
-    feeds: list[Feed]
+    leadership: Leadership
     rows: Rows
     reporter: Reporter
     publisher: Publisher
@@ -37,14 +35,14 @@ class Watcher:
         """Work until ``stop`` is set or a part cannot go on; then end in order. Raises what that part raised."""
         consuming = asyncio.create_task(asyncio.to_thread(self.rows.run, self.reporter))
         writing = asyncio.create_task(self.reporter.run(self.writers))
-        feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
+        feeding = asyncio.create_task(self.leadership.run())
         waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._keep_beating())]
         try:
-            done, _ = await asyncio.wait([consuming, writing, *feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([consuming, writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            await self._end(consuming, [*feeding, *waiting], writing)
+            await self._end(consuming, [feeding, *waiting], writing)
 
     async def _end(
         self, consuming: asyncio.Task[None], others: list[asyncio.Task[None]], writing: asyncio.Task[None]
@@ -55,6 +53,8 @@ class Watcher:
         2. Statuses being written are finished, and their offsets stored. Crash before 3: written again.
         3. The consumer commits what is stored and leaves the group.
         4. Commands already queued are delivered. What is not is in the next list.
+        5. The lease is given back, and another may lead: nothing of ours can come after what it sends.
+           Crash before: it runs out.
         """
         self.rows.stop()
         await _cancel(others)
@@ -66,13 +66,15 @@ class Watcher:
         await asyncio.to_thread(self.rows.close)
         await _cancel([writing])
         await asyncio.to_thread(self.publisher.close, FLUSH_SECONDS)
+        await self.leadership.resign()
 
     def unready_because(self) -> str:
         """Why no work is done yet, "" if it is."""
-        unlisted = [feed.translate.kind.plural for feed in self.feeds if not feed.listed]
-        if unlisted:
-            return f"{', '.join(unlisted)} not listed yet"
-        return "" if self.rows.assigned else "no partitions assigned yet"
+        return self.leadership.unready_because() or ("" if self.rows.assigned else "no partitions assigned yet")
+
+    def role(self) -> str:
+        """What is to be said of a process that is well but does not follow the workspace: "standby"; else ""."""
+        return "standby" if self.leadership.is_standby else ""
 
     def unhealthy_because(self) -> str:
         """Why this process should be replaced, "" if it need not."""
@@ -83,13 +85,6 @@ class Watcher:
         while True:
             self._beat = time.monotonic()
             await asyncio.sleep(1)
-
-
-async def _follow(feed: Feed) -> None:
-    try:
-        await feed.run()
-    except Refused as error:
-        raise access.refusal(feed.translate.kind, error) from error
 
 
 async def _until(event: asyncio.Event) -> None:

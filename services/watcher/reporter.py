@@ -91,12 +91,15 @@ class Reporter:
     def _receive(self, readings: list[Reading]) -> None:
         for reading in readings:
             self._ledger.begin(reading.position)
-            if reading.unreadable is not None:
-                self._bury(reading.position, *reading.unreadable)
-            elif reading.row is None:
-                self._finish(reading.position)
-            elif superseded := self._backlog.add(Item(reading.row, reading.position)):
-                self._finish(superseded.position)
+            match reading:
+                case Reading(position, SourceMessage() as source, error=Poison() as error):
+                    metrics.ERRORS.labels(SERVICE, "Poison", "decode").inc()
+                    self._bury(position, source, error)
+                case Reading(position, SourceMessage() as source, WorkspaceResource() as row):
+                    if superseded := self._backlog.add(Item(row, position, source)):
+                        self._finish(superseded.position)
+                case _:
+                    self._finish(reading.position)
 
     async def _work(self) -> None:
         while True:
@@ -111,13 +114,13 @@ class Reporter:
                 self._finish(item.position)
 
     def _failed_to_write(self, item: Item, error: GitOpsError) -> None:
-        """What becomes of a row that could not be written: later again, or never."""
+        """What becomes of a row that could not be written: later again, or its message is a dead letter."""
         metrics.ERRORS.labels(SERVICE, type(error).__name__, "status").inc()
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent):
-            log.error("status refused; the row is passed over", **about)
+            log.error("status refused; the row is given up", **about)
             self._backlog.finish(item)
-            self._finish(item.position)
+            self._bury(item.position, item.source, error)
             return
         seconds = item.delays.next()
         log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
@@ -133,8 +136,7 @@ class Reporter:
         await self._backlog.drop(partitions)
         self._ledger.forget(partitions)
 
-    def _bury(self, position: Position, message: SourceMessage, error: Poison) -> None:
-        metrics.ERRORS.labels(SERVICE, "Poison", "decode").inc()
+    def _bury(self, position: Position, message: SourceMessage, error: Poison | Permanent) -> None:
         try:
             delivery = self.dead_letters.send(message, error, datetime.now(UTC))
         except Retry as undelivered:

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable
+from services.common.kafka import Brokers, client_properties
 from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import SchemaRegistry, WorkspaceResource
 from services.common.messages.codec import decode_record
@@ -38,8 +39,10 @@ class Reading:
     """A consumed message and what it says: a row to write, nothing that concerns us, or nothing intelligible."""
 
     position: Position
+    source: SourceMessage | None = None
+    """The message, unless it is of no concern."""
     row: WorkspaceResource | None = None
-    unreadable: tuple[SourceMessage, Poison] | None = None
+    error: Poison | None = None
 
 
 class Receiver(Protocol):
@@ -55,15 +58,14 @@ class Receiver(Protocol):
         """Whether consuming shall pause."""
 
 
-def consumer_settings(bootstrap_servers: str, workspace: str) -> dict[str, Any]:
+def consumer_settings(brokers: Brokers, workspace: str) -> dict[str, Any]:
     """How librdkafka consumes for a watcher of ``workspace``.
 
     The group is the workspace's own: a watcher passes over the rows of other workspaces, so sharing a group with
     their watchers would lose rows. Offsets are stored by hand, after the effects; librdkafka commits what is stored
     every second, on a rebalance and on close.
     """
-    return {
-        "bootstrap.servers": bootstrap_servers,
+    return client_properties(brokers) | {
         "client.id": SERVICE,
         "group.id": f"gitops-watcher-{workspace}",
         "auto.offset.reset": "earliest",
@@ -152,9 +154,10 @@ class Rows:
         delays = Backoff(limit=2)
         while True:
             try:
-                return Reading(position, self._row(message.value()))
+                row = self._row(message.value())
+                return Reading(position, _source(message), row) if row is not None else Reading(position)
             except Poison as error:
-                return Reading(position, unreadable=(_source(message), error))
+                return Reading(position, _source(message), error=error)
             except Retry as error:
                 log.warning("a row waits for its schema", error=str(error))
                 if self._stopping.wait(delays.next()):

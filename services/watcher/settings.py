@@ -26,6 +26,19 @@ class WatcherSettings(ServiceSettings):
         le=2 * 1024 * 1024,
         description="Longest spec, as JSON, that is passed on; of a longer one the planner only learns that it is.",
     )
+    sealing_public_keys: Path = Field(
+        description="JWK set of the agents' public keys; the first one seals. Read again when the file changes."
+    )
+    max_secret_bytes: int = Field(
+        default=128 * 1024,
+        ge=1024,
+        le=1024 * 1024,
+        description="Largest content of a Secret, as JSON, that is sealed; a larger one is only reported as too large.",
+    )
+    tenant_changes_per_second: float = Field(
+        default=50, gt=0, description="Changes of one tenant passed on in the long run; more wait, the latest counts."
+    )
+    tenant_change_burst: int = Field(default=500, ge=1, description="Changes of one tenant passed on at once.")
     commands_in_flight: int = Field(
         default=10_000, ge=1, description="Commands that Kafka has not acknowledged, before reading on waits."
     )
@@ -33,5 +46,14 @@ class WatcherSettings(ServiceSettings):
         default=8, ge=1, le=64, description="Statuses written at a time; an API server gains nothing from more."
     )
     statuses_waiting: int = Field(
-        default=5_000, ge=1, description="Resources whose status waits to be written, before consuming pauses."
+        default=20_000, ge=1, description="Resources whose status waits to be written, before consuming pauses."
+    )
+    leader_election: bool = Field(
+        default=False, description="Whether several watchers serve the workspace: one of them follows it, by a Lease."
+    )
+    leader_election_namespace: str = Field(
+        default="gitops-service", pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", description="Where the Lease is."
+    )
+    lease_seconds: int = Field(
+        default=15, ge=3, le=300, description="How long after its last sign of life a leader is replaced."
     )

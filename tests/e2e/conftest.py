@@ -9,7 +9,18 @@ import pytest
 
 from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.mirror import Mirror, mirrored
-from services.common.kube import APP_PROJECT, APPLICATION, GITOPS_DEPLOYMENT, KubeClient, connect
+from services.common.kube import (
+    APP_PROJECT,
+    APPLICATION,
+    GITOPS_DEPLOYMENT,
+    MANAGED_ENVIRONMENT,
+    REPOSITORY_CREDENTIAL,
+    SECRET,
+    SYNC_RUN,
+    KubeClient,
+    connect,
+)
+from tests.e2e.api import Api, Cluster, Kinds, fresh_api
 from tests.e2e.tenant import Tenant, fresh_tenant
 
 
@@ -59,4 +70,42 @@ async def tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) ->
 async def other_tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
     """Another one, whom nothing that the first does may concern."""
     async with fresh_tenant(kube, deployments, applications) as fresh:
+        yield fresh
+
+
+@pytest.fixture(scope="package")
+async def kinds(kube: KubeClient) -> AsyncIterator[Kinds]:
+    """Every environment, credential and sync run, live."""
+    async with (
+        mirrored(kube, MANAGED_ENVIRONMENT) as environments,
+        mirrored(kube, REPOSITORY_CREDENTIAL) as credentials,
+        mirrored(kube, SYNC_RUN) as sync_runs,
+    ):
+        yield Kinds(environments, credentials, sync_runs)
+
+
+@pytest.fixture(scope="package")
+async def engine_secrets(kube: KubeClient) -> AsyncIterator[Mirror]:
+    """Every Secret, live: also those that Argo CD is given."""
+    async with mirrored(kube, SECRET) as mirror:
+        yield mirror
+
+
+@pytest.fixture(scope="package")
+def cluster(stack: HostedStack) -> Cluster:
+    """A cluster that environments may point at."""
+    return Cluster.of(Path(stack.environment["KUBECONFIG"]))
+
+
+@pytest.fixture
+async def api(kube: KubeClient, kinds: Kinds, tenant: Tenant) -> AsyncIterator[Api]:
+    """The same user's other resources."""
+    async with fresh_api(tenant.namespace, kube, kinds) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+async def other_api(kube: KubeClient, kinds: Kinds, other_tenant: Tenant) -> AsyncIterator[Api]:
+    """Another user's."""
+    async with fresh_api(other_tenant.namespace, kube, kinds) as fresh:
         yield fresh

@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
+from services.common.kafka.connection import Brokers, client_properties
 from services.common.telemetry.metrics import MESSAGES
 
 log = structlog.get_logger(__name__)
@@ -33,12 +34,12 @@ class QueueFull(Retry):
 class Publisher:
     """Sends messages with ``acks=all``, in order per partition, without duplicates within a session."""
 
-    def __init__(self, bootstrap_servers: str, service: str) -> None:
+    def __init__(self, brokers: Brokers, service: str) -> None:
         """Connects lazily; delivery reports are served by a thread until :meth:`close`."""
         self._service = service
         self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap_servers,
+            client_properties(brokers)
+            | {
                 "client.id": service,
                 "enable.idempotence": True,
                 "acks": "all",

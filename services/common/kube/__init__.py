@@ -14,6 +14,7 @@ from services.common.kube.errors import (
     ServerFailed,
     Unauthenticated,
 )
+from services.common.kube.lease import Election
 from services.common.kube.reflector import (
     Changed,
     ListCompleted,
@@ -27,7 +28,12 @@ from services.common.kube.resources import (
     APP_PROJECT,
     APPLICATION,
     GITOPS_DEPLOYMENT,
+    LEASE,
+    MANAGED_ENVIRONMENT,
     NAMESPACE,
+    REPOSITORY_CREDENTIAL,
+    SECRET,
+    SYNC_RUN,
     Manifest,
     Resource,
 )
@@ -36,10 +42,16 @@ __all__ = [
     "APPLICATION",
     "APP_PROJECT",
     "GITOPS_DEPLOYMENT",
+    "LEASE",
+    "MANAGED_ENVIRONMENT",
     "NAMESPACE",
+    "REPOSITORY_CREDENTIAL",
+    "SECRET",
+    "SYNC_RUN",
     "AlreadyExists",
     "Changed",
     "Conflict",
+    "Election",
     "Expired",
     "KubeClient",
     "ListCompleted",

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -43,14 +43,14 @@ class WatchEvent:
     """One line of a watch: ``type`` is ADDED, MODIFIED, DELETED or BOOKMARK."""
 
     type: str
-    object: Manifest
+    object: Manifest = field(repr=False)  # may be a Secret
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of a list, with the resource version of the whole list."""
 
-    items: list[Manifest]
+    items: list[Manifest] = field(repr=False)  # may be Secrets
     resource_version: str
 
 
@@ -105,10 +105,19 @@ class KubeClient:
         return await self._call("GET", resource.path(namespace, name))
 
     async def pages(
-        self, resource: Resource, namespace: str | None = None, *, selector: str = "", limit: int = PAGE
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        fields: str = "",
+        limit: int = PAGE,
     ) -> AsyncGenerator[Page]:
-        """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost."""
-        query = {"limit": str(limit)} | ({"labelSelector": selector} if selector else {})
+        """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost.
+
+        ``selector`` chooses by labels, ``fields`` by fields.
+        """
+        query = {"limit": str(limit)} | _selection(selector, fields)
         while True:
             body = await self._call("GET", resource.path(namespace), query)
             meta = body["metadata"]
@@ -118,7 +127,13 @@ class KubeClient:
             query["continue"] = meta["continue"]
 
     async def watch(
-        self, resource: Resource, resource_version: str, namespace: str | None = None, *, selector: str = ""
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        fields: str = "",
     ) -> AsyncGenerator[WatchEvent]:
         """Stream changes after ``resource_version`` until the server ends the watch. Raises Expired, Retry."""
         query = {
@@ -126,7 +141,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
-        } | ({"labelSelector": selector} if selector else {})
+        } | _selection(selector, fields)
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
         try:
             async with self._request("GET", resource.path(namespace), query, timeout=timeout) as response:
@@ -240,6 +255,10 @@ class _AuthorizedRequest:
     ) -> None:
         if self._response is not None:
             self._response.release() if kind is None else self._response.close()
+
+
+def _selection(labels: str, fields: str) -> dict[str, str]:
+    return ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})
 
 
 async def _raise_for_status(response: aiohttp.ClientResponse) -> None:

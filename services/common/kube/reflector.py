@@ -3,15 +3,18 @@
 Called by each edge that follows objects of an API server. What it promises: between ``ListStarted`` and
 ``ListCompleted`` every object that exists is yielded once as ``Seen``; after it every change, in the API server's
 order. A consumer that treats what was not seen in a list as gone has an exact picture.
+
+A collection may be followed in parts that a field selector tells apart, such as Secrets of some types. They are
+listed together and make one list; when history of one part is lost, all of them are listed again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,6 +22,7 @@ from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kube.client import EVERYTHING, PAGE, KubeClient
 from services.common.kube.errors import Expired, ServerFailed
+from services.common.kube.merge import merged
 from services.common.kube.resources import Manifest, Resource
 
 log = structlog.get_logger(__name__)
@@ -38,7 +42,7 @@ class ListStarted:
 class Seen:
     """An object of the list."""
 
-    object: Manifest
+    object: Manifest = field(repr=False)  # may be a Secret, here and below
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,14 @@ class ListCompleted:
 class Changed:
     """An object was added or modified."""
 
-    object: Manifest
+    object: Manifest = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
     """An object is gone; ``object`` is its last state."""
 
-    object: Manifest
+    object: Manifest = field(repr=False)
 
 
 Reflection = ListStarted | Seen | ListCompleted | Changed | Removed
@@ -71,57 +75,70 @@ async def reflect(
     namespace: str | None = None,
     *,
     selector: str = "",
+    parts: Sequence[str] = ("",),
     backoff: Callable[[], Backoff] = Backoff,
 ) -> AsyncGenerator[Reflection]:
-    """Follow a collection for ever.
+    """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
     that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
     forbids the list or the watch.
     """
-    following = _Following(client, resource, namespace, selector, backoff())
+    delays = backoff()
+    following = [_Part(client, resource, namespace, selector, part, delays) for part in parts]
     while True:
         try:
             # Closed by hand: an abandoned generator would hold its connection until the collector finds it.
-            async with aclosing(following.listed()) as events:
+            async with aclosing(_listed(following)) as events:
                 async for event in events:
                     yield event
-            async with aclosing(following.watched()) as events:
-                async for event in events:
-                    yield event
+            async with aclosing(merged([part.watched() for part in following])) as changes:
+                async for change in changes:
+                    yield change
         except (Retry, Wait) as error:
-            await following.pause(error)
+            await following[0].pause(error)
+
+
+async def _listed(following: Sequence[_Part]) -> AsyncGenerator[Reflection]:
+    """List all parts once."""
+    yield ListStarted()
+    count = 0
+    for part in following:
+        async with aclosing(part.listed()) as items:
+            async for item in items:
+                count += 1
+                yield Seen(item)
+    yield ListCompleted(count)
 
 
 @dataclass(slots=True)
-class _Following:
-    """One collection being followed, and how far."""
+class _Part:
+    """What one field selector chooses of a collection, and how far it was followed."""
 
     client: KubeClient
     resource: Resource
     namespace: str | None
     selector: str
+    fields: str
     delays: Backoff
     version: str = ""
     page: int = PAGE
     failed_resumes: int = 0
 
-    async def listed(self) -> AsyncGenerator[Reflection]:
+    async def listed(self) -> AsyncGenerator[Manifest]:
         """List once."""
-        yield ListStarted()
-        count = 0
-        pages = self.client.pages(self.resource, self.namespace, selector=self.selector, limit=self.page)
+        pages = self.client.pages(
+            self.resource, self.namespace, selector=self.selector, fields=self.fields, limit=self.page
+        )
         try:
             async for page in pages:
                 self.version = page.resource_version
-                count += len(page.items)
                 for item in page.items:
-                    yield Seen(item)
+                    yield item
         except Expired:
             self.page = EVERYTHING  # we read more slowly than history is forgotten: one page cannot expire halfway
             raise
         self.page = PAGE
-        yield ListCompleted(count)
 
     async def watched(self) -> AsyncGenerator[Reflection]:
         """Watch again and again from the last version seen; ends only by an error that needs a list."""
@@ -139,7 +156,9 @@ class _Following:
     async def _watch(self) -> AsyncGenerator[Reflection]:
         """One watch; bookmarks only move the version on."""
         opened = time.monotonic()
-        events = self.client.watch(self.resource, self.version, self.namespace, selector=self.selector)
+        events = self.client.watch(
+            self.resource, self.version, self.namespace, selector=self.selector, fields=self.fields
+        )
         async with aclosing(events):
             async for event in events:
                 self.version = event.object["metadata"]["resourceVersion"]

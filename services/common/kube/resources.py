@@ -32,9 +32,18 @@ class Resource:
         return "/".join([root, *(quote(part, safe="") for part in parts)])
 
 
-GITOPS_DEPLOYMENT = Resource("managed-gitops.redhat.com", "v1alpha1", "GitOpsDeployment", "gitopsdeployments")
+_GITOPS = ("managed-gitops.redhat.com", "v1alpha1")
+
+GITOPS_DEPLOYMENT = Resource(*_GITOPS, "GitOpsDeployment", "gitopsdeployments")
+MANAGED_ENVIRONMENT = Resource(*_GITOPS, "GitOpsDeploymentManagedEnvironment", "gitopsdeploymentmanagedenvironments")
+REPOSITORY_CREDENTIAL = Resource(
+    *_GITOPS, "GitOpsDeploymentRepositoryCredential", "gitopsdeploymentrepositorycredentials"
+)
+SYNC_RUN = Resource(*_GITOPS, "GitOpsDeploymentSyncRun", "gitopsdeploymentsyncruns")
+SECRET = Resource("", "v1", "Secret", "secrets")
 APPLICATION = Resource("argoproj.io", "v1alpha1", "Application", "applications")
 APP_PROJECT = Resource("argoproj.io", "v1alpha1", "AppProject", "appprojects")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces")
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"

@@ -34,6 +34,17 @@ DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["serv
 WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
 RESOURCES = Gauge("gitops_resources", "Resources known to this service.", ["service", "kind"])
+CHANGES_COLLAPSED = Counter(
+    "gitops_changes_collapsed_total", "Changes that a later one replaced while they waited to be sent.", ["kind"]
+)
+HELD_BACK = Histogram(
+    "gitops_held_back_seconds",
+    "How long changes waited because their tenant changed more than its allowance.",
+    ["kind"],
+    buckets=LATENCY,
+)
+TENANTS_HELD_BACK = Gauge("gitops_tenants_held_back", "Tenants that are beyond their allowance now.", ["kind"])
+LEADER = Gauge("gitops_leader", "1 while this process is the one that leads.", ["service"])
 KUBERNETES_WRITES = Counter(
     "gitops_kubernetes_writes_total",
     "Calls that change objects, and those found unnecessary.",

@@ -24,11 +24,15 @@ class Probes:
     """The HTTP end of a service's telemetry.
 
     ``alive`` answers /healthz and ``ready`` /readyz: each returns "" when all is well, else the reason, in one line.
+    ``role`` is what /readyz says of a process that is well but not the one at work; such a one is ready all the same,
+    or no rolling update would ever end.
     """
 
-    def __init__(self, service: str, alive: Callable[[], str], ready: Callable[[], str]) -> None:
+    def __init__(
+        self, service: str, alive: Callable[[], str], ready: Callable[[], str], role: Callable[[], str] = str
+    ) -> None:
         """Nothing is served before :meth:`start`."""
-        self._service, self._alive, self._ready = service, alive, ready
+        self._service, self._alive, self._ready, self._role = service, alive, ready, role
         self._metrics = make_wsgi_app()
         self._server: WSGIServer | None = None
 
@@ -52,7 +56,7 @@ class Probes:
             case "/healthz":
                 return _verdict(self._alive(), start_response)
             case "/readyz":
-                return _verdict(self._readiness(), start_response)
+                return _verdict(self._readiness(), start_response, self._role())
             case _:
                 self._readiness()
                 answer: Iterable[bytes] = self._metrics(environ, start_response)
@@ -64,6 +68,6 @@ class Probes:
         return reason
 
 
-def _verdict(reason: str, start_response: StartResponse) -> Iterable[bytes]:
+def _verdict(reason: str, start_response: StartResponse, well: str = "") -> Iterable[bytes]:
     start_response("503 Service Unavailable" if reason else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
-    return [(reason or "ok").encode()]
+    return [(reason or well or "ok").encode()]

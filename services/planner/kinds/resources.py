@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
+
 from services.common.api import FINALIZER
 from services.common.messages import ResourceChanged
 from services.planner.kinds.lifecycle import Origin
@@ -60,7 +62,8 @@ def _is_newer(known: Resource, seen: Resource) -> bool:
 
 
 def _key_id(resource: Resource) -> str:
-    return resource.spec.rpartition('"keyId"')[2]
+    content = orjson.loads(resource.spec)
+    return str(content.get("keyId", "")) if isinstance(content, dict) else ""
 
 
 def _content(resource: Resource) -> tuple[object, ...]:

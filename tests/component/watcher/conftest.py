@@ -10,18 +10,30 @@ import pytest
 
 from services.common.kube import KubeClient
 from services.watcher.bootstrap import Topics
-from tests.component.watcher.rig import Rig, Tenant, open_rig
+from tests.component.watcher.rig import KeyFiles, Rig, Tenant, open_rig
 
 PARTITIONS = 3
 
 
 @pytest.fixture
+def keys(tmp_path: Path) -> KeyFiles:
+    """Keys of one test's own."""
+    keys = KeyFiles(tmp_path)
+    keys.renew()
+    return keys
+
+
+@pytest.fixture
 def rig(
-    kafka_bootstrap: str, registry_url: str, kubeconfig: Path, topic_factory: Callable[[str, int], str]
+    kafka_bootstrap: str,
+    registry_url: str,
+    kubeconfig: Path,
+    topic_factory: Callable[[str, int], str],
+    keys: KeyFiles,
 ) -> Iterator[Rig]:
     topics = Topics(topic_factory("commands", PARTITIONS), topic_factory("workspace", 1))
     workspace = f"ws-{uuid.uuid4().hex[:8]}"
-    rig = open_rig(kafka_bootstrap, registry_url, kubeconfig, workspace, topics, PARTITIONS)
+    rig = open_rig(kafka_bootstrap, registry_url, kubeconfig, workspace, topics, partitions=PARTITIONS, keys=keys)
     yield rig
     rig.commands.close()
     rig.rows.close()

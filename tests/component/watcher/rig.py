@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from services.common.kafka import COMMANDS, DEAD_LETTERS, Publisher
-from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Manifest, connect
+from services.common.kube import GITOPS_DEPLOYMENT, SECRET, KubeClient, Manifest, Resource, connect
 from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry, WorkspaceResource, frame
+from services.common.sealing import generate_key, write_keys
 from services.watcher.bootstrap import Topics, build, find_log
 from services.watcher.lifecycle import Watcher
 from services.watcher.rows import consumer_settings
@@ -86,6 +87,16 @@ class CommandReader:
             headers = dict(message.headers() or ())
             command = self._codec.decode(message.value())  # type: ignore[arg-type]
             self.sent.append(Sent(message.partition() or 0, message.key(), headers, command))  # type: ignore[arg-type]
+
+    def in_bytes(self) -> bytes:
+        """Everything in the topic, as it lies there."""
+        content = b""
+        for partition in self._consumer.assignment():
+            first, end = self._consumer.get_watermark_offsets(partition, timeout=10)
+            self._consumer.seek(TopicPartition(partition.topic, partition.partition, first))
+            for message in self._consumer.consume(end - first, timeout=10) if end > first else ():
+                content += (message.key() or b"") + (message.value() or b"")  # type: ignore[operator]
+        return content
 
     def close(self) -> None:
         self._consumer.close()
@@ -174,8 +185,36 @@ class Rig:
         return asking.committed([TopicPartition(self.topics.workspace, 0)], timeout=10)[0].offset
 
 
+@dataclass(frozen=True)
+class KeyFiles:
+    """What seals, and what opens."""
+
+    folder: Path
+
+    @property
+    def public(self) -> Path:
+        return self.folder / "public.json"
+
+    @property
+    def private(self) -> Path:
+        return self.folder / "private.json"
+
+    def renew(self) -> None:
+        """Another key takes the place of all."""
+        key = generate_key()
+        write_keys(self.private, {str(key.kid): key}, private=True)
+        write_keys(self.public, {str(key.kid): key}, private=False)
+
+
 def open_rig(
-    bootstrap: str, registry_url: str, kubeconfig: Path, workspace: str, topics: Topics, partitions: int
+    bootstrap: str,
+    registry_url: str,
+    kubeconfig: Path,
+    workspace: str,
+    topics: Topics,
+    *,
+    partitions: int,
+    keys: KeyFiles,
 ) -> Rig:
     """Connect both ends."""
     settings = WatcherSettings(
@@ -183,6 +222,7 @@ def open_rig(
         schema_registry_url=registry_url,
         kubeconfig=kubeconfig,
         workspace=workspace,
+        sealing_public_keys=keys.public,
     )
     registry = SchemaRegistry(registry_url)
     commands = CommandReader(bootstrap, AvroCodec(registry, Command, f"{COMMANDS}-value"), topics.commands, partitions)
@@ -234,6 +274,14 @@ class Tenant:
             "spec": {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": path}},
         }
         return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
+
+    async def create_any(self, kind: Resource, name: str, **content: Any) -> Manifest:
+        meta = {"name": name, "namespace": self.namespace}
+        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta} | content
+        return await self.kube.create(kind, manifest, field_manager=USER)
+
+    async def create_secret(self, name: str, type_: str, **content: str) -> Manifest:
+        return await self.create_any(SECRET, name, type=type_, stringData=content)
 
     async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
         return await self.kube.patch(

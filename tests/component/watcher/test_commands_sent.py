@@ -31,8 +31,8 @@ def gone(sent: list[Sent], namespace: str, name: str) -> list[Sent]:
     return [item for item in about(sent, namespace, name) if isinstance(item.event, ResourceGone)]
 
 
-def resyncs(sent: list[Sent]) -> list[Sent]:
-    return [item for item in sent if isinstance(item.event, ResyncCompleted)]
+def resyncs(sent: list[Sent], kind: str = "GitOpsDeployment") -> list[Sent]:
+    return [item for item in sent if isinstance(item.event, ResyncCompleted) and item.event.kind == kind]
 
 
 async def test_resources_when_there_before_and_after_the_start_then_each_becomes_a_command_of_its_tenant(

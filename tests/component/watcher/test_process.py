@@ -21,25 +21,27 @@ from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Resource, connect
 from services.watcher import access
 from services.watcher.command_log import CommandLog
-from tests.component.watcher.rig import Rig, until
+from services.watcher.kinds import CUSTOM_KINDS, SECRETS, Kind
+from tests.component.watcher.rig import KeyFiles, Rig, until
 
 ENDS_WITHIN_SECONDS = 8
 SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
 CLUSTER_ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 
+DEPLOYMENTS = CUSTOM_KINDS[0]
 EVERYTHING = {
     GITOPS_DEPLOYMENT.plural: ["get", "list", "watch", "patch"],
     f"{GITOPS_DEPLOYMENT.plural}/status": ["patch"],
 }
 
 
-async def with_rights(kube: KubeClient, namespace: str, rights: dict[str, list[str]]) -> str:
+async def with_rights(
+    kube: KubeClient, namespace: str, rights: dict[str, list[str]], group: str = GITOPS_DEPLOYMENT.group
+) -> str:
     """Make an account with exactly these verbs by resource; returns its token."""
     name = f"watcher-{uuid.uuid4().hex[:8]}"
-    rules = [
-        {"apiGroups": [GITOPS_DEPLOYMENT.group], "resources": [what], "verbs": verbs} for what, verbs in rights.items()
-    ]
+    rules = [{"apiGroups": [group], "resources": [what], "verbs": verbs} for what, verbs in rights.items()]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     role = {"apiGroup": CLUSTER_ROLE.group, "kind": "ClusterRole", "name": name}
     manifests: list[tuple[Resource, dict[str, Any]]] = [
@@ -87,7 +89,7 @@ async def test_right_when_missing_then_it_is_named_with_what_to_grant(
     path = as_account(await with_rights(kube, namespace, {what: verbs for what, verbs in rights.items() if verbs}))
     async with await connect(path) as limited:
         with pytest.raises(NoPermission, match=text) as refusal:
-            await access.require(limited, GITOPS_DEPLOYMENT, timeout_seconds=5)
+            await access.require(limited, DEPLOYMENTS, timeout_seconds=5)
     assert "grant" in str(refusal.value)
 
 
@@ -96,13 +98,38 @@ async def test_rights_when_exactly_those_asked_for_are_there_then_the_watcher_st
 ) -> None:
     path = as_account(await with_rights(kube, namespace, EVERYTHING))
     async with await connect(path) as limited:
-        await access.require(limited, GITOPS_DEPLOYMENT, timeout_seconds=5)
+        await access.require(limited, DEPLOYMENTS, timeout_seconds=5)
+
+
+async def test_secrets_when_they_may_only_be_read_then_that_is_all_that_is_asked_for(
+    kube: KubeClient, namespace: str, as_account: Any
+) -> None:
+    reading = {"secrets": ["get", "list", "watch"]}
+    async with await connect(as_account(await with_rights(kube, namespace, reading, group=""))) as limited:
+        await access.require(limited, SECRETS, timeout_seconds=5)
+
+
+async def test_secrets_when_they_may_not_be_read_one_by_one_then_it_is_named(
+    kube: KubeClient, namespace: str, as_account: Any
+) -> None:
+    token = await with_rights(kube, namespace, {"secrets": ["list", "watch"]}, group="")
+    async with await connect(as_account(token)) as limited:
+        with pytest.raises(NoPermission, match="may not get secrets of group core"):
+            await access.require(limited, SECRETS, timeout_seconds=5)
+
+
+async def test_lease_when_it_may_not_be_held_then_what_to_grant_is_named(
+    kube: KubeClient, namespace: str, as_account: Any
+) -> None:
+    async with await connect(as_account(await with_rights(kube, namespace, {}))) as limited:
+        with pytest.raises(NoPermission, match="may not get leases in namespace"):
+            await access.require_lease(limited, namespace)
 
 
 async def test_crd_when_missing_then_the_command_that_installs_it_is_named(kube: KubeClient) -> None:
     unknown = Resource(GITOPS_DEPLOYMENT.group, "v1alpha1", "Unknown", "unknowns")
     with pytest.raises(InvalidConfiguration, match="gitopsctl crds apply"):
-        await access.require(kube, unknown, timeout_seconds=0.5)
+        await access.require(kube, Kind(unknown), timeout_seconds=0.5)
 
 
 def test_topic_when_missing_then_the_command_that_makes_it_is_named(kafka_bootstrap: str) -> None:
@@ -122,12 +149,13 @@ async def test_newest_timestamp_when_the_topic_is_empty_and_when_it_is_not_then_
 
 
 @contextmanager
-def process(stack: HostedStack, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(stack: HostedStack, log: Path, keys: KeyFiles, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    settings = {"WORKSPACE": f"ws-{uuid.uuid4().hex[:8]}", "SEALING_PUBLIC_KEYS": str(keys.public)}
     with log.open("wb") as output:
         started = subprocess.Popen(
             [sys.executable, "-m", "services.watcher"],
-            env=inherited | stack.environment | {"WORKSPACE": f"ws-{uuid.uuid4().hex[:8]}"} | environment,
+            env=inherited | stack.environment | settings | environment,
             stderr=output,
         )
         try:
@@ -139,10 +167,10 @@ def process(stack: HostedStack, log: Path, **environment: str) -> Iterator[subpr
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 async def test_process_when_told_to_end_then_it_ends_in_order_within_seconds(
-    stack: HostedStack, tmp_path: Path, number: signal.Signals
+    stack: HostedStack, tmp_path: Path, keys: KeyFiles, number: signal.Signals
 ) -> None:
     log = tmp_path / "watcher.log"
-    with process(stack, log) as watcher:
+    with process(stack, log, keys) as watcher:
         await until(lambda: b"partitions assigned" in log.read_bytes() and b"resync completed" in log.read_bytes())
         watcher.send_signal(number)
         assert await asyncio.to_thread(watcher.wait, ENDS_WITHIN_SECONDS) == 0
@@ -161,10 +189,10 @@ def nowhere(kubeconfig: Path, tmp_path: Path) -> Path:
 
 
 async def test_process_when_told_to_end_while_the_api_server_is_awaited_then_it_ends(
-    stack: HostedStack, tmp_path: Path, nowhere: Path
+    stack: HostedStack, tmp_path: Path, keys: KeyFiles, nowhere: Path
 ) -> None:
     log = tmp_path / "watcher.log"
-    with process(stack, log, KUBECONFIG=str(nowhere), LOG_LEVEL="DEBUG") as watcher:
+    with process(stack, log, keys, KUBECONFIG=str(nowhere), LOG_LEVEL="DEBUG") as watcher:
         await until(lambda: b"awaiting the API server" in log.read_bytes())
         watcher.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(watcher.wait, ENDS_WITHIN_SECONDS) == 0

@@ -166,14 +166,17 @@ async def test_kind_when_unknown_then_its_row_is_a_dead_letter(rig: Rig, tenant:
     assert "OfTheFuture" in letter.error
 
 
-async def test_status_when_the_crd_refuses_it_then_the_row_is_passed_over(rig: Rig, tenant: Tenant) -> None:
+async def test_status_when_the_crd_refuses_it_then_its_row_is_a_dead_letter(rig: Rig, tenant: Tenant) -> None:
     web, other = await tenant.create("web"), await tenant.create("other")
     async with rig.watcher():
-        rig.rows.write(compiled(rig, web, {"sync": "not an object"}))
+        refused = rig.rows.write(compiled(rig, web, {"sync": "not an object"}))
         offset = rig.rows.write(compiled(rig, other, SYNCED))
         await rig.until_committed(offset + 1)
     assert "status" not in await tenant.get("web")
     assert (await tenant.get("other"))["status"] == SYNCED
+    (letter,) = await asyncio.to_thread(rig.dead_letters)
+    assert letter.offset == refused
+    assert "status.sync" in letter.error
 
 
 async def test_api_server_when_away_then_nothing_is_committed_and_the_status_is_written_when_it_is_back(

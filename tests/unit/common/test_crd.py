@@ -8,9 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from services.common.api.crd import KINDS, custom_resource_definition, structural
-from services.common.api.gitops_deployment import GitOpsDeploymentSpec
+from services.common.api import ManagedEnvironmentSpec
+from services.common.api.crd import custom_resource_definition, structural
+from services.common.api.kinds import GROUP, KINDS, VERSION
+from services.common.kube.resources import (
+    GITOPS_DEPLOYMENT,
+    MANAGED_ENVIRONMENT,
+    REPOSITORY_CREDENTIAL,
+    SYNC_RUN,
+    Resource,
+)
 from services.common.paths import CRDS
+
+RESOURCES = (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
@@ -32,11 +42,36 @@ def test_crd_when_generated_then_every_part_has_a_type_and_no_reference(kind: An
     for model in (kind.spec, kind.status):
         for node in nodes(structural(model)):
             assert node.get("type"), node
-            assert not {"$ref", "anyOf", "allOf", "default", "title"} & (node.keys() - {"properties"}), node
+            assert not {"$ref", "anyOf", "allOf", "title"} & node.keys(), node
 
 
-def test_spec_when_a_string_or_list_is_part_of_it_then_it_is_bounded() -> None:
-    for node in nodes(structural(GitOpsDeploymentSpec)):
+def test_status_when_generated_then_the_api_server_adds_nothing_to_it() -> None:
+    for kind in KINDS:
+        assert not [node for node in nodes(structural(kind.status)) if "default" in node]
+
+
+def test_environment_when_choices_are_left_out_then_the_crd_has_the_documented_defaults() -> None:
+    members = structural(ManagedEnvironmentSpec)["properties"]
+    defaults = {name: member["default"] for name, member in members.items() if "default" in member}
+    assert defaults == {"createNewServiceAccount": False, "clusterResources": False}
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+def test_resource_when_a_kind_exists_then_both_tables_name_it_alike(resource: Resource) -> None:
+    kind = next(kind for kind in KINDS if kind.kind == resource.kind)
+    assert resource == Resource(GROUP, VERSION, kind.kind, kind.plural)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_rule_when_it_is_not_about_a_change_then_it_stands_at_the_part_that_it_reads(kind: Any) -> None:
+    """Otherwise an update of another part would be refused for what was stored before the rule."""
+    rules = structural(kind.spec).get("x-kubernetes-validations", [])
+    assert all("oldSelf" in rule["rule"] for rule in rules)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_spec_when_a_string_or_list_is_part_of_it_then_it_is_bounded(kind: Any) -> None:
+    for node in nodes(structural(kind.spec)):
         if node["type"] == "string":
             assert "maxLength" in node, node
         if node["type"] == "array":

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
+from services.common.kafka.dead_letters import SourceMessage
 from services.watcher.backlog import Backlog, Item
 from services.watcher.ledger import Position
 from tests.unit.watcher.manifests import row
 
 DEADLINE_SECONDS = 5
+SOURCE = SourceMessage("gitops.workspace", 0, 0, b"k", b"v", {})
 
 
 def item(name: str, offset: int, partition: int = 0, **columns: Any) -> Item:
-    return Item(row(name, **columns), Position(partition, offset))
+    return Item(row(name, **columns), Position(partition, offset), SOURCE)
 
 
 async def take(backlog: Backlog) -> Item:
@@ -122,3 +124,20 @@ async def test_resource_when_dropped_and_read_again_then_it_has_one_writer_at_a_
     assert await is_empty(backlog)
     backlog.finish(again)
     assert await take(backlog) is newer
+
+
+async def test_row_when_another_namespace_has_thousands_waiting_then_it_is_next_in_turn(backlog: Backlog) -> None:
+    for number in range(5000):
+        backlog.add(item(f"web-{number}", number, namespace="busy"))
+    quiet = item("web", 5000, namespace="quiet")
+    backlog.add(quiet)
+    assert quiet in [await take(backlog) for _ in range(2)]
+    assert len(backlog) == 4999
+
+
+async def test_rows_when_several_writers_wait_then_each_gets_one(backlog: Backlog) -> None:
+    writers = [asyncio.ensure_future(take(backlog)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for offset, name in enumerate(("a", "b", "c")):
+        backlog.add(item(name, offset))
+    assert sorted([(await writer).row.name for writer in writers]) == ["a", "b", "c"]

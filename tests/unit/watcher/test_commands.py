@@ -8,10 +8,10 @@ import pytest
 
 from services.common.kube import GITOPS_DEPLOYMENT, Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
-from services.watcher.commands import Translator, actor, bounded_spec
+from services.watcher.commands import Translator, actor, bounded_spec, created_at, spec_within
 from tests.unit.watcher.manifests import NOW, SPEC, resource
 
-TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, max_spec_bytes=1024)
+TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024))
 
 PLAIN = ResourceChanged(
     api_version="managed-gitops.redhat.com/v1alpha1",
@@ -33,6 +33,10 @@ CHANGED: dict[str, tuple[Manifest, ResourceChanged]] = {
     "with-finalizers": (resource(finalizers=["a/b", "c/d"]), replace(PLAIN, finalizers=("a/b", "c/d"))),
     "without-generation": (resource(generation=0), replace(PLAIN, generation=0)),
     "without-spec": (resource(spec=None), replace(PLAIN, spec="{}")),
+    "with-its-creation": (
+        resource(creationTimestamp="2026-05-04T12:00:01Z"),
+        replace(PLAIN, created_at=1_777_896_001_000),
+    ),
     "spec-is-no-object": (resource(spec=["x"]), replace(PLAIN, spec='["x"]')),
     "spec-with-a-zero-character": (resource(spec={"path": "\0"}), replace(PLAIN, spec='{"path":"\\u0000"}')),
     "spec-too-long": (
@@ -92,3 +96,8 @@ def test_spec_when_its_json_has_this_many_bytes_then_it_is_sent_or_accounted_for
     text, omitted = bounded_spec({"p": "é" * ((size - 8) // 2) + "x" * ((size - 8) % 2)}, 1024)
     assert (len(text.encode()) == size) is is_sent
     assert (omitted == "") is is_sent
+
+
+@pytest.mark.parametrize("value", [None, "", "yesterday", 7])
+def test_creation_when_it_is_no_time_then_it_is_unknown(value: Any) -> None:
+    assert created_at({"creationTimestamp": value}) == 0

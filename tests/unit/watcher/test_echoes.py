@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.watcher.echoes import Echoes
+from services.watcher.echoes import Echoes, fingerprint
 from tests.unit.watcher.manifests import resource
 
 SENT: dict[str, Any] = {"generation": 3, "finalizers": ["a/b"]}
@@ -25,19 +25,21 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 def test_event_when_only_what_does_not_matter_changed_then_it_is_an_echo(
     change: dict[str, Any], expected: bool
 ) -> None:
-    echoes = Echoes()
-    echoes.sent(resource(**SENT))
-    assert echoes.is_echo(resource(**SENT | change)) is expected
+    echoes, now = Echoes(), resource(**SENT | change)
+    echoes.sent("uid-web", fingerprint(resource(**SENT)))
+    assert echoes.is_echo(now["metadata"]["uid"], fingerprint(now)) is expected
 
 
 def test_resource_when_never_sent_then_its_event_is_no_echo() -> None:
-    assert not Echoes().is_echo(resource())
+    assert not Echoes().is_echo("uid-web", fingerprint(resource()))
 
 
-@pytest.mark.parametrize("forget", [lambda echoes: echoes.forget(resource()), Echoes.clear], ids=["gone", "new-list"])
+@pytest.mark.parametrize("forget", [lambda echoes: echoes.forget("uid-web"), Echoes.clear], ids=["gone", "new-list"])
 def test_resource_when_forgotten_then_its_next_event_is_no_echo(forget: Any) -> None:
     echoes = Echoes()
-    echoes.sent(resource())
+    echoes.sent("uid-web", fingerprint(resource()))
+    assert "uid-web" in echoes
     forget(echoes)
-    assert not echoes.is_echo(resource())
+    assert not echoes.is_echo("uid-web", fingerprint(resource()))
+    assert "uid-web" not in echoes
     assert len(echoes) == 0

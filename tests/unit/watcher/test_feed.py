@@ -11,11 +11,13 @@ import pytest
 
 from services.common.backoff import Backoff
 from services.common.errors import Unavailable
-from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Refused
+from services.common.kube import KubeClient, Refused
 from services.common.messages import ResourceChanged, ResourceGone, ResyncCompleted
-from services.watcher.commands import Translator
+from services.watcher.allowance import Allowance
+from services.watcher.commands import Translator, spec_within
 from services.watcher.epochs import Epochs
 from services.watcher.feed import MAX_LOSSES, Feed
+from services.watcher.kinds import CUSTOM_KINDS, Kind
 from services.watcher.outbox import Outbox
 from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, expires_between_pages, serving
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
@@ -41,22 +43,35 @@ def publisher() -> FakePublisher:
     return FakePublisher()
 
 
-@pytest.fixture
-def feed(kube: KubeClient, publisher: FakePublisher) -> Feed:
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+
+
+def feed_of(kind: Kind, kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Feed:
     transport: Any = publisher
     codec: Any = PlainCodec()
 
     async def partitions() -> int:
         return PARTITIONS
 
+    async def secret_type(namespace: str, name: str) -> str:
+        return f"type of {namespace}/{name}"
+
     return Feed(
         kube=kube,
-        translate=Translator("local", GITOPS_DEPLOYMENT, 1024),
+        kind=kind,
+        translate=Translator("local", kind.resource, spec_within(1024)),
         epochs=Epochs(0),
         new_outbox=lambda: Outbox(transport, codec, 100),
         count_partitions=partitions,
+        secret_type=secret_type,
         delays=Backoff(first=0.001),
+        **{"allowance": Allowance(1000, 1000)} | parts,
     )
+
+
+@pytest.fixture
+def feed(kube: KubeClient, publisher: FakePublisher) -> Feed:
+    return feed_of(DEPLOYMENTS, kube, publisher)
 
 
 @asynccontextmanager
@@ -86,9 +101,9 @@ def told(publisher: FakePublisher) -> list[tuple[str, str]]:
     return [(event.name, names[type(event)]) for event in publisher.events if type(event) in names]
 
 
-async def put(server: FakeApiServer, name: str, generation: int = 1, **content: Any) -> None:
-    await server.put(name, spec=SPEC, **content)
-    server.objects[name]["metadata"]["generation"] = generation
+async def put(server: FakeApiServer, name: str, generation: int = 1, namespace: str = "team-a", **content: Any) -> None:
+    meta = {"name": name, "uid": f"uid-{name}", "generation": generation, "namespace": namespace}
+    await server.put(name, spec=SPEC, metadata=meta, **content)
 
 
 async def test_list_when_complete_then_markers_follow_once_everything_listed_is_acknowledged(

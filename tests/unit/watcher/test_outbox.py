@@ -9,13 +9,13 @@ from services.common.errors import Retry
 from services.common.kube import GITOPS_DEPLOYMENT
 from services.common.messages import Command
 from services.common.telemetry import TRACEPARENT, trace_id
-from services.watcher.commands import Translator
+from services.watcher.commands import Translator, spec_within
 from services.watcher.outbox import Outbox
 from tests.unit.watcher.fakes import FULL, FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import NOW, resource
 
 DEADLINE_SECONDS = 5
-TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, 1024)
+TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024))
 
 
 def command(name: str = "web") -> Command:

@@ -70,9 +70,9 @@ class Bench:
         """Deliver messages with these contents."""
         self.reporter.deliver(
             [
-                Reading(Position(partition, offset), unreadable=(SOURCE, item))
+                Reading(Position(partition, offset), SOURCE, error=item)
                 if isinstance(item, Poison)
-                else Reading(Position(partition, offset), item)
+                else Reading(Position(partition, offset), SOURCE if item else None, item)
                 for offset, item in enumerate(items, first)
             ]
         )
@@ -127,9 +127,15 @@ async def test_row_when_it_cannot_be_written_yet_then_others_are_and_nothing_beh
     assert bench.cluster.written[-1].name == "stuck"
 
 
-async def test_row_when_it_can_never_be_written_then_it_is_passed_over(bench: Bench) -> None:
+async def test_row_when_it_can_never_be_written_then_it_is_passed_over_once_its_dead_letter_is_delivered(
+    bench: Bench,
+) -> None:
     bench.cluster.failures["bad"] = [Permanent("refused")]
     bench.read(row("bad"), row("good"))
+    await until(lambda: len(bench.cluster.written) == 1)
+    assert bench.dead_letters.sent == [SOURCE]
+    assert bench.stored == {}
+    bench.dead_letters.outcome.set_result(0)
     await until(lambda: bench.stored == {0: 2})
     assert [item.name for item in bench.cluster.written] == ["good"]
 

@@ -90,7 +90,8 @@ class FakeApiServer:
         limit = int(request.query.get("limit", "0"))
         token = request.query.get("continue", "")
         version, start = token.split(":") if token else (str(self.version), "0")
-        items = self._moments.setdefault(version, list(self.objects.values()))
+        chosen = [item for item in self.objects.values() if is_chosen(request, item)]
+        items = self._moments.setdefault(version + request.query.get("fieldSelector", ""), chosen)
         end = int(start) + limit if limit else len(items)
         more = f"{version}:{end}" if end < len(items) else ""
         return web.json_response(
@@ -104,7 +105,8 @@ class FakeApiServer:
         response = await self.open(request)
         while not self._closing:
             for entry in self.after(since):
-                await response.write(entry.line)
+                if is_chosen(request, entry.object):
+                    await response.write(entry.line)
                 since = entry.version
             async with self._changed:
                 await self._changed.wait_for(lambda: self._closing or self.version > since)  # noqa: B023 - awaited here
@@ -124,6 +126,12 @@ class FakeApiServer:
         self._closing = True
         async with self._changed:
             self._changed.notify_all()
+
+
+def is_chosen(request: web.Request, manifest: Manifest) -> bool:
+    """By the one field selector that is played here: ``type=…``."""
+    field_, _, value = request.query.get("fieldSelector", "").partition("=")
+    return not field_ or manifest.get(field_) == value
 
 
 def status(code: int, reason: str = "", message: str = "as told") -> web.Response:

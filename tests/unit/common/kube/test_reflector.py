@@ -55,15 +55,19 @@ async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
 class Follower:
     """Reads a reflection as a careful consumer does: what a list did not show is gone."""
 
-    def __init__(self, kube: KubeClient) -> None:
+    def __init__(self, kube: KubeClient, parts: tuple[str, ...] = ("",)) -> None:
         self.events: list[Reflection] = []
         self.picture: dict[str, str] = {}
         self._listed: set[str] = set()
-        self._reflection = reflect(kube, GITOPS_DEPLOYMENT, backoff=QUICK)
+        self._reflection = reflect(kube, GITOPS_DEPLOYMENT, parts=parts, backoff=QUICK)
 
     async def until_version(self, version: int) -> None:
         """Read until an object of this version was seen."""
         await self._until(lambda event: _version(event) == version)
+
+    async def until_changes(self, count: int) -> None:
+        """Read until this many changes were seen."""
+        await self._until(lambda _: len(self.changes) >= count)
 
     async def until_lists(self, count: int) -> None:
         """Read until this many lists were completed."""
@@ -371,3 +375,49 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():  # noqa: ASYNC110 - the server under test signals nothing
             await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def parts(kube: KubeClient) -> AsyncIterator[Follower]:
+    """Follows what is of type x or y, as two parts."""
+    follower = Follower(kube, ("type=x", "type=y"))
+    yield follower
+    await follower.close()
+
+
+async def test_parts_when_listed_then_they_make_one_list_and_others_are_not_in_it(
+    server: FakeApiServer, parts: Follower
+) -> None:
+    for name, type_ in (("a", "x"), ("b", "y"), ("c", "z")):
+        await server.put(name, type=type_)
+    await parts.until_lists(1)
+    assert [type(event) for event in parts.events] == [ListStarted, Seen, Seen, ListCompleted]
+    assert parts.events[-1] == ListCompleted(2)
+    assert set(parts.picture) == {"a", "b"}
+
+
+async def test_parts_when_they_change_then_the_changes_of_each_arrive_in_order(
+    server: FakeApiServer, parts: Follower
+) -> None:
+    await parts.until_lists(1)
+    for name, type_ in (("a", "x"), ("b", "y"), ("c", "z"), ("a", "x")):
+        await server.put(name, type=type_)
+    await parts.until_changes(3)
+    assert sorted(parts.changes) == [("Changed", 101), ("Changed", 102), ("Changed", 104)]
+    assert parts.changes.index(("Changed", 101)) < parts.changes.index(("Changed", 104))
+
+
+async def test_parts_when_history_of_one_is_lost_then_all_are_listed_again(
+    server: FakeApiServer, parts: Follower
+) -> None:
+    await server.put("a", type="x")
+    await server.put("b", type="y")
+    server.watch_faults.append(answers(410, "Expired"))
+    await parts.until_lists(2)
+    assert [item["fieldSelector"] for item in server.lists] == ["type=x", "type=y"] * 2
+    assert set(parts.picture) == {"a", "b"}
+
+
+def test_events_when_represented_then_the_object_does_not_show() -> None:
+    content = {"data": {"password": "PLANTED"}}
+    assert "PLANTED" not in repr([Seen(content), Changed(content), Removed(content)])

@@ -1,0 +1,196 @@
+"""Composes cluster Secrets: opens the kubeconfig, reaches the cluster with it, and writes what Argo CD reads."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import orjson
+import structlog
+
+from services.agent.clock import Clock
+from services.agent.credentials.composition import Composition, CredentialSettings, TargetSilent
+from services.agent.credentials.endpoint import Endpoint, parse_https
+from services.agent.credentials.held import Held, held_token, token_notes
+from services.agent.credentials.kubeconfig import Access, read_access
+from services.agent.credentials.names import Trouble, Unreached
+from services.agent.credentials.outbound import Connection, Outbound, trust
+from services.agent.credentials.probe import unvalidated, validate, works
+from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, secret_metadata
+from services.agent.credentials.secret import Unopened, opened, secret
+from services.agent.credentials.service_account import Account, Token, TooOld
+from services.agent.credentials.target import FORBIDDEN, UNAUTHORIZED, Target, TargetRefused
+from services.agent.credentials.verdict import SUCCEEDED, CheckFailed, failed
+from services.common.api.catalogue import environment
+from services.common.kube import Manifest
+from services.common.messages import EngineResource
+from services.common.sealing import OpeningKeys
+
+log = structlog.get_logger(__name__)
+
+INSTALL_SECONDS = 60.0
+"""For all requests of one installation or removal together."""
+LEFTOVER_DELAY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSecrets:
+    """Composes and disposes rows of kind ClusterSecret."""
+
+    keys: OpeningKeys
+    outbound: Outbound
+    settings: CredentialSettings
+    clock: Clock
+
+    async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
+        """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
+        recipe = cluster_recipe(row)
+        access = self._access(recipe)
+        held = held_token(live, recipe, self.clock.now())
+        renew_at: datetime | None
+        try:
+            async with self._connected(recipe, access) as connection:
+                if recipe.creates_account:
+                    token = await self._account_token(recipe, access, connection, held)
+                    text, notes, renew_at = token.text, token_notes(recipe, token), token.renew_at
+                else:
+                    await validate(Target(connection, access.token), recipe)
+                    notes, renew_at = await self._farewell(recipe, access, connection, held)
+                    text = access.token
+        except Unreached as error:
+            trouble = error.trouble
+        else:
+            metadata = secret_metadata(row, "cluster")
+            metadata["annotations"] |= notes
+            return Composition(secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
+        raise _unreached(trouble)
+
+    async def dispose(self, row: EngineResource, giving_up: bool) -> None:
+        """Remove account and rights, if the row had them made. Raises TargetSilent unless ``giving_up``."""
+        recipe = cluster_recipe(row)
+        if not recipe.creates_account:
+            return
+        try:
+            access = self._access(recipe)
+            async with asyncio.timeout(INSTALL_SECONDS), self._connected(recipe, access) as connection:
+                await Account(Target(connection, access.token), recipe.uid).remove(recipe)
+        except CheckFailed as error:
+            why, may_pass = error.reason, False
+        except TargetRefused as error:
+            why, may_pass = str(error), error.may_pass
+        except Unreached as error:
+            why, may_pass = str(error), error.trouble is not Trouble.ADDRESS
+        except TimeoutError:
+            why, may_pass = Trouble.SILENCE.value, True
+        else:
+            return
+        if may_pass and not giving_up:
+            raise TargetSilent(f"the service account of {row.name} is not removed yet: {why}")
+        log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=why)
+
+    def _access(self, recipe: ClusterRecipe) -> Access:
+        try:
+            return read_access(opened(self.keys, recipe.secret), recipe.api_url)
+        except Unopened as error:
+            why = str(error)
+        raise failed(environment.UNPARSABLE_KUBECONFIG, why)
+
+    @asynccontextmanager
+    async def _connected(self, recipe: ClusterRecipe, access: Access) -> AsyncGenerator[Connection]:
+        try:
+            endpoint, why = _endpoint(recipe.api_url), ""
+            tls = trust(access.authority, insecure=recipe.insecure)
+        except ValueError as error:
+            why = str(error)
+        if why:
+            raise failed(environment.NO_REST_CONFIG, why)
+        async with self.outbound.open(endpoint, tls) as connection:
+            yield connection
+
+    async def _account_token(
+        self, recipe: ClusterRecipe, access: Access, connection: Connection, held: Held | None
+    ) -> Token:
+        """Install the account and return a token of it that works. Raises CheckFailed, Unreached."""
+        account = Account(Target(connection, access.token), recipe.uid)
+        why = "it was created, but its token is not accepted, or not allowed what its roles say"
+        try:
+            async with asyncio.timeout(INSTALL_SECONDS):
+                was_there = await account.install(recipe)
+                fresh = held.token if held is not None and was_there else None
+                if fresh is not None and await works(connection, fresh.text, recipe):
+                    return fresh
+                token = await account.token(self.settings.token_lifetime, self.clock.now())
+                if await works(connection, token.text, recipe):
+                    return token
+        except TargetRefused as error:
+            why = _missing(error)
+        except TooOld:
+            why = (
+                "the cluster does not tell its resources (Kubernetes 1.26 or newer is needed); "
+                "set clusterResources, or name the namespaces"
+            )
+        except TimeoutError:
+            why = Trouble.SILENCE.value
+        name = recipe.secret.context.name
+        raise failed(environment.NO_SERVICE_ACCOUNT, f"unable to install service account from secret '{name}': {why}")
+
+    async def _farewell(
+        self, recipe: ClusterRecipe, access: Access, connection: Connection, held: Held | None
+    ) -> tuple[dict[str, str], datetime | None]:
+        """What remains to be noted of an account of former times; removed once Argo CD uses the kubeconfig's token."""
+        if held is None:
+            return {}, None
+        if held.text != access.token:
+            return held.notes, self.clock.now() + LEFTOVER_DELAY
+        try:
+            async with asyncio.timeout(INSTALL_SECONDS):
+                await Account(Target(connection, access.token), recipe.uid).remove(recipe)
+        except (TargetRefused, Unreached, TimeoutError) as error:
+            log.warning("service account not removed yet", uid=recipe.uid, reason=str(error))
+            return held.notes, None
+        return {}, None
+
+
+def _endpoint(api_url: str) -> Endpoint:
+    endpoint = parse_https(api_url)
+    if endpoint.user:
+        raise ValueError("the API URL names a user")
+    return endpoint
+
+
+def _data(row: EngineResource, recipe: ClusterRecipe, access: Access, token: str) -> dict[str, str]:
+    """As Argo CD reads it. ``project`` makes it a cluster that only the tenant's own project may use."""
+    tls: dict[str, object] = {"insecure": recipe.insecure}
+    if access.authority is not None and not recipe.insecure:
+        tls["caData"] = base64.b64encode(access.authority.encode()).decode()
+    data = {
+        "name": row.name,
+        "server": recipe.server,
+        "config": orjson.dumps({"bearerToken": token, "tlsClientConfig": tls}).decode(),
+        "project": recipe.project,
+    }
+    if recipe.namespaces:
+        data["namespaces"] = ",".join(recipe.namespaces)
+    if recipe.cluster_resources:
+        data["clusterResources"] = "true"
+    return data
+
+
+def _missing(error: TargetRefused) -> str:
+    if error.status == FORBIDDEN:
+        return f"the kubeconfig's identity may not {error.asked}, or does not itself have the rights it would give"
+    if error.status == UNAUTHORIZED:
+        return "the kubeconfig's token is not accepted"
+    return str(error)
+
+
+def _unreached(trouble: Trouble) -> CheckFailed:
+    if trouble in {Trouble.NAME, Trouble.ADDRESS}:
+        return failed(environment.NO_CLIENT, trouble.value)
+    if trouble is Trouble.AUTHORITY:
+        return failed(environment.UNKNOWN_AUTHORITY)
+    return unvalidated(trouble.value)

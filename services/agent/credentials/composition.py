@@ -1,0 +1,45 @@
+"""What goes into the package and what comes out of it, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from services.common.errors import Retry
+from services.common.kube import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Outcome of composing one row: a Secret to hold and what to tell the planner."""
+
+    secret: Manifest | None = field(repr=False)
+    """v1 Secret with base64 ``data``; None if the check failed: what is there stays."""
+    reason: str
+    message: str
+    renew_at: datetime | None = None
+    """When to compose again because its own credentials age; None if they never do."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialSettings:
+    """The part of the agent's settings that concerns credentials."""
+
+    known_hosts: Path | None = None
+    """OpenSSH known_hosts file of the git servers that may be reached by ssh; read anew for each check."""
+    git_authorities: Path | None = None
+    """PEM file of certificate authorities that git servers may have besides the system's."""
+    check_interval: timedelta = timedelta(minutes=10)
+    """Between two checks of a row. The caller's to keep."""
+    token_lifetime: timedelta = timedelta(hours=24)
+    """Of the tokens of service accounts we create; renewed at half of it."""
+    connect_seconds: float = 5.0
+    request_seconds: float = 10.0
+    checks: int = 16
+    """At once, overall."""
+    checks_per_tenant: int = 2
+
+
+class TargetSilent(Retry):
+    """A tenant's cluster does not answer, or not as it should. Of concern to one row: it must not park an instance."""

@@ -1,0 +1,160 @@
+"""What a row asks for, taken out of its manifest. The planner wrote it; it is checked because it crossed a wire."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from services.common.errors import Permanent
+from services.common.kube import Manifest
+from services.common.messages import EngineResource
+from services.common.sealing import SecretContext
+
+CLUSTER_SECRET, REPOSITORY_SECRET = "ClusterSecret", "RepositorySecret"
+SecretType = Literal["cluster", "repository"]
+
+TYPE_LABEL = "argocd.argoproj.io/secret-type"
+MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gitops-service"
+
+_USER_SECRET_TYPES = {
+    "cluster": "managed-gitops.redhat.com/managed-environment",
+    "repository": "managed-gitops.redhat.com/repository-credential",
+}
+_UID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_NAMESPACE = _UID
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A tenant's Secret, still closed, and where it belongs."""
+
+    text: str = field(repr=False)
+    context: SecretContext
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecipe:
+    """How to compose a cluster Secret."""
+
+    uid: str
+    api_url: str
+    server: str
+    insecure: bool
+    creates_account: bool
+    namespaces: tuple[str, ...]
+    cluster_resources: bool
+    project: str
+    secret: Sealed
+
+    @property
+    def is_confined(self) -> bool:
+        """Nothing outside of its namespaces is asked for."""
+        return bool(self.namespaces) and not self.cluster_resources
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRecipe:
+    """How to compose a repository Secret."""
+
+    repository: str
+    project: str
+    secret: Sealed
+
+
+def cluster_recipe(row: EngineResource) -> ClusterRecipe:
+    """The recipe of a ClusterSecret. Raises Permanent if the row is not as the planner compiles it."""
+    recipe = _recipe(row)
+    namespaces = recipe.get("namespaces") or []
+    uid, api_url, server = _text(recipe, "uid"), _text(recipe, "apiURL"), _text(recipe, "server")
+    if not _UID.fullmatch(uid):
+        raise _unlike(row, "uid")
+    if not isinstance(namespaces, list) or not all(isinstance(n, str) and _NAMESPACE.fullmatch(n) for n in namespaces):
+        raise _unlike(row, "namespaces")
+    if not server.startswith(f"{api_url}?managedEnvironment="):
+        raise _unlike(row, "server")  # without the query it would be another tenant's entry, or everybody's
+    return ClusterRecipe(
+        uid=uid,
+        api_url=api_url,
+        server=server,
+        insecure=_flag(recipe, "insecure"),
+        creates_account=_flag(recipe, "createServiceAccount"),
+        namespaces=tuple(sorted(namespaces)),
+        cluster_resources=_flag(recipe, "clusterResources"),
+        project=_text(recipe, "project"),
+        secret=_sealed(row, recipe, "cluster"),
+    )
+
+
+def repository_recipe(row: EngineResource) -> RepositoryRecipe:
+    """The recipe of a RepositorySecret. Raises Permanent if the row is not as the planner compiles it."""
+    recipe = _recipe(row)
+    return RepositoryRecipe(
+        repository=_text(recipe, "repository"),
+        project=_text(recipe, "project"),
+        secret=_sealed(row, recipe, "repository"),
+    )
+
+
+def secret_metadata(row: EngineResource, type_: SecretType) -> Manifest:
+    """Metadata of the Secret to compose: identity from the row, its labels and annotations, ours over them."""
+    meta = _mapping(_manifest(row), "metadata")
+    labels = _mapping(meta, "labels") | {TYPE_LABEL: type_, MANAGED_BY: MANAGER}
+    return {
+        "name": row.name,
+        "namespace": row.namespace,
+        "labels": labels,
+        "annotations": dict(_mapping(meta, "annotations")),
+    }
+
+
+def _recipe(row: EngineResource) -> Manifest:
+    manifest = _manifest(row)
+    meta = _mapping(manifest, "metadata")
+    if (manifest.get("kind"), meta.get("namespace"), meta.get("name")) != ("Secret", row.namespace, row.name):
+        raise _unlike(row, "identity")
+    return _mapping(manifest, "recipe")
+
+
+def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType) -> Sealed:
+    """The context is the row's own: what was sealed for another tenant will not open."""
+    secret = _mapping(recipe, "secret")
+    context = SecretContext(row.workspace, row.tenant_namespace, _text(secret, "name"), _USER_SECRET_TYPES[type_])
+    return Sealed(_text(secret, "sealed"), context)
+
+
+def _manifest(row: EngineResource) -> Manifest:
+    manifest: Any = None
+    with contextlib.suppress(orjson.JSONDecodeError):
+        manifest = orjson.loads(row.manifest)
+    if not isinstance(manifest, dict):
+        raise _unlike(row, "JSON")
+    return manifest
+
+
+def _mapping(content: Manifest, name: str) -> Manifest:
+    value = content.get(name) or {}
+    if not isinstance(value, dict):
+        raise Permanent(f"the manifest's {name} is not a mapping")
+    return value
+
+
+def _text(content: Manifest, name: str) -> str:
+    value = content.get(name)
+    if not isinstance(value, str) or not value:
+        raise Permanent(f"the manifest's recipe has no {name}")
+    return value
+
+
+def _flag(content: Manifest, name: str) -> bool:
+    value = content.get(name, False)
+    if not isinstance(value, bool):
+        raise Permanent(f"the manifest's {name} is neither true nor false")
+    return value
+
+
+def _unlike(row: EngineResource, what: str) -> Permanent:
+    return Permanent(f"the manifest of {row.kind} {row.name} is not one that the planner compiles: {what}")

@@ -1,0 +1,73 @@
+"""Composes repository Secrets: opens the credentials and tries them on the repository itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.agent.credentials.composition import Composition
+from services.agent.credentials.git_https import HttpsRepositories
+from services.agent.credentials.git_ssh import SshRepositories
+from services.agent.credentials.login import Login, login_of
+from services.agent.credentials.recipe import RepositoryRecipe, repository_recipe, secret_metadata
+from services.agent.credentials.repository_url import HttpsUrl, SshUrl, parse_repository
+from services.agent.credentials.secret import Unopened, opened, secret
+from services.agent.credentials.verdict import INVALID_CREDENTIALS, INVALID_URL, UP_TO_DATE, CheckFailed
+from services.common.messages import EngineResource
+from services.common.sealing import OpeningKeys
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySecrets:
+    """Composes rows of kind RepositorySecret."""
+
+    keys: OpeningKeys
+    https: HttpsRepositories
+    ssh: SshRepositories
+
+    async def compose(self, row: EngineResource) -> Composition:
+        """The row's Secret. Raises Permanent (not the planner's row), CheckFailed, Retry (our known hosts)."""
+        recipe = repository_recipe(row)
+        url = _url(recipe)
+        login = self._login(recipe)
+        await self._try(url, login)
+        name = recipe.secret.context.name
+        message = f"Repository Credentials provided {name} for Repository {recipe.repository} are valid"
+        return Composition(secret(secret_metadata(row, "repository"), _data(recipe, login)), UP_TO_DATE, message)
+
+    def _login(self, recipe: RepositoryRecipe) -> Login:
+        try:
+            return login_of(opened(self.keys, recipe.secret))
+        except Unopened as error:
+            why = str(error)
+        raise CheckFailed(INVALID_CREDENTIALS, why)
+
+    async def _try(self, url: HttpsUrl | SshUrl, login: Login) -> None:
+        if isinstance(url, SshUrl):
+            if not login.private_key:
+                raise CheckFailed(INVALID_CREDENTIALS, "a repository reached by ssh needs the field sshPrivateKey")
+            await self.ssh.check(url, login.private_key)
+        else:
+            if login.private_key:
+                raise CheckFailed(INVALID_CREDENTIALS, "sshPrivateKey does not open an https URL; write an ssh one")
+            await self.https.check(url, login)
+
+
+def _url(recipe: RepositoryRecipe) -> HttpsUrl | SshUrl:
+    try:
+        return parse_repository(recipe.repository)
+    except ValueError as error:
+        why = str(error)
+    raise CheckFailed(INVALID_URL, f"spec.repository is not accepted: {why}")
+
+
+def _data(recipe: RepositoryRecipe, login: Login) -> dict[str, str]:
+    """As Argo CD reads it; a password beside a key would win there, so it is left out."""
+    fields = {
+        "name": recipe.secret.context.name,
+        "url": recipe.repository,
+        "project": recipe.project,
+        "username": login.username,
+        "password": login.password,
+        "sshPrivateKey": login.private_key,
+    }
+    return {name: value for name, value in fields.items() if value}

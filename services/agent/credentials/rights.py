@@ -1,0 +1,65 @@
+"""What Argo CD needs to be allowed on a tenant's cluster, as RBAC rules. Pure.
+
+namespaces
+    Everything in these namespaces, nothing else. Argo CD writes there whatever a tenant's repository holds, and can
+    grant in a Role only what it may do itself.
+the whole cluster
+    Read everything, write what lives in namespaces, create namespaces. Argo CD lists and watches every kind and stops
+    if it may not; CreateNamespace=true makes namespaces.
+clusterResources, with namespaces or without
+    Everything. Who may write ClusterRoleBindings may do everything: less would be a pretence.
+
+RBAC cannot say "all that lives in namespaces", so these kinds are asked of the cluster, again at every check: a kind
+that is new becomes writable with the next one. An account that is limited so cannot write ClusterRoles, webhooks,
+CustomResourceDefinitions, nodes or volumes. It is a limit for accidents and for tenants' manifests, not for a thief of
+its token, who may read every Secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from services.common.kube import Manifest
+
+EVERYTHING: Manifest = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+READ_EVERYTHING: Manifest = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+CREATE_NAMESPACES: Manifest = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
+
+
+def whole_cluster(groups: Sequence[tuple[str, Sequence[str]]]) -> list[Manifest]:
+    """Rules for a whole cluster without its cluster-scoped resources; ``groups``: namespaced resources by API group."""
+    written = [
+        {"apiGroups": [group], "resources": sorted(resources), "verbs": ["*"]}
+        for group, resources in sorted(groups)
+        if resources
+    ]
+    return [READ_EVERYTHING, *written, CREATE_NAMESPACES]
+
+
+def namespaced_resources(discovery: Manifest) -> list[tuple[str, list[str]]]:
+    """Resources and sub-resources that live in namespaces, by API group, of an APIGroupDiscoveryList."""
+    groups: list[tuple[str, list[str]]] = []
+    for item in _list(discovery, "items"):
+        resources: set[str] = set()
+        for version in _list(item, "versions"):
+            for resource in _list(version, "resources"):
+                if resource.get("scope") == "Namespaced":
+                    resources |= _names(resource)
+        meta = item.get("metadata")
+        name = meta.get("name", "") if isinstance(meta, dict) else ""
+        groups.append((str(name or ""), sorted(resources)))
+    return groups
+
+
+def _names(resource: Manifest) -> set[str]:
+    name = resource.get("resource")
+    if not isinstance(name, str) or not name or "*" in name:
+        return set()
+    parts = (each.get("subresource") for each in _list(resource, "subresources"))
+    return {name, *(f"{name}/{part}" for part in parts if isinstance(part, str) and part and "*" not in part)}
+
+
+def _list(content: Manifest, field: str) -> list[dict[str, Any]]:
+    found = content.get(field)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

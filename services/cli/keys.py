@@ -1,0 +1,115 @@
+"""``gitopsctl keys``: the keys that Secrets are sealed with. Watchers hold public ones, agents private ones.
+
+Rotating, without a restart and without a moment in which something cannot be opened: ``rotate``; bring the private
+file to every agent, then the public file to every watcher; they seal anew what they see. ``reseal`` what ``status``
+still shows under the old key, and ``retire`` it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from joserfc.jwk import ECKey
+from rich.console import Console
+from rich.table import Table
+
+from services.cli import sealed_rows
+from services.common.errors import InvalidConfiguration
+from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
+from services.common.settings import KafkaSettings, load
+from services.common.startup import await_dependency
+
+app = typer.Typer(help="Keys that Secrets are sealed with.", no_args_is_help=True)
+
+PRIVATE = typer.Option(..., "--private", envvar="SEALING_PRIVATE_KEYS", help="JWK set of the agents' private keys.")
+PUBLIC = typer.Option(..., "--public", envvar="SEALING_PUBLIC_KEYS", help="JWK set of the public keys.")
+URL = typer.Option(..., envvar="DATABASE_OWNER_URL", help="postgresql://gitops_owner:…@host:port/gitops")
+TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
+IF_MISSING = typer.Option(False, "--if-missing", help="Do nothing, and succeed, if both files are there.")
+KEY_ID = typer.Argument(..., help="Id of the key.")
+
+
+@app.command()
+def generate(private: Path = PRIVATE, public: Path = PUBLIC, if_missing: bool = IF_MISSING) -> None:
+    """Make the first pair of keys. Refuses to overwrite any."""
+    if if_missing and private.exists() and public.exists():
+        return
+    for path in (private, public):
+        if path.exists():
+            raise InvalidConfiguration(f"{path} exists; what is sealed under its keys needs them: 'rotate' adds one")
+    key = generate_key()
+    _write(private, public, {str(key.kid): key}, active=str(key.kid))
+
+
+@app.command()
+def rotate(private: Path = PRIVATE, public: Path = PUBLIC) -> None:
+    """Add a key and make it the active one. The former ones still open what they sealed."""
+    key = generate_key()
+    _write(private, public, _private_keys(private) | {str(key.kid): key}, active=str(key.kid))
+
+
+@app.command()
+def retire(
+    key_id: str = KEY_ID,
+    private: Path = PRIVATE,
+    public: Path = PUBLIC,
+    url: str = URL,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Delete a key. Refuses while anything is sealed under it: nobody could open that any more."""
+    keys, active = _private_keys(private), SealingKeys.load(public).active_id
+    if key_id not in keys:
+        raise InvalidConfiguration(f"{private} has no key {key_id}; it has {', '.join(keys)}")
+    if key_id == active:
+        raise InvalidConfiguration(f"{key_id} is the active key; 'rotate' first")
+    sealed = await_dependency("database", lambda: sealed_rows.count_by_key(url), timeout).get(key_id)
+    if sealed is not None and sealed.total:
+        raise InvalidConfiguration(f"{sealed.total} rows are sealed under {key_id}; 'reseal' first")
+    del keys[key_id]
+    _write(private, public, keys, active=active)
+
+
+@app.command()
+def status(public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"), url: str = URL) -> None:  # noqa: B008 - typer's way
+    """Show how much is sealed under which key."""
+    counts = await_dependency("database", lambda: sealed_rows.count_by_key(url), 30)
+    active = SealingKeys.load(public).active_id if public else ""
+    table = Table("key", "", "Secrets", "compiled objects")
+    for key_id, count in sorted(counts.items()):
+        table.add_row(key_id, "active" if key_id == active else "", str(count.secrets), str(count.compiled))
+    Console().print(table)
+
+
+@app.command()
+def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeout: float = TIMEOUT) -> None:
+    """Seal under the active key what is sealed under another, through the log of commands like every change.
+
+    For Secrets that no watcher sees at the moment: a watcher seals anew by itself. Opens them, so it is run where the
+    private keys may be.
+    """
+    opening, sealing, settings = OpeningKeys.load(private), SealingKeys.load(public), load(KafkaSettings)
+    rows = await_dependency("database", lambda: sealed_rows.secrets_not_under(url, sealing.active_id), timeout)
+    commands = [sealed_rows.resealed(row, opening, sealing) for row in rows]
+    if commands:
+        sealed_rows.publish(settings, commands)
+    typer.echo(f"keys: {len(commands)} Secrets sent under {sealing.active_id}")
+
+
+def _private_keys(path: Path) -> dict[str, ECKey]:
+    try:
+        return parse_keys(path.read_bytes(), private=True)
+    except OSError as error:
+        raise InvalidConfiguration(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidConfiguration(f"{path}: {error}") from None
+
+
+def _write(private: Path, public: Path, keys: dict[str, ECKey], active: str) -> None:
+    """Private keys first: nothing may be sealed under a key that nobody has."""
+    try:
+        write_keys(private, keys, private=True)
+        write_keys(public, {active: keys[active]} | keys, private=False)
+    except OSError as error:
+        raise InvalidConfiguration(f"cannot write {error.filename}: {error.strerror}") from error
+    typer.echo(f"keys: {active} is active, of {len(keys)}")

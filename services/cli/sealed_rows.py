@@ -1,0 +1,159 @@
+"""What the database holds sealed, by key, and the commands that seal it anew. Called by :mod:`services.cli.keys`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+import psycopg
+from psycopg.rows import class_row
+
+from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
+from services.common.kafka import COMMANDS, Publisher, tenant_key
+from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry
+from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
+from services.common.settings import KafkaSettings
+from services.common.telemetry import TRACEPARENT, new_traceparent
+
+SECRETS = """
+SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid, known.resource_version,
+       known.epoch, known.deleting, known.spec, known.created_at, known.seen_at
+  FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
+ WHERE known.kind = 'Secret' AND known.present AND known.omitted = ''
+"""
+COMPILED = """
+SELECT manifest::json -> 'recipe' -> 'secret' ->> 'sealed'
+  FROM engine_resources
+ WHERE kind IN ('ClusterSecret', 'RepositorySecret')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSecret:
+    """A row of ``resources`` that holds a Secret, and its tenant."""
+
+    workspace: str
+    namespace: str
+    source: str
+    name: str
+    uid: str
+    resource_version: str
+    epoch: int
+    deleting: bool
+    spec: str
+    created_at: int
+    seen_at: datetime
+
+
+@dataclass(slots=True)
+class Count:
+    """How much is sealed under one key."""
+
+    secrets: int = 0
+    compiled: int = 0
+
+    @property
+    def total(self) -> int:
+        """Of both."""
+        return self.secrets + self.compiled
+
+
+def count_by_key(url: str) -> dict[str, Count]:
+    """By key id. Raises Retry, InvalidConfiguration."""
+    counts: dict[str, Count] = {}
+    for row in _secrets(url):
+        counts.setdefault(_key_id(orjson.loads(row.spec)["sealed"]), Count()).secrets += 1
+    for (sealed,) in _compiled(url):
+        counts.setdefault(_key_id(sealed), Count()).compiled += 1
+    return counts
+
+
+def secrets_not_under(url: str, key_id: str) -> list[SealedSecret]:
+    """Those sealed under another key. Raises Retry, InvalidConfiguration."""
+    return [row for row in _secrets(url) if _key_id(orjson.loads(row.spec)["sealed"]) != key_id]
+
+
+def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> Command:
+    """The change that ``row`` came from, sealed under the active key. Raises InvalidConfiguration if it won't open."""
+    spec = orjson.loads(row.spec)
+    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"])
+    try:
+        values = opening.open(spec["sealed"], context)
+    except Unopenable as error:
+        raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
+    sealed = sealing.seal({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
+    event = ResourceChanged(
+        api_version="v1",
+        kind="Secret",
+        name=row.name,
+        uid=row.uid,
+        resource_version=row.resource_version,
+        generation=0,
+        epoch=row.epoch,
+        deleting=row.deleting,
+        finalizers=(),
+        actor="gitopsctl",
+        spec=orjson.dumps({"type": spec["type"], "sealed": sealed, "keyId": key_id_of(sealed)}).decode(),
+        created_at=row.created_at,
+    )
+    return Command(row.source, row.workspace, row.namespace, row.seen_at, event)
+
+
+def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
+    """Send ``commands`` as a watcher does; return when all are acknowledged. Raises Unavailable."""
+    publisher = Publisher(settings, "gitopsctl")
+    try:
+        codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), Command, f"{COMMANDS}-value")
+        outcomes = [
+            publisher.send(
+                COMMANDS,
+                tenant_key(command.workspace, command.namespace),
+                codec.encode(command),
+                {TRACEPARENT: new_traceparent()},
+            )
+            for command in commands
+        ]
+        for outcome in outcomes:
+            outcome.result()
+    except Retry as error:
+        raise Unavailable(f"not everything was sent: {error}; run it again") from error
+    finally:
+        publisher.close()
+
+
+def _key_id(sealed: str) -> str:
+    try:
+        return key_id_of(sealed)
+    except Permanent:
+        return "unintelligible"
+
+
+def _secrets(url: str) -> list[SealedSecret]:
+    try:
+        with psycopg.connect(url) as connection, connection.cursor(row_factory=class_row(SealedSecret)) as cursor:
+            return cursor.execute(SECRETS).fetchall()
+    except psycopg.Error as error:
+        raise _failure(error) from None
+
+
+def _compiled(url: str) -> list[tuple[str]]:
+    try:
+        with psycopg.connect(url) as connection:
+            return connection.execute(COMPILED).fetchall()
+    except psycopg.Error as error:
+        raise _failure(error) from None
+
+
+def _failure(error: psycopg.Error) -> Retry | InvalidConfiguration:
+    match error:
+        case psycopg.OperationalError():
+            return Retry(str(error))
+        case psycopg.errors.UndefinedTable():
+            return InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'")
+        case _:
+            # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
+            reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
+            return InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}")

@@ -1,0 +1,239 @@
+"""Secrets sealed end to end: the watcher seals what it reads, only agents can open it, all between carries ciphertext.
+
+JWE compact (RFC 7516), ECDH-ES+A256KW to a P-256 key, A256GCM. The protected header names the key (``kid``) and where
+the Secret belongs (``ctx``); the latter is checked on opening, so that a sealed text moved to another tenant's row is
+worthless. Keys are JWK sets in files that are read again when they change: keys rotate without a restart.
+
+Nothing raised, logged or represented here ever holds content, sealed or not; errors are raised outside of ``except``
+blocks, because the exceptions of JSON decoders carry the document they failed on.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey
+from joserfc.registry import HeaderParameter
+
+from services.common.errors import InvalidConfiguration, Permanent
+
+log = structlog.get_logger(__name__)
+
+ALGORITHM, ENCRYPTION, CURVE = "ECDH-ES+A256KW", "A256GCM", "P-256"
+PUBLIC_KEYS, PRIVATE_KEYS = "SEALING_PUBLIC_KEYS", "SEALING_PRIVATE_KEYS"
+
+
+class _Registry(jwe.JWERegistry):
+    """joserfc's own limits are below what a Secret may hold; compression (``zip``) is not among what is allowed."""
+
+    max_protected_header_length = 4096
+    max_ciphertext_length = 4 * 1024 * 1024
+
+
+def _check_context(value: Any) -> None:
+    if not isinstance(value, dict):
+        raise ValueError("must be an object")  # noqa: TRY004 - as joserfc's own checks do
+
+
+REGISTRY = _Registry({"ctx": HeaderParameter("Where the Secret belongs", _check_context)}, [ALGORITHM, ENCRYPTION])
+
+
+class Unopenable(Permanent):
+    """A sealed text that will not open. Its message is the reason, never content."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretContext:
+    """Where a Secret belongs."""
+
+    workspace: str
+    namespace: str
+    name: str
+    type: str
+
+
+class _KeyFile:
+    """A JWK set in a file, read again when the file changes; a change that is unusable is told and passed over."""
+
+    def __init__(self, path: Path, variable: str, private: bool) -> None:
+        self._path, self._variable, self._private = path, variable, private
+        self._version = self._stat()
+        self._keys = self._read()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._keys)})"
+
+    def current(self) -> dict[str, ECKey]:
+        """Keys by id, in the order of the file."""
+        version = self._stat()
+        if version != self._version:
+            self._version = version
+            try:
+                self._keys = self._read()
+                log.info("sealing keys read again", keys=list(self._keys))
+            except InvalidConfiguration as error:
+                log.warning("sealing keys changed but are unusable; the former ones stay", error=str(error))
+        return self._keys
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None  # reading says why
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def _read(self) -> dict[str, ECKey]:
+        try:
+            keys = parse_keys(self._path.read_bytes(), private=self._private)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+        else:
+            return keys
+        raise InvalidConfiguration(f"{self._variable}: {self._path}: {reason}")
+
+
+class SealingKeys:
+    """Public keys; the first one seals."""
+
+    def __init__(self, file: _KeyFile) -> None:
+        self._file = file
+
+    def __repr__(self) -> str:
+        return f"SealingKeys({self.active_id})"
+
+    @classmethod
+    def load(cls, path: Path) -> SealingKeys:
+        """Read a JWK set of public keys. Raises InvalidConfiguration naming the variable."""
+        return cls(_KeyFile(Path(path), PUBLIC_KEYS, private=False))
+
+    @property
+    def active_id(self) -> str:
+        """Id of the key that seals now."""
+        return next(iter(self._file.current()))
+
+    def seal(self, data: Mapping[str, str], context: SecretContext) -> str:
+        """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
+        kid, key = next(iter(self._file.current().items()))
+        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": asdict(context)}
+        return jwe.encrypt_compact(header, orjson.dumps(dict(data)), key, registry=REGISTRY)
+
+
+class OpeningKeys:
+    """Private keys: every one that something may still be sealed under."""
+
+    def __init__(self, file: _KeyFile) -> None:
+        self._file = file
+
+    def __repr__(self) -> str:
+        return f"OpeningKeys({', '.join(self.ids)})"
+
+    @classmethod
+    def load(cls, path: Path) -> OpeningKeys:
+        """Read a JWK set of private keys. Raises InvalidConfiguration naming the variable."""
+        return cls(_KeyFile(Path(path), PRIVATE_KEYS, private=True))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of all keys."""
+        return tuple(self._file.current())
+
+    def open(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
+        """The Secret's values, by key. Raises Unopenable: key unknown, another context, damaged."""
+        kid = key_id_of(sealed)
+        key = self._file.current().get(kid)
+        if key is None:
+            raise Unopenable(f"sealed under a key that is not here: {kid!r}")
+        opened = _decrypt(sealed, key)
+        if opened is None:
+            raise Unopenable("the sealed text is damaged")
+        header, plaintext = opened
+        if header.get("ctx") != asdict(context):
+            raise Unopenable("sealed for another Secret than the one it is used for")
+        values = _values(plaintext)
+        if values is None:
+            raise Unopenable("what was sealed is not the data of a Secret")
+        return values
+
+
+def key_id_of(sealed: str) -> str:
+    """Id of the key that ``sealed`` was sealed under, from its header. Raises Unopenable."""
+    kid = _header(sealed).get("kid")
+    if not isinstance(kid, str) or not kid:
+        raise Unopenable("not a sealed text")
+    return kid
+
+
+def generate_key() -> ECKey:
+    """A new private key, named by its thumbprint (RFC 7638)."""
+    key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM})
+    key.ensure_kid()
+    return key
+
+
+def parse_keys(text: bytes, *, private: bool) -> dict[str, ECKey]:
+    """Keys of a JWK set, by id. Raises ValueError saying what is wrong, without showing any of the text."""
+    try:
+        jwks = orjson.loads(text)
+        keys = [ECKey.import_key(item) for item in jwks["keys"]]
+    except (orjson.JSONDecodeError, JoseError, ValueError, KeyError, TypeError, AttributeError):
+        keys = []
+    if not keys:
+        raise ValueError("not a JWK set of elliptic curve keys")
+    for key in keys:
+        key.ensure_kid()
+        if key.curve_name != CURVE:
+            raise ValueError(f"key {key.kid} is not of curve {CURVE}")
+        if key.is_private is not private:
+            raise ValueError(f"key {key.kid} is {'public' if private else 'private: only agents may hold those'}")
+    by_id = {str(key.kid): key for key in keys}
+    if len(by_id) != len(keys):
+        raise ValueError("two keys have the same id")
+    return by_id
+
+
+def write_keys(path: Path, keys: Mapping[str, ECKey], *, private: bool) -> None:
+    """Write a JWK set so that readers see the old one or the new one; only the owner may read private keys."""
+    text = orjson.dumps({"keys": [key.as_dict(private=private) for key in keys.values()]}, option=orjson.OPT_INDENT_2)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _decrypt(sealed: str, key: ECKey) -> tuple[dict[str, Any], bytes] | None:
+    try:
+        opened = jwe.decrypt_compact(sealed, key, registry=REGISTRY)
+    except (JoseError, ValueError, KeyError, TypeError):
+        return None
+    return opened.headers(), opened.plaintext or b""
+
+
+def _header(sealed: str) -> dict[str, Any]:
+    """The protected header, unverified; empty if there is none."""
+    first = sealed.partition(".")[0]
+    try:
+        header = orjson.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
+    except (ValueError, binascii.Error):
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _values(plaintext: bytes) -> dict[str, bytes] | None:
+    try:
+        data = orjson.loads(plaintext)
+        return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+    except (ValueError, TypeError, AttributeError):
+        return None

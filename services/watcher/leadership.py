@@ -1,0 +1,93 @@
+"""Who follows the workspace: this process, or, where several serve it, the one that holds the lease.
+
+Run by :mod:`lifecycle`. Only the leader reads resources and declares epochs complete; statuses are written by all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import NoPermission, Retry
+from services.common.kube import Election, Refused
+from services.common.startup import one_line
+from services.common.telemetry import metrics
+from services.watcher import access
+from services.watcher.epochs import Epochs
+from services.watcher.feed import Feed
+
+log = structlog.get_logger(__name__)
+
+SERVICE = "watcher"
+
+
+@dataclass(slots=True)
+class Leadership:
+    """The feeds, and whether they may run."""
+
+    feeds: list[Feed]
+    epochs: Epochs
+    newest_command: Callable[[], Awaitable[int]]
+    """Greatest timestamp in the log of commands."""
+    election: Election | None = None
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether another process may be at work."""
+        return self.election is not None and not self.election.leading
+
+    async def run(self) -> None:
+        """Follow for ever, whenever it is ours to. Raises StartupError if a feed cannot go on."""
+        if self.election is None:
+            await self._follow()
+            return
+        try:
+            await self.election.run(self._follow)
+        except Refused as error:
+            raise NoPermission(f"cannot hold the lease {self.election.name}: {one_line(error)}") from error
+
+    async def resign(self) -> None:
+        """Let another process lead at once."""
+        if self.election is not None:
+            await self.election.resign()
+
+    def unready_because(self) -> str:
+        """Why the work is not being done yet, "" if it is, or is another's to do."""
+        unlisted = [feed.kind.resource.plural for feed in self.feeds if not feed.listed]
+        return f"{', '.join(unlisted)} not listed yet" if unlisted and not self.is_standby else ""
+
+    async def _follow(self) -> None:
+        """Run all feeds until one fails.
+
+        The epochs begin beyond any that another leader may have used, by whatever clock.
+        """
+        self.epochs.raise_to(await self._newest_command())
+        metrics.LEADER.labels(SERVICE).set(1)
+        feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
+        try:
+            await asyncio.gather(*feeding)
+        finally:
+            metrics.LEADER.labels(SERVICE).set(0)
+            for task in feeding:
+                task.cancel()
+            await asyncio.wait(feeding)
+
+    async def _newest_command(self) -> int:
+        delays = Backoff()
+        while True:
+            try:
+                return await self.newest_command()
+            except Retry as error:
+                log.warning("Kafka does not say how far the commands are", error=one_line(error))
+                await asyncio.sleep(delays.next())
+
+
+async def _follow(feed: Feed) -> None:
+    try:
+        await feed.run()
+    except Refused as error:
+        raise access.refusal(feed.kind, error) from error

@@ -1,0 +1,113 @@
+"""``gitopsctl keys`` against a real database and a real broker: what was sealed under a former key is sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+
+from services.common.kafka import COMMANDS
+from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry
+from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
+from services.watcher.command_log import CommandLog
+from tests.component.conftest import Database
+from tests.component.watcher.rig import CommandReader, KeyFiles
+
+TYPE = "managed-gitops.redhat.com/managed-environment"
+TENANT = """
+INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd') ON CONFLICT DO NOTHING;
+INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+VALUES (%(tenant)s, %(workspace)s, 'team-a', 0, 'one')
+"""
+SECRET = """
+INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
+                       finalizer, spec, omitted, refers_to, secret_type, created_at, over_quota, held_back_ms, seen_at,
+                       trace_id)
+VALUES (%(id)s, %(tenant)s, 'Secret', %(workspace)s, 'kube', 'uid-kube', '42', 0, 7, true, false,
+        false, %(spec)s, '', '', '', 1000, false, 0, now(), '')
+"""
+COMPILED = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at)
+VALUES ('one', 'ClusterSecret', 'argocd', 'managed-env-1', %(workspace)s, 'team-a', 'lane', 0,
+        'present', %(manifest)s, '', '', now(), now())
+"""
+
+
+class Operator:
+    """Runs ``gitopsctl keys`` with these files, this database and this broker."""
+
+    def __init__(self, keys: KeyFiles, **environment: str) -> None:
+        files = {"SEALING_PRIVATE_KEYS": str(keys.private), "SEALING_PUBLIC_KEYS": str(keys.public)}
+        self._environment = os.environ | files | environment
+
+    def keys(self, *arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "services.cli", "keys", *arguments]
+        ended = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.fixture
+def operator(keys: KeyFiles, database: Database, kafka_bootstrap: str, registry_url: str) -> Operator:
+    return Operator(
+        keys,
+        DATABASE_OWNER_URL=database.owner_url,
+        KAFKA_BOOTSTRAP_SERVERS=kafka_bootstrap,
+        SCHEMA_REGISTRY_URL=registry_url,
+        COLUMNS="200",
+    )
+
+
+def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
+    """Put a Secret and an object compiled from it into the database; returns the sealed text."""
+    sealed = SealingKeys.load(keys.public).seal(
+        {"kubeconfig": "eA=="}, SecretContext(workspace, "team-a", "kube", TYPE)
+    )
+    values: dict[str, Any] = {
+        "workspace": workspace,
+        "tenant": uuid.uuid4(),
+        "id": uuid.uuid4(),
+        "spec": orjson.dumps({"type": TYPE, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(),
+        "manifest": orjson.dumps({"recipe": {"secret": {"sealed": sealed}}}).decode(),
+    }
+    with psycopg.connect(database.owner_url) as connection:
+        for statement in (*TENANT.split(";"), SECRET, COMPILED):
+            connection.execute(statement, values)
+    return sealed
+
+
+async def test_keys_when_rotated_then_the_database_is_counted_resealed_and_the_former_key_kept_until_unused(
+    operator: Operator, database: Database, keys: KeyFiles, kafka_bootstrap: str, registry_url: str
+) -> None:
+    workspace = f"ws-{uuid.uuid4().hex[:8]}"
+    old = key_id_of(hold(database, workspace, keys))
+    assert (await asyncio.to_thread(operator.keys, "rotate"))[0] == 0
+    code, output = await asyncio.to_thread(operator.keys, "status")
+    (line,) = [line for line in output.splitlines() if old in line]
+    assert (code, [cell.strip() for cell in line.split("│") if cell.strip()]) == (0, [old, "1", "1"])
+    code, output = await asyncio.to_thread(operator.keys, "retire", old)
+    assert (code, "2 rows are sealed" in output) == (2, True)
+
+    code, output = await asyncio.to_thread(operator.keys, "reseal")
+    assert (code, "1 Secrets sent" in output) == (0, True), output
+    codec = AvroCodec(SchemaRegistry(registry_url), Command, f"{COMMANDS}-value")
+    reader = CommandReader(kafka_bootstrap, codec, COMMANDS, CommandLog(kafka_bootstrap).count_partitions(COMMANDS))
+    try:
+        (sent,) = await reader.until(
+            "it was sent", lambda sent: [item for item in sent if item.command.workspace == workspace]
+        )
+    finally:
+        reader.close()
+    assert sent.key == f"{workspace}/team-a".encode()
+    assert isinstance(sent.event, ResourceChanged)
+    spec = orjson.loads(sent.event.spec)
+    assert spec["keyId"] != old
+    context = SecretContext(workspace, "team-a", "kube", TYPE)
+    assert OpeningKeys.load(keys.private).open(spec["sealed"], context) == {"kubeconfig": b"x"}

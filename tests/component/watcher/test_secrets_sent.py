@@ -1,0 +1,123 @@
+"""Secrets on a real API server and a real broker: sealed in the log, and nowhere in clear."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import orjson
+import pytest
+
+from services.common.kube import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET
+from services.common.messages import ResourceChanged
+from services.common.sealing import OpeningKeys, SecretContext
+from services.watcher import secrets
+from services.watcher.kinds import SECRET_TYPES
+from tests.component.watcher.conftest import PARTITIONS
+from tests.component.watcher.rig import KeyFiles, Rig, Tenant
+from tests.component.watcher.test_commands_sent import about, changed, gone, resyncs
+
+ENVIRONMENT_TYPE, CREDENTIAL_TYPE = SECRET_TYPES
+CONTENT = "PLANTED-CONTENT-OF-A-SECRET"
+ENCODED = base64.b64encode(CONTENT.encode()).rstrip(b"=")[:-2]
+"""As much of it as any encoding of something longer must contain."""
+
+
+def opened(event: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
+    spec = orjson.loads(event.spec)
+    context = SecretContext(rig.settings.workspace, tenant.namespace, event.name, spec["type"])
+    return OpeningKeys.load(keys.private).open(spec["sealed"], context)
+
+
+async def test_secrets_when_of_the_two_types_then_they_are_sent_sealed_and_others_never(
+    rig: Rig, tenant: Tenant, keys: KeyFiles
+) -> None:
+    await tenant.create_secret("before", ENVIRONMENT_TYPE, kubeconfig=CONTENT)
+    await tenant.create_secret("other", "Opaque", kubeconfig=CONTENT)
+    async with rig.watcher():
+        await tenant.create_secret("after", CREDENTIAL_TYPE, password=CONTENT, username="u")
+        await rig.commands.until("after was sent", lambda sent: changed(sent, tenant.namespace, "after"))
+        await tenant.kube.delete(SECRET, tenant.namespace, "before")
+        await rig.commands.until("before's end was sent", lambda sent: gone(sent, tenant.namespace, "before"))
+    sent = rig.commands.sent
+    (before,), (after,) = (changed(sent, tenant.namespace, name) for name in ("before", "after"))
+    assert opened(before.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+    assert opened(after.event, rig, tenant, keys) == {"password": CONTENT.encode(), "username": b"u"}
+    assert (after.event.kind, after.event.api_version, after.event.generation) == ("Secret", "v1", 0)
+    assert after.event.created_at > 0
+    assert about(sent, tenant.namespace, "other") == []
+    topic = await asyncio.to_thread(rig.commands.in_bytes)
+    assert len(topic) > 1000
+    assert CONTENT.encode() not in topic
+    assert ENCODED not in topic
+
+
+async def test_secrets_when_listed_then_both_types_are_one_epoch(rig: Rig, tenant: Tenant) -> None:
+    for name, type_ in (("kube", ENVIRONMENT_TYPE), ("login", CREDENTIAL_TYPE)):
+        await tenant.create_secret(name, type_, password=CONTENT)
+    async with rig.watcher():
+        await rig.commands.until("all markers", lambda sent: len(resyncs(sent, "Secret")) == PARTITIONS)
+    listed = [item for item in rig.commands.sent if item.command.namespace == tenant.namespace]
+    assert {item.event.name for item in listed} == {"kube", "login"}
+    (epoch,) = {item.event.epoch for item in resyncs(rig.commands.sent, "Secret")}
+    assert {item.event.epoch for item in listed} == {epoch}
+
+
+async def test_secret_when_changed_then_it_is_sent_anew_though_it_has_no_generation(
+    rig: Rig, tenant: Tenant, keys: KeyFiles
+) -> None:
+    await tenant.create_secret("kube", ENVIRONMENT_TYPE, kubeconfig="old")
+    async with rig.watcher():
+        await tenant.kube.patch(
+            SECRET, tenant.namespace, "kube", {"stringData": {"kubeconfig": CONTENT}}, field_manager="a-user"
+        )
+        await rig.commands.until("the change was sent", lambda sent: len(changed(sent, tenant.namespace, "kube")) == 2)
+    newest = changed(rig.commands.sent, tenant.namespace, "kube")[-1]
+    assert opened(newest.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+
+
+async def test_secret_when_larger_than_allowed_then_only_that_is_sent(rig: Rig, tenant: Tenant) -> None:
+    await tenant.create_secret("kube", ENVIRONMENT_TYPE, kubeconfig=CONTENT * 100)
+    async with rig.watcher(max_secret_bytes=1024):
+        (sent,) = await rig.commands.until("it was sent", lambda sent: changed(sent, tenant.namespace, "kube"))
+    assert sent.event.spec == "{}"
+    assert "too large" in sent.event.spec_omitted
+
+
+async def test_keys_when_rotated_then_all_secrets_are_sealed_anew_without_a_restart(
+    rig: Rig, tenant: Tenant, keys: KeyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "ROTATION_SECONDS", 0.05)
+    await tenant.create_secret("kube", ENVIRONMENT_TYPE, kubeconfig=CONTENT)
+    async with rig.watcher():
+        await rig.commands.until("first list", lambda sent: len(resyncs(sent, "Secret")) == PARTITIONS)
+        await asyncio.to_thread(keys.renew)
+        await rig.commands.until("second list", lambda sent: len(resyncs(sent, "Secret")) == 2 * PARTITIONS)
+    first, second = changed(rig.commands.sent, tenant.namespace, "kube")
+    assert first.event.resource_version == second.event.resource_version
+    assert first.event.epoch < second.event.epoch
+    assert opened(second.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+    assert len(resyncs(rig.commands.sent)) == PARTITIONS, "other kinds need no new list"
+
+
+async def test_reference_when_its_secret_is_of_any_type_or_none_then_the_type_is_told(rig: Rig, tenant: Tenant) -> None:
+    await tenant.create_secret("opaque", "Opaque", password=CONTENT)
+    await tenant.create_secret("login", CREDENTIAL_TYPE, password=CONTENT)
+    environment = {"apiURL": "https://example.com", "allowInsecureSkipTLSVerify": False}
+    async with rig.watcher():
+        for name in ("opaque", "none"):
+            spec = environment | {"credentialsSecret": name}
+            await tenant.create_any(MANAGED_ENVIRONMENT, f"env-{name}", spec=spec)
+        spec = {"repository": "https://example.com/a.git", "secret": "login"}
+        await tenant.create_any(REPOSITORY_CREDENTIAL, "cred", spec=spec)
+
+        def types(sent: Any) -> dict[str, str]:
+            names = ("env-opaque", "env-none", "cred")
+            events = [item.event for name in names for item in changed(sent, tenant.namespace, name)]
+            assert all(isinstance(event, ResourceChanged) for event in events)
+            return {event.name: event.secret_type for event in events}
+
+        await rig.commands.until("all were sent", lambda sent: len(types(sent)) == 3)
+    assert types(rig.commands.sent) == {"env-opaque": "Opaque", "env-none": "", "cred": CREDENTIAL_TYPE}
+    assert CONTENT.encode() not in await asyncio.to_thread(rig.commands.in_bytes)

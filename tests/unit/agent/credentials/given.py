@@ -1,0 +1,184 @@
+"""Rows, sealed Secrets and servers of strangers, for the tests of credentials."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+
+from services.agent.credentials import Composers, CredentialSettings
+from services.cli.dev.pki import Pki
+from services.common.addresses import AddressPolicy
+from services.common.messages import EngineResource
+from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, write_keys
+from tests.unit.agent.fakes import EPOCH, VirtualClock
+
+WORKSPACE, TENANT = "local", "team-a"
+ENVIRONMENT_TYPE = "managed-gitops.redhat.com/managed-environment"
+CREDENTIAL_TYPE = "managed-gitops.redhat.com/repository-credential"
+TOKEN = "PLANTED-TOKEN"
+UID = "0f1e2d3c-0000-4000-8000-000000000001"
+LOCAL = AddressPolicy.parse("127.0.0.0/8")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class Keys:
+    """A pair of keys in files."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        key = generate_key()
+        keys = {str(key.kid): key}
+        write_keys(self.folder / "public.json", keys, private=False)
+        write_keys(self.folder / "private.json", keys, private=True)
+        self.sealing = SealingKeys.load(self.folder / "public.json")
+        self.opening = OpeningKeys.load(self.folder / "private.json")
+
+    def seal(self, values: Mapping[str, str | bytes], context: SecretContext) -> str:
+        data = {name: value.encode() if isinstance(value, str) else value for name, value in values.items()}
+        return self.sealing.seal({name: base64.b64encode(value).decode() for name, value in data.items()}, context)
+
+
+@dataclass
+class Given:
+    """An agent's composers, and rows for them."""
+
+    keys: Keys
+    policy: AddressPolicy = LOCAL
+    settings: CredentialSettings = field(default_factory=CredentialSettings)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+
+    def composers(self) -> Composers:
+        return Composers(self.keys.opening, self.policy, self.settings, self.clock)
+
+    def cluster_row(self, api_url: str, values: Mapping[str, str | bytes], **recipe: Any) -> EngineResource:
+        context = SecretContext(WORKSPACE, TENANT, "kube", ENVIRONMENT_TYPE)
+        body = {
+            "uid": UID,
+            "apiURL": api_url,
+            "server": f"{api_url}?managedEnvironment=e1",
+            "insecure": False,
+            "createServiceAccount": False,
+            "namespaces": [],
+            "clusterResources": False,
+            "project": "app-project-a",
+            "secret": {"name": "kube", "version": "1", "sealed": self.keys.seal(values, context)},
+        }
+        return _row("ClusterSecret", "managed-env-e1", "cluster", body | recipe)
+
+    def repository_row(self, url: str, values: Mapping[str, str | bytes]) -> EngineResource:
+        context = SecretContext(WORKSPACE, TENANT, "login", CREDENTIAL_TYPE)
+        body = {
+            "uid": UID,
+            "repository": url,
+            "project": "app-project-a",
+            "secret": {"name": "login", "version": "1", "sealed": self.keys.seal(values, context)},
+        }
+        return _row("RepositorySecret", "repo-cred-r1", "repository", body)
+
+
+def _row(kind: str, name: str, secret_type: str, recipe: dict[str, Any]) -> EngineResource:
+    metadata = {
+        "name": name,
+        "namespace": "argocd",
+        "labels": {"argocd.argoproj.io/secret-type": secret_type, "databaseID": name[-2:]},
+    }
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "recipe": recipe}
+    return EngineResource(
+        engine_instance_id="argocd",
+        kind=kind,
+        namespace="argocd",
+        name=name,
+        workspace=WORKSPACE,
+        tenant_namespace=TENANT,
+        lane="app-project-a",
+        wave=0,
+        desired="present",
+        manifest=json.dumps(manifest),
+        digest="d1",
+        trace_id="",
+        seen_at=EPOCH,
+        deleted=False,
+    )
+
+
+def kubeconfig(server: str, *, authority: bytes | None = None, token: str | None = TOKEN, **changed: Any) -> str:
+    """A kubeconfig as kubectl writes it; ``changed``: top-level fields that differ."""
+    cluster: dict[str, Any] = {"server": server}
+    if authority is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": token} if token is not None else {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        | changed
+    )
+
+
+def data_of(secret: Mapping[str, Any]) -> dict[str, str]:
+    """A Secret's data in clear."""
+    return {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
+
+
+@dataclass
+class Stranger:
+    """An https server of somebody else."""
+
+    url: str
+    authority: bytes
+    requests: list[web.Request]
+
+
+@asynccontextmanager
+async def stranger(folder: Path, handler: Handler) -> AsyncIterator[Stranger]:
+    """Serve ``handler`` by https on the loopback."""
+    pki = Pki(folder)
+    pki.ensure("127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pki.server_certificate, pki.server_key)
+    requests: list[web.Request] = []
+
+    async def record(request: web.Request) -> web.StreamResponse:
+        requests.append(request)
+        return await handler(request)
+
+    runner = web.ServerRunner(web.Server(record), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        yield Stranger(f"https://127.0.0.1:{port}", pki.authority.read_bytes(), requests)
+    finally:
+        await runner.cleanup()
+
+
+def answers(body: Any, status: int = 200, content_type: str = "application/json", **headers: str) -> Handler:
+    """A handler that always says the same."""
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response(body=text, status=status, content_type=content_type, headers=headers)
+
+    return handle
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)

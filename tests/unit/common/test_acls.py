@@ -1,0 +1,65 @@
+"""The declaration of rights at the brokers: exact names, and those that the services really use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.agent.settings import AgentSettings
+from services.cli.dev.processes.connect import CONFIGURATION as CONNECT
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import load_acls, load_topics
+from services.planner.consume import GROUP as PLANNER_GROUP
+from services.watcher.rows import consumer_settings
+
+RIGHTS = load_acls()
+CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
+
+
+def test_rights_when_declared_then_each_topic_exists() -> None:
+    named = {topic for rights in RIGHTS.values() for topic in rights.topics}
+    assert named - CONNECT_OWN == {topic.name for topic in load_topics()}
+
+
+def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
+    agent = AgentSettings.model_fields["agent_group"].default
+    connect = dict(line.split("=", 1) for line in CONNECT.read_text().splitlines() if line and line[0] != "#")
+    groups = {name: set(rights.groups) for name, rights in RIGHTS.items()}
+    assert groups == {
+        "watcher": {consumer_settings("anywhere:1", "local")["group.id"]},
+        "planner": {PLANNER_GROUP},
+        "agent": {agent, f"{agent}-reader"},
+        "connect": {connect["group.id"]},
+    }
+
+
+def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> None:
+    writers: dict[str, set[str]] = {}
+    for name, rights in RIGHTS.items():
+        for topic in (topic for topic, operations in rights.topics.items() if "write" in operations):
+            writers.setdefault(topic, set()).add(name)
+    assert writers.pop("gitops.dead-letters") == {"watcher", "planner", "agent"}
+    assert {topic: len(names) for topic, names in writers.items()} == dict.fromkeys(writers, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "watcher: {topics: {'*': [read]}}",
+        "watcher: {topics: {'gitops.*': [read]}}",
+        "watcher: {groups: {'*': [read]}}",
+        "'*': {}",
+        "watcher: {topics: {a: [all]}}",
+        "watcher: {topics: {a: [alter]}}",
+        "watcher: {groups: {a: [delete]}}",
+        "watcher: {cluster: [alter]}",
+    ],
+)
+def test_declaration_when_malformed_or_too_wide_then_the_file_is_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "acls.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidConfiguration, match=r"acls\.yaml"):
+        load_acls(path)

@@ -1,0 +1,67 @@
+"""How settings become what librdkafka is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import client_properties
+from services.common.settings import BrokerSettings, load
+
+SASL: dict[str, Any] = {
+    "kafka_bootstrap_servers": "broker:9094",
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_username": "watcher",
+    "kafka_password": SecretStr("hunter2"),
+}
+
+
+def test_properties_when_an_address_is_all_there_is_then_nothing_else_is_set() -> None:
+    assert client_properties("broker:9092") == {"bootstrap.servers": "broker:9092"}
+
+
+def test_properties_when_without_sasl_then_no_credentials_are_set() -> None:
+    settings = BrokerSettings(kafka_bootstrap_servers="broker:9092", kafka_username="somebody")
+    assert client_properties(settings) == {"bootstrap.servers": "broker:9092", "security.protocol": "PLAINTEXT"}
+
+
+def test_properties_when_with_sasl_and_an_authority_then_both_are_set(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.touch()
+    assert client_properties(BrokerSettings(**SASL, kafka_ca=authority)) == {
+        "bootstrap.servers": "broker:9094",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "watcher",
+        "sasl.password": "hunter2",
+        "ssl.ca.location": str(authority),
+    }
+
+
+def test_settings_when_shown_then_the_password_is_not() -> None:
+    assert "hunter2" not in repr(BrokerSettings(**SASL))
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_USERNAME": "watcher"}, "KAFKA_PASSWORD"),
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_PASSWORD": "hunter2"}, "KAFKA_USERNAME"),
+        ({"KAFKA_SECURITY_PROTOCOL": "sasl"}, "KAFKA_SECURITY_PROTOCOL"),
+        ({"KAFKA_SASL_MECHANISM": "GSSAPI"}, "KAFKA_SASL_MECHANISM"),
+        ({"KAFKA_CA": "/no/such/file"}, "KAFKA_CA"),
+    ],
+)
+def test_settings_when_incomplete_or_wrong_then_the_variable_is_named_and_no_value_of_a_secret(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], named: str
+) -> None:
+    for name, value in ({"KAFKA_BOOTSTRAP_SERVERS": "broker:9094"} | variables).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load(BrokerSettings)
+    assert named in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)

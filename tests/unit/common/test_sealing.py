@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+from joserfc.jwk import ECKey
+
+from services.common.errors import InvalidConfiguration, Permanent
+from services.common.sealing import (
+    OpeningKeys,
+    SealingKeys,
+    SecretContext,
+    Unopenable,
+    generate_key,
+    key_id_of,
+    write_keys,
+)
+
+CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")
+CONTENT = "PLANTED-CONTENT"
+DATA = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode(), "empty": ""}
+
+
+class Files:
+    """A pair of key files as `gitopsctl keys` writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.public, self.private = folder / "public.json", folder / "private.json"
+
+    def write(self, *keys: ECKey, active: ECKey | None = None) -> None:
+        by_id = {str(key.kid): key for key in keys}
+        write_keys(self.private, by_id, private=True)
+        first = active or keys[0]
+        write_keys(self.public, {str(first.kid): first} | by_id, private=False)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_open_when_sealed_for_the_same_context_then_the_values_come_back(files: Files) -> None:
+    files.write(generate_key())
+
+    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+
+    assert OpeningKeys.load(files.private).open(sealed, CONTEXT) == {"kubeconfig": CONTENT.encode(), "empty": b""}
+
+
+def test_seal_when_done_twice_then_the_texts_differ_and_show_nothing(files: Files) -> None:
+    files.write(generate_key())
+    keys = SealingKeys.load(files.public)
+
+    first, second = keys.seal(DATA, CONTEXT), keys.seal(DATA, CONTEXT)
+
+    assert first != second
+    assert CONTENT not in first
+    assert DATA["kubeconfig"] not in first
+
+
+def test_open_when_the_content_is_as_large_as_a_secret_may_be_then_it_opens(files: Files) -> None:
+    files.write(generate_key())
+    large = {"kubeconfig": base64.b64encode(b"x" * 1024 * 1024).decode()}
+
+    sealed = SealingKeys.load(files.public).seal(large, CONTEXT)
+
+    assert len(OpeningKeys.load(files.private).open(sealed, CONTEXT)["kubeconfig"]) == 1024 * 1024
+
+
+def test_seal_when_every_part_of_the_context_is_as_long_as_may_be_then_it_opens(files: Files) -> None:
+    files.write(generate_key())
+    context = SecretContext("w" * 128, "n" * 63, "s" * 253, CONTEXT.type)
+
+    sealed = SealingKeys.load(files.public).seal(DATA, context)
+
+    assert OpeningKeys.load(files.private).open(sealed, context)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SecretContext("other", "team-a", "kube", CONTEXT.type),
+        SecretContext("local", "team-b", "kube", CONTEXT.type),
+        SecretContext("local", "team-a", "other", CONTEXT.type),
+        SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/repository-credential"),
+    ],
+    ids=["workspace", "namespace", "name", "type"],
+)
+def test_open_when_the_context_is_another_then_it_is_refused(files: Files, other: SecretContext) -> None:
+    files.write(generate_key())
+    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+
+    with pytest.raises(Unopenable, match="another Secret"):
+        OpeningKeys.load(files.private).open(sealed, other)
+
+
+def test_open_when_the_header_was_changed_to_fit_then_it_is_refused(files: Files) -> None:
+    files.write(generate_key())
+    header, *rest = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    content = orjson.loads(base64.urlsafe_b64decode(header + "=="))
+    content["ctx"]["namespace"] = "team-b"
+    forged = ".".join([base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("="), *rest])
+
+    with pytest.raises(Unopenable, match="damaged"):
+        OpeningKeys.load(files.private).open(forged, SecretContext("local", "team-b", "kube", CONTEXT.type))
+
+
+def test_open_when_the_header_asks_for_compression_then_it_is_refused(files: Files) -> None:
+    files.write(generate_key())
+    header, *rest = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    content = orjson.loads(base64.urlsafe_b64decode(header + "==")) | {"zip": "DEF"}
+    forged = ".".join([base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("="), *rest])
+
+    with pytest.raises(Unopenable, match="damaged"):
+        OpeningKeys.load(files.private).open(forged, CONTEXT)
+
+
+def test_open_when_the_key_is_unknown_then_the_error_names_it(files: Files, tmp_path: Path) -> None:
+    files.write(generate_key())
+    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+    others = Files(tmp_path / "others")
+    others.public.parent.mkdir()
+    others.write(generate_key())
+
+    with pytest.raises(Unopenable, match=key_id_of(sealed)):
+        OpeningKeys.load(others.private).open(sealed, CONTEXT)
+
+
+@pytest.mark.parametrize("part", range(1, 5))
+def test_open_when_a_part_is_damaged_then_it_is_refused_without_content(files: Files, part: int) -> None:
+    files.write(generate_key())
+    parts = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    parts[part] = ("A" if parts[part][0] != "A" else "B") + parts[part][1:]
+
+    with pytest.raises(Unopenable, match="damaged") as refused:
+        OpeningKeys.load(files.private).open(".".join(parts), CONTEXT)
+
+    assert refused.value.__context__ is None
+
+
+@pytest.mark.parametrize("text", ["", "no", "....", "e30....", "bm8.x.y.z.q", "\udcff", "Ww.a.b.c.d"])
+def test_key_id_when_the_text_is_not_sealed_then_it_is_refused(text: str) -> None:
+    with pytest.raises(Unopenable, match="not a sealed text"):
+        key_id_of(text)
+
+
+@pytest.mark.parametrize("data", [{"k": CONTENT + "!"}, {"k": None}], ids=["not base64", "not text"])
+def test_open_when_the_values_are_not_those_of_a_secret_then_the_error_holds_nothing_of_them(
+    files: Files, data: dict[str, str]
+) -> None:
+    files.write(generate_key())
+    sealed = SealingKeys.load(files.public).seal(data, CONTEXT)
+
+    with pytest.raises(Unopenable) as refused:
+        OpeningKeys.load(files.private).open(sealed, CONTEXT)
+
+    assert isinstance(refused.value, Permanent)
+    assert CONTENT not in repr(refused.value)
+    assert refused.value.__context__ is None
+
+
+def test_keys_when_represented_then_only_their_ids_show(files: Files) -> None:
+    key = generate_key()
+    files.write(key)
+
+    shown = repr(OpeningKeys.load(files.private)) + repr(SealingKeys.load(files.public))
+
+    assert str(key.kid) in shown
+    assert str(key.as_dict(private=True)["d"]) not in shown
+
+
+def test_rotation_when_the_files_change_then_the_new_key_seals_and_both_open(files: Files) -> None:
+    old, new = generate_key(), generate_key()
+    files.write(old)
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    before = sealing.seal(DATA, CONTEXT)
+
+    files.write(old, new, active=new)
+    after = sealing.seal(DATA, CONTEXT)
+
+    assert sealing.active_id == new.kid == key_id_of(after)
+    assert opening.ids == (old.kid, new.kid)
+    assert opening.open(before, CONTEXT) == opening.open(after, CONTEXT)
+
+
+def test_rotation_when_the_changed_file_is_unusable_then_the_former_keys_stay(files: Files) -> None:
+    key = generate_key()
+    files.write(key)
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+
+    files.public.write_text("{")
+    files.private.unlink()
+
+    assert sealing.active_id == key.kid
+    assert opening.open(sealing.seal(DATA, CONTEXT), CONTEXT)
+
+
+def test_rotation_when_the_file_was_only_touched_then_the_keys_stay(files: Files) -> None:
+    files.write(generate_key())
+    keys = SealingKeys.load(files.public)
+    before = keys.active_id
+
+    os.utime(files.public, (1, 1))
+
+    assert keys.active_id == before
+
+
+def test_load_when_the_file_is_missing_then_the_error_names_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"SEALING_PUBLIC_KEYS: .*none"):
+        SealingKeys.load(tmp_path / "none")
+    with pytest.raises(InvalidConfiguration, match=r"SEALING_PRIVATE_KEYS: .*none"):
+        OpeningKeys.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "PLANTED-CONTENT", "{}", '{"keys":[]}', "[]", '{"keys":[{"kty":"oct","k":"QQ"}]}']
+)
+def test_load_when_the_file_is_no_key_set_then_the_error_shows_nothing_of_it(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(text)
+
+    with pytest.raises(InvalidConfiguration, match="not a JWK set") as refused:
+        OpeningKeys.load(path)
+
+    assert CONTENT not in str(refused.value)
+
+
+def test_load_when_the_public_file_holds_a_private_key_then_it_is_refused(files: Files) -> None:
+    files.write(generate_key())
+
+    with pytest.raises(InvalidConfiguration, match="private"):
+        SealingKeys.load(files.private)
+    with pytest.raises(InvalidConfiguration, match="is public"):
+        OpeningKeys.load(files.public)
+
+
+def test_write_keys_when_private_then_only_the_owner_may_read(files: Files) -> None:
+    files.write(generate_key())
+
+    assert files.private.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,178 @@
+"""What a feed does with a tenant that changes too much, and with kinds that have rules of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from services.common.kube import KubeClient
+from services.common.messages import ResourceChanged
+from services.watcher.allowance import Allowance
+from services.watcher.kinds import CUSTOM_KINDS
+from tests.unit.common.kube.fake_api_server import FakeApiServer, Fault, error_event, serving
+from tests.unit.watcher.fakes import FakePublisher
+from tests.unit.watcher.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until
+
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+NOTHING_FOR_NOW = 0.001
+"""Changes per second, so few that a test sees none."""
+
+
+@pytest.fixture
+async def server() -> FakeApiServer:
+    return FakeApiServer()
+
+
+@pytest.fixture
+async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
+    async with serving(server) as client:
+        yield client
+
+
+@pytest.fixture
+def publisher() -> FakePublisher:
+    return FakePublisher()
+
+
+def slow_streams(*, events: int, then: bytes) -> Fault:
+    """Send that many events one by one, and after some milliseconds what ends the watch."""
+
+    async def fault(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        response = await server.open(request)
+        since = int(request.query["resourceVersion"])
+        async with server._changed:
+            await server._changed.wait_for(lambda: server._closing or len(server.after(since)) >= events)
+        for entry in server.after(since):
+            await response.write(entry.line)
+            await asyncio.sleep(0.001)
+        await response.write(then)
+        return response
+
+    return fault
+
+
+def changes(publisher: FakePublisher) -> list[ResourceChanged]:
+    return [event for event in publisher.events if isinstance(event, ResourceChanged)]
+
+
+async def test_list_when_one_tenant_has_most_of_it_then_the_others_are_sent_in_turn(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for number in range(300):
+        await put(server, f"busy-{number}", namespace="busy")
+    await put(server, "quiet", namespace="quiet")
+    feed = feed_of(DEPLOYMENTS, kube, publisher, allowance=Allowance(NOTHING_FOR_NOW, 1))
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert ("quiet", "changed") in told(publisher)[:2]
+    assert len(told(publisher)) == 301
+
+
+async def test_tenant_when_beyond_its_allowance_then_others_are_sent_meanwhile(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher, allowance=Allowance(NOTHING_FOR_NOW, 2))
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for generation in range(1, 50):
+            await put(server, "busy", generation, namespace="busy")
+        await put(server, "quiet", namespace="quiet")
+        await until(lambda: ("quiet", "changed") in told(publisher))
+    assert told(publisher) == [("busy", "changed")] * 2 + [("quiet", "changed")]
+    assert changes(publisher)[-1].held_back_ms == 0
+
+
+async def test_changes_when_held_back_then_the_latest_is_sent_before_the_next_list_and_says_how_long_it_waited(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    server.watch_faults.append(slow_streams(events=50, then=error_event(410, "Expired")))
+    feed = feed_of(DEPLOYMENTS, kube, publisher, allowance=Allowance(NOTHING_FOR_NOW, 2))
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for generation in range(1, 51):
+            await put(server, "busy", generation)
+        await until(lambda: len(epochs(publisher)) == 2 * PARTITIONS)
+    sent = changes(publisher)
+    assert [event.generation for event in sent] == [1, 2, 50, 50]
+    assert [event.held_back_ms > 0 for event in sent] == [False, False, True, False]
+    assert sent[2].epoch < sent[3].epoch
+
+
+async def test_resource_when_it_comes_and_goes_while_held_back_then_nothing_is_said_of_it(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher, allowance=Allowance(20, 1))
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "first")
+        await until(lambda: told(publisher) == [("first", "changed")])
+        await put(server, "brief")
+        await server.delete("brief")
+        await put(server, "last")
+        await until(lambda: ("last", "changed") in told(publisher))
+    assert told(publisher) == [("first", "changed"), ("last", "changed")]
+
+
+async def test_removal_when_held_back_then_it_is_sent_once_the_tenant_may(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher, allowance=Allowance(50, 1))
+    await put(server, "a")
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "other")
+        await put(server, "a", 2)
+        await server.delete("a")
+        await until(lambda: ("a", "gone") in told(publisher))
+    assert told(publisher)[-1] == ("a", "gone")
+
+
+async def test_sync_run_when_it_comes_and_goes_while_held_back_then_both_are_told_in_order(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(SYNC_RUNS, kube, publisher, allowance=Allowance(50, 1))
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for name in ("a", "b", "c"):
+            await put(server, name)
+            await server.delete(name)
+        await until(lambda: ("c", "gone") in told(publisher))
+    assert told(publisher) == [(name, what) for name in ("a", "b", "c") for what in ("changed", "gone")]
+
+
+async def test_environment_when_sent_then_the_type_of_its_secret_goes_with_it(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    meta = {"name": "env", "uid": "uid-env", "namespace": "team-a"}
+    await server.put("env", metadata=meta, spec={"credentialsSecret": "kube"})
+    await server.put("bare", metadata=meta | {"name": "bare", "uid": "uid-bare"}, spec={})
+    feed = feed_of(ENVIRONMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert {event.name: event.secret_type for event in changes(publisher)} == {
+        "env": "type of team-a/kube",
+        "bare": "",
+    }
+
+
+async def test_feed_when_all_has_to_be_said_anew_then_it_lists_again_without_counting_a_loss(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    outdated: list[asyncio.Event] = []
+
+    async def until_outdated() -> None:
+        outdated.append(asyncio.Event())
+        await outdated[-1].wait()
+
+    await put(server, "a")
+    feed: Any = feed_of(DEPLOYMENTS, kube, publisher, until_outdated=until_outdated)
+    async with running(feed):
+        for times in range(1, 6):
+            await until(lambda times=times: len(epochs(publisher)) == times * PARTITIONS)  # type: ignore[misc]
+            outdated[-1].set()
+        await until(lambda: len(epochs(publisher)) == 6 * PARTITIONS)
+    assert told(publisher) == [("a", "changed")] * 6

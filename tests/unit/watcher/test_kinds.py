@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.watcher.kinds import BY_NAME, CUSTOM_KINDS, SECRETS
+from tests.unit.watcher.manifests import resource
+
+_, ENVIRONMENTS, CREDENTIALS, _ = CUSTOM_KINDS
+
+SPECS: dict[str, tuple[Any, str]] = {
+    "named": ({"credentialsSecret": "kube"}, "kube"),
+    "not-named": ({}, ""),
+    "empty": ({"credentialsSecret": ""}, ""),
+    "no-text": ({"credentialsSecret": ["kube"]}, ""),
+    "spec-is-no-object": (["credentialsSecret"], ""),
+    "no-spec": (None, ""),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), SPECS.values(), ids=SPECS)
+def test_secret_when_the_spec_is_like_this_then_it_names_this_one(spec: Any, expected: str) -> None:
+    assert ENVIRONMENTS.secret_of(resource(spec=spec)) == expected
+
+
+def test_secret_when_of_a_repository_credential_then_its_own_field_names_it() -> None:
+    assert CREDENTIALS.secret_of(resource(spec={"secret": "login", "credentialsSecret": "no"})) == "login"
+
+
+def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -> None:
+    assert SECRETS.parts == (
+        "type=managed-gitops.redhat.com/managed-environment",
+        "type=managed-gitops.redhat.com/repository-credential",
+    )
+    assert SECRETS.name not in BY_NAME
