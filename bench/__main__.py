@@ -84,14 +84,12 @@ class Run:
         self.hops[name] = hops(result, self.passages)
 
     async def noise(self, noisy: int, quiet: int, floor: str | None = None) -> None:
-        """Measure a quiet tenant while another creates ``noisy`` CRs; of a bare client if ``floor`` names a namespace."""
-        kind = "floor, " if floor is not None else ""
-        create = by_a_bare_client(self.kube, floor) if floor is not None else through_the_product(self.kube)
-        names = await spread(self.kube, f"{kind[:5]}-quiet".strip("-"), 1, quiet)
-        result = await beside_a_noisy_tenant(
-            self.kube, create, self.arrivals, names, (f"{kind[:5]}-noisy".strip("-"), noisy)
-        )
-        self.measurements[f"{kind}beside {noisy} creations of another tenant"] = as_json(result)
+        """Measure a quiet tenant while another creates ``noisy`` CRs; the floor if it is given its namespace."""
+        prefix = "" if floor is None else "floor-"
+        create = through_the_product(self.kube) if floor is None else by_a_bare_client(self.kube, floor)
+        names = await spread(self.kube, f"{prefix}quiet", 1, quiet)
+        result = await beside_a_noisy_tenant(self.kube, create, self.arrivals, names, (f"{prefix}noisy", noisy))
+        self.measurements[f"{prefix}beside {noisy} creations of another tenant"] = as_json(result)
 
     async def clear(self, prefix: str) -> None:
         """Delete the CRs of the namespaces that begin with ``prefix``: the services would take them for work."""
