@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -21,6 +20,7 @@ from services.planner.consume import SERVICE, LogConsumer
 from services.planner.decode import Codec, Decoder
 from services.planner.kinds.limits import Limits
 from services.planner.offsets import TopicPartition
+from services.planner.pulse import Pulse
 from services.planner.revision import check_revision, head
 from services.planner.rules import Rules, SweepGuard
 from services.planner.service import Planner
@@ -52,10 +52,10 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     database, timeout = settings.database_url.get_secret_value(), settings.start_timeout_seconds
     revision = head()
     await_dependency("PostgreSQL", lambda: check_revision(database, revision), timeout)
-    store, stopping = Store(database), threading.Event()
+    store, stopping, pulse = Store(database), threading.Event(), Pulse()
     closing.callback(store.close)
     await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: check_login(settings), timeout)
-    consumer = LogConsumer(settings, (COMMANDS, OBSERVATIONS), _Positions(store, stopping))
+    consumer = LogConsumer(settings, (COMMANDS, OBSERVATIONS), _Positions(store, stopping, pulse))
     closing.callback(consumer.close)
     await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: _check_topics(consumer), timeout)
     publisher = Publisher(settings, SERVICE)
@@ -70,6 +70,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         batch_limit=settings.batch_limit,
         upkeep=Upkeep(settings.operations_kept),
         stopping=stopping,
+        pulse=pulse,
     )
 
 
@@ -91,8 +92,8 @@ def _rules(settings: PlannerSettings) -> Rules:
 class _Positions:
     """Positions from the database, however long it is away: without them no partition can be taken up."""
 
-    def __init__(self, store: Store, stopping: threading.Event) -> None:
-        self._store, self._stopping = store, stopping
+    def __init__(self, store: Store, stopping: threading.Event, pulse: Pulse) -> None:
+        self._store, self._stopping, self._pulse = store, stopping, pulse
 
     def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         delays = Backoff()
@@ -101,6 +102,7 @@ class _Positions:
                 return self._store.positions(partitions)
             except Retry as error:
                 log.warning("positions not read", error=str(error))
+                self._pulse.beat()
                 if self._stopping.wait(delays.next()):
                     return {}
 
@@ -128,7 +130,7 @@ def _check_topics(consumer: LogConsumer) -> None:
 
 
 def _alive(planner: Planner) -> str:
-    idle = time.monotonic() - planner.turned_at
+    idle = planner.pulse.silent_seconds()
     return f"the loop has not come round for {idle:.0f} s" if idle > STUCK_SECONDS else ""
 
 

@@ -7,7 +7,6 @@ what the database refuses for good is narrowed down to its message and given up;
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +24,7 @@ from services.planner.events import Event
 from services.planner.offsets import Span
 from services.planner.persist import Fenced
 from services.planner.plan import plan
+from services.planner.pulse import Pulse
 from services.planner.rows import Changes, State
 from services.planner.rules import Rules
 from services.planner.store import Store
@@ -60,8 +60,7 @@ class Planner:
     upkeep: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    turned_at: float = field(default_factory=time.monotonic)
-    """When the loop last came round, on the monotonic clock."""
+    pulse: Pulse = field(default_factory=Pulse)
     failing: str = ""
     """Why the present batch cannot be done; empty if it can."""
 
@@ -76,7 +75,7 @@ class Planner:
     def run(self) -> None:
         """Until ``stopping`` is set; the batch in hand is finished first."""
         while not self.stopping.is_set():
-            self.turned_at = time.monotonic()
+            self.pulse.beat()
             batch = self.consumer.batch(self.batch_limit, POLL_SECONDS)
             if batch.messages:
                 self._until_done(batch)
@@ -96,6 +95,20 @@ class Planner:
         for scope in changes.refused_sweeps:
             ERRORS.labels(SERVICE, "refused", "resync").inc()
             log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
+
+    def look_again(self, events: Sequence[Event]) -> None:
+        """Look at what the clock says is due; whoever does not own a partition any more is fenced.
+
+        What the database refuses for good is passed over, alone: it is due again, and the log says so each time.
+        """
+        try:
+            self.apply(events, self.consumer.fence(event.partition for event in events))
+        except Poison as error:
+            if len(events) == 1:
+                self._failed(error)
+                return
+            for event in events:
+                self.look_again([event])
 
     def _until_done(self, batch: Batch) -> None:
         try:
@@ -136,6 +149,7 @@ class Planner:
 
     def _failed(self, error: Exception) -> None:
         self.store.abandon()
-        self.failing, self.turned_at = str(error), time.monotonic()
+        self.failing = str(error)
+        self.pulse.beat()
         ERRORS.labels(SERVICE, type(error).__name__.lower(), "batch").inc()
         log.warning("batch not done", error=str(error), type=type(error).__name__)

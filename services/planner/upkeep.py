@@ -52,11 +52,11 @@ class Upkeep:
         return True
 
     def _notice(self, planner: Planner) -> None:
-        """Tell the users of deletions that take long; fenced, because only the owner of a partition may."""
+        """Tell the users of deletions that take long."""
         now = datetime.now(UTC)
         events = planner.store.overdue(now - DELETION_NOTICE, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
-            planner.apply(events, planner.consumer.fence(event.partition for event in events))
+            planner.look_again(events)
 
     def _give_room(self, planner: Planner) -> None:
         """Deployments that were beyond their tenant's allowance, the oldest first, as far as there is room by now."""
@@ -64,7 +64,7 @@ class Upkeep:
         now = datetime.now(UTC)
         events = planner.store.with_room(limit, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
-            planner.apply(events, planner.consumer.fence(event.partition for event in events))
+            planner.look_again(events)
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""

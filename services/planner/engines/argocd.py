@@ -127,8 +127,13 @@ def app_project(home: Home, repositories: Iterable[str], destinations: Iterable[
 def cluster_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination]) -> str:
     """Canonical JSON of the AppProject for environments that allow resources outside of namespaces."""
     allowed = [entry for destination in destinations for entry in destination.entries()]
-    everything = [{"group": "*", "kind": "*"}]
-    spec = {"sourceRepos": sorted(repositories), "destinations": allowed, "clusterResourceWhitelist": everything}
+    spec = {
+        "sourceRepos": sorted(repositories),
+        "destinations": allowed,
+        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        # A second lock: its clusters' secrets name this project, and no other cluster will do.
+        "permitOnlyProjectScopedClusters": True,
+    }
     return _project(home, home.cluster_project, spec)
 
 

@@ -34,6 +34,9 @@ Run = tuple[Resource, SyncRun]
 ACTIVE = frozenset({"Running", "Terminating"})
 SUCCEEDED = "Succeeded"
 FAILED = frozenset({"Failed", "Error"})
+FINAL = FAILED | {SUCCEEDED, "Terminated"}
+"""Phases that end a sync. A time of its end does not: Argo CD shows one between retries too."""
+
 HEAD = "HEAD"
 
 WAITS_FOR_APPLICATION = "waiting until the GitOpsDeployment has been accepted; see its conditions"
@@ -90,7 +93,7 @@ def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
     """The engine reports how far the sync of ``run`` has come; after its end nothing counts any more."""
     if run.state not in ACTIVE:
         return run
-    has_ended = event.phase == SUCCEEDED or event.phase in FAILED
+    has_ended = event.phase in FINAL
     return replace(
         run,
         state="Ended" if has_ended else run.state,

@@ -51,6 +51,9 @@ class Log:
     def rewind(self) -> None:
         self.rewound += 1
 
+    def fence(self, partitions: Iterable[int]) -> list[Span]:
+        return [Span(TOPIC, partition, 0, 0) for partition in partitions]
+
 
 class Decoding:
     """Message n is a change of deployment n."""
@@ -136,6 +139,15 @@ def test_message_when_the_database_refuses_it_then_only_that_one_is_given_up() -
     assert sorted(d.name for d in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
     assert store.offset == 5
     assert [span.next for span in log.committed] == [1, 2, 3, 4, 5]
+
+
+def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_looked_at() -> None:
+    store = Memory()
+    planner, _, _ = planner_with(store)
+    events = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(3)]
+    store.poisonous = frozenset({"web-1"})
+    planner.look_again(events)
+    assert sorted(known.name for known in store.world.deployments.values()) == ["web-0", "web-2"]
 
 
 def test_error_when_it_is_none_of_the_known_kinds_then_the_process_ends_with_it() -> None:

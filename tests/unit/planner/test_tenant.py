@@ -355,6 +355,19 @@ def test_sync_when_several_are_asked_for_then_they_run_one_after_the_other(manua
     assert operation(manual, "second")["phase"] == "Succeeded"
 
 
+def test_sync_when_terminated_before_it_began_then_it_is_over(manual: World) -> None:
+    manual.take(sync_run(2))
+    says(manual, 3, moved("now", "Terminated"), "SyncOperation")
+    assert rows(manual, "SyncOperation") == []
+    assert operation(manual, "now")["phase"] == "Terminated"
+
+
+def test_sync_when_argocd_retries_it_then_it_is_not_over(manual: World) -> None:
+    manual.take(sync_run(2))
+    says(manual, 3, moved("now", "Running", finished="2026-05-04T12:00:01Z"), "SyncOperation")
+    assert len(rows(manual, "SyncOperation")) == 1
+
+
 def test_sync_when_it_has_ended_then_a_list_does_not_run_it_again(manual: World) -> None:
     manual.take(sync_run(2))
     finish(manual, 3, "now")
