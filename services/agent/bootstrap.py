@@ -11,22 +11,24 @@ from pathlib import Path
 import structlog
 import uvloop
 
-from services.agent.clock import LoopClock
+from services.agent.clock import Clock, LoopClock
+from services.agent.credentials import Composers, CredentialSettings
 from services.agent.desired_state import DesiredState
 from services.agent.engine_stream import EngineStream, faust_app
 from services.agent.fleet import Fleet
-from services.agent.instance import Instance, Outside, Rules
+from services.agent.instance import Instance
 from services.agent.intake import Intake
-from services.agent.kinds import SELECTOR
+from services.agent.outside import Outside, Rules
 from services.agent.preflight import check_cluster, check_topic
 from services.agent.reports import ObservationReports
 from services.agent.settings import AgentSettings
 from services.agent.topic_reader import TopicReader
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import ENGINE, DeadLetters, Publisher, Topic, load_topics
+from services.common.kafka import ENGINE, DeadLetters, Publisher, Topic, check_login, load_topics
 from services.common.kube import connect, reflect
 from services.common.messages import AvroCodec, DeadLetter, EngineResource, Observation, SchemaRegistry
 from services.common.messages.codec import decode_record
+from services.common.sealing import OpeningKeys
 from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
@@ -40,20 +42,22 @@ def start() -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     settings = load(AgentSettings)
     configure_logging("agent", settings.log_level, settings.log_format)
-    topic = _engine_topic(settings.engine_topic)
+    topic, keys = _engine_topic(settings.engine_topic), OpeningKeys.load(settings.sealing_private_keys)
     patience = settings.start_timeout_seconds
     registry = SchemaRegistry(settings.schema_registry_url)
     observations, letters = await_dependency("schema registry", lambda: _codecs(registry), patience)
     brokers = settings.kafka_bootstrap_servers
-    await_dependency(f"Kafka at {brokers}", lambda: check_topic(brokers, topic), patience)
+    await_dependency(f"Kafka at {brokers}", lambda: check_login(settings), patience)
+    await_dependency(f"Kafka at {brokers}", lambda: check_topic(settings, topic), patience)
     namespaces = settings.engine_namespaces.values()
     await_dependency("Kubernetes API server", lambda: check_cluster(settings.kubeconfig, namespaces), patience)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, topic, registry, observations, letters))
+        runner.run(_serve(settings, keys, topic, registry, observations, letters))
 
 
 async def _serve(
     settings: AgentSettings,
+    keys: OpeningKeys,
     topic: Topic,
     registry: SchemaRegistry,
     observations: AvroCodec[Observation],
@@ -62,7 +66,7 @@ async def _serve(
     """Build everything, run it, and take it down in the reverse order."""
     ending = Ending()
     clock = LoopClock()
-    publisher = Publisher(settings.kafka_bootstrap_servers, "agent")
+    publisher = Publisher(settings, "agent")
     reports = ObservationReports(publisher, observations, settings.observations_topic, clock)
 
     def decode(value: bytes) -> EngineResource:
@@ -71,12 +75,13 @@ async def _serve(
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         app = faust_app(settings, topic, Path(data))
         desired = DesiredState(decode)
-        reader = TopicReader(settings.kafka_bootstrap_servers, topic.name, settings.agent_group)
+        reader = TopicReader(settings, topic.name, settings.agent_group)
         stream = EngineStream(app, topic, reader, desired, ending.by_defect)
         async with await connect(settings.kubeconfig) as cluster:
             outside = Outside(
                 cluster=cluster,
-                follow=lambda resource, namespace: reflect(cluster, resource, namespace, selector=SELECTOR),
+                follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
+                composers=_composers(settings, keys, clock),
                 reports=reports,
                 clock=clock,
                 on_defect=ending.by_defect,
@@ -158,10 +163,23 @@ def _codecs(registry: SchemaRegistry) -> tuple[AvroCodec[Observation], AvroCodec
     )
 
 
+def _composers(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Composers:
+    bounds = CredentialSettings(
+        known_hosts=settings.ssh_known_hosts,
+        git_authorities=settings.git_authorities,
+        check_interval=timedelta(seconds=settings.check_interval_seconds),
+        token_lifetime=timedelta(seconds=settings.token_lifetime_seconds),
+        checks=settings.checks_at_once,
+        checks_per_tenant=settings.checks_at_once_per_tenant,
+    )
+    return Composers(keys, settings.allowed_addresses, bounds, clock)
+
+
 def _rules(settings: AgentSettings) -> Rules:
     return Rules(
         concurrency=settings.concurrency_per_instance,
         deletion_deadline=timedelta(seconds=settings.deletion_deadline_seconds),
         comparison_interval=timedelta(seconds=settings.comparison_interval_seconds),
         orphan_grace=timedelta(seconds=settings.orphan_grace_seconds),
+        check_interval=timedelta(seconds=settings.check_interval_seconds),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Literal, Protocol
 
+from services.agent.kinds import ManagedKind
 from services.common.kube import Manifest, Reflection, Resource
 
 
@@ -43,5 +44,5 @@ class Cluster(Protocol):
         """Ask for deletion."""
 
 
-Follow = Callable[[Resource, str], AsyncIterator[Reflection]]
+Follow = Callable[[ManagedKind, str], AsyncIterator[Reflection]]
 """Lists and watches our objects of one kind in one namespace, for ever."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from services.agent.topic_reader import Backlog, TopicReader
 from services.common.backoff import Backoff
 from services.common.errors import Retry
 from services.common.kafka import Topic
+from services.common.settings import BrokerSettings
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -51,8 +53,8 @@ def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
     app = faust.App(
         settings.agent_group,
         broker=brokers,
-        store="memory://",
-        datadir=str(data),
+        broker_credentials=_credentials(settings),
+        datadir=str(data),  # made at the start, and left empty
         web_enabled=False,
         # Names this worker among others of one host.
         canonical_url=f"http://{socket.gethostname()}:{os.getpid()}",
@@ -61,7 +63,7 @@ def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
         topic_partitions=topic.partitions,
         topic_disable_leader=True,
         topic_allow_declare=False,
-        # Without tables faust lets aiokafka's round robin decide: neighbouring partitions go to different agents.
+        # Has faust use aiokafka's round robin: neighbouring partitions go to different agents.
         table_standby_replicas=0,
         consumer_auto_offset_reset="earliest",
         broker_session_timeout=settings.session_timeout_seconds,
@@ -74,6 +76,21 @@ def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
     )
     app.transport = PromptTransport(app.conf.broker_consumer, app)
     return app
+
+
+def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | None:
+    """``client_properties`` in faust's words."""
+    protocol = settings.kafka_security_protocol
+    ca = str(settings.kafka_ca) if settings.kafka_ca else None
+    tls = ssl.create_default_context(cafile=ca) if protocol.endswith("SSL") else None
+    if protocol.startswith("SASL"):
+        return faust.SASLCredentials(
+            username=settings.kafka_username,
+            password=settings.kafka_password.get_secret_value(),
+            mechanism=settings.kafka_sasl_mechanism,
+            ssl_context=tls,
+        )
+    return faust.SSLCredentials(tls) if tls else None
 
 
 class EngineStream:

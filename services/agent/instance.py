@@ -1,65 +1,46 @@
 """One engine instance: its desired rows, its watches and the work that brings the two together.
 
 Driven by ``fleet`` (assignment), ``intake`` (rows) and the watches. Promises: the newest row of an object wins and
-older ones are acknowledged at once; an event is acknowledged when its effect is certain and its observation delivered;
-nothing is tried before the watches have listed what exists.
+older ones are acknowledged at once; an event is acknowledged when its effect is certain and its observations are
+delivered; nothing is tried before the watches have listed what exists.
+
+What belongs to it: ``watches`` (what exists), ``attention`` (what to look at), ``appliers`` and ``syncs`` (what to do
+about it), ``settlement`` (what to tell of it).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable
 
 import structlog
 
 from services.agent.acknowledgement import Ticket
-from services.agent.clock import Clock, Timer
-from services.agent.cluster import Cluster, Follow
-from services.agent.kinds import KINDS, ManagedKind
+from services.agent.appliers import Applier, ObjectApplier, SecretApplier
+from services.agent.attention import Attention
+from services.agent.clock import Timer
+from services.agent.compositions import Compositions
+from services.agent.disposals import Disposals
+from services.agent.duties import Duties
+from services.agent.kinds import KINDS, SYNC_OPERATION
 from services.agent.live_objects import LiveObjects
-from services.agent.objects import ObjectKey, desired_object, key_of, kind_of
+from services.agent.objects import ObjectKey, key_of, kind_of
 from services.agent.orphans import Orphans
-from services.agent.plan import difference
+from services.agent.outcomes import Aside, Done, Going
+from services.agent.outside import Outside, Rules
 from services.agent.pool import LookAgain, Pool
-from services.agent.reconciler import Done, Going, Reconciler
-from services.agent.repair_pace import RepairPace
-from services.agent.reports import Reports
+from services.agent.reconciler import Reconciler
+from services.agent.set_aside import SetAside
+from services.agent.settlement import Settlement
 from services.agent.status_reports import StatusReports
-from services.agent.work_queue import Place, WorkQueue
+from services.agent.syncs import SyncApplier
+from services.agent.watches import Watches
+from services.agent.work_queue import WorkQueue
 from services.common.errors import Permanent
-from services.common.kube import Changed, ListCompleted, ListStarted, Manifest, Reflection, Removed, Seen
-from services.common.messages import Applied, EngineResource, Failed
-from services.common.messages import Removed as RemovedFromEngine
-from services.common.messages.observation import ObservationEvent
+from services.common.kube import SECRET
+from services.common.messages import EngineResource
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
-
-ORPHAN_LANE = ""
-"""No tenant's lane: lanes are named after AppProjects."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How an instance is treated; from the settings."""
-
-    concurrency: int = 8
-    deletion_deadline: timedelta = timedelta(seconds=60)
-    comparison_interval: timedelta = timedelta(seconds=300)
-    orphan_grace: timedelta = timedelta(seconds=600)
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What an instance acts on and reports to."""
-
-    cluster: Cluster
-    follow: Follow
-    reports: Reports
-    clock: Clock
-    on_defect: Callable[[BaseException], None]
 
 
 class Instance:
@@ -70,27 +51,45 @@ class Instance:
         self.name, self._namespace, self._rules = name, namespace, rules
         self._outside, self._clock = outside, outside.clock
         self._rows: dict[ObjectKey, EngineResource] = {}
-        self._tickets: dict[ObjectKey, Ticket] = {}
-        self._reported: dict[ObjectKey, Ticket] = {}
-        self._in_sync: dict[ObjectKey, str] = {}
-        self._refused: dict[ObjectKey, tuple[str, str]] = {}
         self._live = LiveObjects()
         self._queue = WorkQueue()
-        self._reconciler = Reconciler(outside.cluster, self._live, self._clock, rules.deletion_deadline)
         self._pool = Pool(name, self._queue, self._work, rules.concurrency, self._clock, outside.on_defect)
-        self._statuses = StatusReports(outside.reports, self._live, self._present_row)
+        self._watches = Watches(namespace, self._live, self._notice, self._begin_if_listed)
+        self._duties = Duties(outside.reports, self._report_again)
+        self._statuses = StatusReports(outside.reports, self._live, self._status_row)
+        self._settlement = Settlement(name, self._duties, self._statuses, self._clock)
         self._orphans = Orphans(rules.orphan_grace)
-        self._pace = RepairPace()
-        self._unlisted = set(KINDS)
-        self._watches: list[asyncio.Task[None]] = []
+        self._build_appliers()
+        self._attention = Attention(
+            self._rows,
+            self._live,
+            self._queue,
+            lambda key, row: self._applier(key).has_drifted(key, row),
+            self._settlement,
+            self._duties,
+        )
         self._comparison: Timer | None = None
         self._working = False
         self._complete = True
 
+    def _build_appliers(self) -> None:
+        outside, rules, clock = self._outside, self._rules, self._clock
+        reconciler = Reconciler(outside.cluster, self._live, clock, rules.deletion_deadline)
+        compositions = Compositions(
+            outside.cluster, outside.composers, clock, rules.check_interval, self._look_at_secret
+        )
+        disposals = Disposals(outside.composers, clock, rules.deletion_deadline, self._look_at_secret)
+        self._set_aside = SetAside(compositions, self._live)
+        self._objects = ObjectApplier(reconciler, self._live, self._set_aside)
+        self._appliers: dict[str, Applier] = {
+            SECRET.kind: SecretApplier(reconciler, self._live, compositions, disposals, clock),
+            SYNC_OPERATION: SyncApplier(outside.cluster, self._live, outside.reports, clock),
+        }
+
     @property
     def listed(self) -> bool:
         """Every watch has shown once what exists."""
-        return not self._unlisted
+        return self._watches.listed
 
     @property
     def pending(self) -> int:
@@ -99,7 +98,7 @@ class Instance:
 
     def start(self) -> None:
         """Watch. Work begins with :meth:`work`."""
-        self._watches = [asyncio.create_task(self._follow(kind), name=f"watch {name}") for name, kind in KINDS.items()]
+        self._watches.start(self._outside.follow, self._outside.on_defect)
 
     def work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
         """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
@@ -107,7 +106,8 @@ class Instance:
         Unless they are ``complete`` nothing is deleted for want of a row.
         """
         self._complete = complete
-        self._rows = {key_of(row): row for row in rows}
+        self._rows.clear()
+        self._rows.update((key_of(row), row) for row in rows)
         self._working = True
         self._begin_if_listed()
 
@@ -117,128 +117,64 @@ class Instance:
         if self._comparison is not None:
             self._comparison.cancel()
         self._orphans.forget()
-        self._tickets.clear()
-        self._reported.clear()
+        self._duties.clear()
         await self._pool.suspend()
+        for applier in (self._objects, *self._appliers.values()):
+            await applier.suspend()
+        self._settlement.suspend()
         self._count_pending()
 
     async def stop(self) -> None:
         """Suspend, and end the watches."""
         await self.suspend()
-        for watch in self._watches:
-            watch.cancel()
-        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._watches.stop()
 
     def submit(self, row: EngineResource, ticket: Ticket) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
         key = key_of(row)
-        self._supersede(key, ticket)
+        self._duties.take(key, ticket)
         self._rows[key] = row
         self._orphans.spare(key)
         self._mark(key)
-        self._pool.kick()
 
     def forget(self, row: EngineResource, ticket: Ticket) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
         key = key_of(row)
-        self._supersede(key, ticket)
-        for memory in (self._rows, self._in_sync, self._refused, self._tickets):
-            memory.pop(key, None)
-        self._statuses.forget(key)
-        ticket.done()
+        self._duties.take(key, ticket)
+        self._duties.drop(key)
+        known = self._rows.pop(key, None)
+        self._settlement.forget(key)
+        self._applier(key).forget(key)
+        if known is not None:
+            self._release(known.lane)
 
-    # Deciding what to look at
+    # Looking
 
-    def _supersede(self, key: ObjectKey, ticket: Ticket) -> None:
-        older = self._tickets.get(key)
-        self._tickets[key] = ticket
-        if older is not None:
-            older.done()
-
-    def _mark(self, key: ObjectKey, not_before: datetime | None = None) -> None:
-        place = self._place(key)
-        if not_before is None:
-            self._queue.mark(key, place)
-        else:
-            self._queue.mark_at(key, place, not_before)
+    def _mark(self, *keys: ObjectKey) -> None:
+        for key in keys:
+            self._attention.mark(key)
         self._count_pending()
-
-    def _place(self, key: ObjectKey) -> Place:
-        row = self._rows.get(key)
-        if row is None:
-            return Place(ORPHAN_LANE, wave=1 if KINDS[key.kind].cascade_finalizer else 0, absent=True)
-        return Place(row.lane, row.wave, absent=row.desired == "absent")
-
-    def _present_row(self, key: ObjectKey) -> EngineResource | None:
-        row = self._rows.get(key)
-        return row if row is not None and row.desired == "present" else None
-
-    # Watching
-
-    async def _follow(self, kind: ManagedKind) -> None:
-        try:
-            async for event in self._outside.follow(kind.resource, self._namespace):
-                self._take_in(kind.resource.kind, event)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # a watch that ends is a reason to start anew, with a message
-            self._outside.on_defect(error)
-            raise
-
-    def _take_in(self, kind: str, event: Reflection) -> None:
-        metrics.WATCH_EVENTS.labels("agent", kind, type(event).__name__).inc()
-        match event:
-            case ListStarted():
-                metrics.WATCH_RELISTS.labels("agent", kind).inc()
-                self._live.begin_list(kind)
-            case Seen(manifest) | Changed(manifest):
-                key = self._live.put(kind, manifest)
-                if key is not None:
-                    self._notice(key)
-            case Removed(manifest):
-                self._notice_removal(kind, manifest)
-            case ListCompleted():
-                for key in self._live.end_list(kind):
-                    self._notice(key)
-                self._unlisted.discard(kind)
-                self._begin_if_listed()
-        metrics.RESOURCES.labels("agent", kind).set(len(self._live))
-
-    def _notice_removal(self, kind: str, manifest: Manifest) -> None:
-        meta = manifest["metadata"]
-        key = ObjectKey(kind, meta["namespace"], meta["name"])
-        self._live.drop(key, meta["uid"])
-        self._notice(key)
-
-    def _notice(self, key: ObjectKey) -> None:
-        """An object changed under us: look at it if it is not as desired, report its status if that changed."""
-        if not self._working or not self.listed:
-            return
-        self._statuses.look(key)
-        if key not in self._queue:
-            if not self._has_drifted(key):
-                return  # as desired: most often the echo of our own write
-            self._mark(key, self._pace.next_repair(key, self._clock.now()))
-        elif self._is_going(key):
-            self._mark(key)
-        elif self._has_drifted(key):
-            self._queue.mark_if_running(key, self._place(key))
         self._pool.kick()
 
-    def _is_going(self, key: ObjectKey) -> bool:
-        live = self._live.get(key)
-        return live is None or live.deletion_started is not None
+    def _notice(self, key: ObjectKey) -> None:
+        """An object changed under us."""
+        if self._working and self.listed:
+            self._statuses.look(key)
+            self._attention.notice(key, self._clock.now())
+            self._pool.kick()
 
-    def _has_drifted(self, key: ObjectKey) -> bool:
-        row = self._rows.get(key)
-        if row is None or self._refused.get(key, ("",))[0] == row.digest:
-            return False
-        live = self._live.get(key)
-        if row.desired == "absent" or live is None or live.deletion_started is not None:
-            return row.desired == "present" or live is not None
-        return bool(difference(desired_object(KINDS[key.kind], row), live))
+    def _look_at_secret(self, row: EngineResource) -> None:
+        """What went on beside the pool has ended: the pool does the rest, the Secret before who waited for it."""
+        if self._working:
+            self._mark(key_of(row))
+            self._release(row.lane)
 
-    # Comparing everything
+    def _release(self, lane: str) -> None:
+        self._mark(*(key for key in sorted(self._set_aside.release(lane)) if key in self._rows))
+
+    def _report_again(self, key: ObjectKey) -> None:
+        if self._working and key in self._rows:
+            self._mark(key)
 
     def _begin_if_listed(self) -> None:
         if self._working and self.listed:
@@ -251,34 +187,25 @@ class Instance:
             self._comparison.cancel()
         self._comparison = self._clock.call_at(self._clock.now() + self._rules.comparison_interval, self._compare)
         for key in self._rows:
-            self._refused.pop(key, None) if key not in self._tickets else None
-            self._compare_one(key)
+            self._statuses.look(key)
+        self._attention.compare()
         unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
-        for key in self._orphans.due(unwanted, len(self._live), self._clock.now()):
-            self._mark(key)
-        self._pool.kick()
-
-    def _compare_one(self, key: ObjectKey) -> None:
-        self._statuses.look(key)
-        try:
-            needed = key in self._tickets or self._rows[key].desired == "absent" or self._has_drifted(key)
-        except (Permanent, KeyError):
-            needed = True  # the work itself says what is wrong with the row
-        if needed:
-            self._mark(key)
+        self._mark(*self._orphans.due(unwanted, len(self._live), self._clock.now()))
 
     # Working
 
+    def _applier(self, key: ObjectKey) -> Applier:
+        return self._appliers.get(key.kind, self._objects)
+
     async def _work(self, key: ObjectKey) -> LookAgain | None:
-        row, ticket = self._rows.get(key), self._unreported(key)
-        if row is None and not self._orphans.condemned(key):
-            return None
+        row = self._rows.get(key)
+        if row is None:
+            return await self._remove_orphan(key)
         try:
-            kind = kind_of(row, self._namespace) if row else KINDS[key.kind]
-            desired = desired_object(kind, row) if row and row.desired == "present" else None
-            outcome = await self._reconciler.reconcile(kind, key, desired)
+            kind_of(row, self._namespace)
+            outcome = await self._applier(key).apply(key, row)
         except Permanent as error:
-            self._refuse(key, row, ticket, error)
+            self._settlement.refuse(key, row, error)
             return None
         finally:
             self._count_pending()
@@ -286,66 +213,30 @@ class Instance:
             case Going(deadline):
                 return LookAgain(deadline)
             case Done():
-                self._settle(key, row, ticket, outcome)
+                self._settlement.settle(key, row, outcome)
+                self._attention.follow_up(key)
+            case Aside():
+                pass
         return None
 
-    def _settle(self, key: ObjectKey, row: EngineResource | None, ticket: Ticket | None, done: Done) -> None:
-        if row is None:
-            log.warning("deleted an object that no row desires", instance=self.name, kind=key.kind, name=key.name)
-            return self._orphans.spare(key)
-        if row.desired == "absent":
-            self._in_sync.pop(key, None)
-            self._statuses.forget(key)
-            if ticket is not None or done.forced:
-                self._report(key, row, ticket, RemovedFromEngine(forced=done.forced))
+    async def _remove_orphan(self, key: ObjectKey) -> LookAgain | None:
+        if not self._orphans.condemned(key):
             return None
-        drifted = done.changed and self._in_sync.get(key) == row.digest
-        was_refused = self._refused.pop(key, None) is not None
-        self._in_sync[key] = row.digest
-        if drifted:
-            metrics.DRIFT_REPAIRS.labels("agent", row.kind).inc()
-        if ticket is not None:
-            self._measure(row)
-        if ticket is not None or done.changed or was_refused:
-            self._report(key, row, ticket, Applied(row.digest, drift_repaired=drifted))
-        return self._statuses.look(key)
+        try:
+            outcome = await self._objects.remove(key)
+        except Permanent as error:
+            log.warning("refused", instance=self.name, kind=key.kind, name=key.name, error=str(error))
+            return None
+        if isinstance(outcome, Going):
+            return LookAgain(outcome.deadline)
+        log.warning("deleted an object that no row desires", instance=self.name, kind=key.kind, name=key.name)
+        self._orphans.spare(key)
+        return None
 
-    def _refuse(self, key: ObjectKey, row: EngineResource | None, ticket: Ticket | None, error: Permanent) -> None:
-        metrics.ERRORS.labels("agent", "Permanent", "apply").inc()
-        log.warning("refused", instance=self.name, kind=key.kind, name=key.name, error=str(error))
-        if row is None:
-            return
-        refusal = (row.digest, str(error))
-        known = self._refused.get(key) == refusal
-        self._refused[key] = refusal
-        if ticket is not None or not known:
-            self._report(key, row, ticket, Failed(row.digest, permanent=True, message=str(error)))
-
-    def _report(self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, event: ObservationEvent) -> None:
-        """Send the observation; the event is acknowledged when it has arrived."""
-        self._outside.reports.send(row, event, lambda arrived: self._delivered(key, ticket, arrived))
-        if ticket is not None:
-            self._reported[key] = ticket
-
-    def _unreported(self, key: ObjectKey) -> Ticket | None:
-        """The event that still waits for an observation; one that is on its way is not sent again."""
-        ticket = self._tickets.get(key)
-        return None if ticket is self._reported.get(key) else ticket
-
-    def _delivered(self, key: ObjectKey, ticket: Ticket | None, arrived: bool) -> None:
-        if self._reported.get(key) is ticket:
-            self._reported.pop(key, None)
-        if arrived and ticket is not None:
-            ticket.done()
-            if self._tickets.get(key) is ticket:
-                del self._tickets[key]
-        elif not arrived and self._working and key in self._rows:
-            self._mark(key)  # what is so is found so again, and reported again
-            self._pool.kick()
-
-    def _measure(self, row: EngineResource) -> None:
-        elapsed = (self._clock.now() - row.seen_at).total_seconds()
-        metrics.END_TO_END.labels("applied", row.kind).observe(max(0.0, elapsed))
+    def _status_row(self, key: ObjectKey) -> EngineResource | None:
+        row = self._rows.get(key)
+        is_reported = key.kind in KINDS and KINDS[key.kind].reports_status
+        return row if is_reported and row is not None and row.desired == "present" else None
 
     def _count_pending(self) -> None:
         metrics.ENGINE_PENDING.labels(self.name).set(len(self._queue))

@@ -6,6 +6,7 @@ versions of one API server are comparable (Kubernetes says so since 1.35; etcd's
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from services.agent.kinds import KINDS
@@ -20,12 +21,20 @@ class LiveObjects:
         self._objects: dict[ObjectKey, LiveObject] = {}
         self._round: dict[ObjectKey, int] = {}
         self._rounds: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[ObjectKey]:
         return iter(self._objects)
 
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._objects
+
     def __len__(self) -> int:
         return len(self._objects)
+
+    def count(self, kind: str) -> int:
+        """How many objects of ``kind`` exist."""
+        return self._counts[kind]
 
     def get(self, key: ObjectKey) -> LiveObject | None:
         """The object as last seen."""
@@ -39,6 +48,7 @@ class LiveObjects:
         known = self._objects.get(key)
         if known is not None and known.version >= int(meta["resourceVersion"]):
             return None
+        self._counts[kind] += known is None
         self._objects[key] = live_object(KINDS[kind], manifest)
         return key
 
@@ -46,8 +56,7 @@ class LiveObjects:
         """The incarnation ``uid`` is gone."""
         known = self._objects.get(key)
         if known is not None and known.uid == uid:
-            del self._objects[key]
-            self._round.pop(key, None)
+            self._delete(key)
 
     def begin_list(self, kind: str) -> None:
         """A complete list of ``kind`` begins."""
@@ -58,5 +67,10 @@ class LiveObjects:
         current = self._rounds[kind]
         gone = [key for key, seen in self._round.items() if key.kind == kind and seen < current]
         for key in gone:
-            del self._objects[key], self._round[key]
+            self._delete(key)
         return gone
+
+    def _delete(self, key: ObjectKey) -> None:
+        del self._objects[key]
+        self._round.pop(key, None)
+        self._counts[key.kind] -= 1

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from services.agent.kinds import MANAGED_BY, MANAGER, ManagedKind
-from services.agent.objects import LiveObject
+from services.agent.objects import LiveObject, owned_part
 from services.common.kube import Manifest
 
 
@@ -85,7 +85,7 @@ def next_step(
     if live.deletion_started is not None:
         # Desired or not: what is being deleted has to be gone before it can be made again.
         return _going(live, live.deletion_started + patience, now)
-    return _removal(kind, live) if desired is None else _change(desired, live)
+    return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 
 def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
@@ -102,14 +102,16 @@ def _removal(kind: ManagedKind, live: LiveObject) -> Step:
     return Finalize({"metadata": metadata})
 
 
-def _change(desired: Manifest, live: LiveObject) -> Step:
-    patch = difference(desired, live)
+def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:
+    patch = difference(kind, desired, live)
     if not patch:
         return Settled()
+    if any(name in patch for name in kind.unchangeable):
+        return Delete(live.uid)
     return Merge(patch) if _removes(patch) else Apply(desired)
 
 
-def difference(desired: Manifest, live: LiveObject) -> Manifest:
+def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manifest:
     """The merge patch (RFC 7386) that makes the owned part of ``live`` as desired; empty if it is."""
     meta = desired["metadata"]
     metadata = {
@@ -117,8 +119,19 @@ def difference(desired: Manifest, live: LiveObject) -> Manifest:
         for name, present in (("labels", live.labels), ("annotations", live.annotations))
         if (changed := _lacking(meta.get(name, {}), present))
     }
-    spec = merge_patch(live.spec, desired["spec"])
-    return ({"metadata": metadata} if metadata else {}) | ({"spec": spec} if spec else {})
+    patch = _with_values(merge_patch(live.owned, owned_part(kind, desired)), desired)
+    return ({"metadata": metadata} if metadata else {}) | patch
+
+
+def _with_values(patch: Manifest, desired: Manifest) -> Manifest:
+    """What was compared by fingerprints is sent by value."""
+    return {name: _value(change, desired.get(name)) for name, change in patch.items()}
+
+
+def _value(change: Any, wanted: Any) -> Any:
+    if isinstance(change, dict):
+        return _with_values(change, wanted)
+    return None if change is None else wanted
 
 
 def merge_patch(before: Manifest, after: Manifest) -> Manifest:

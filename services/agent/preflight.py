@@ -9,20 +9,19 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from services.agent.kinds import KINDS
+from services.agent.kinds import KINDS, VERBS
 from services.common.errors import InvalidConfiguration, NoPermission, Retry, Wait
-from services.common.kafka import Topic
+from services.common.kafka import Brokers, Topic, client_properties
 from services.common.kube import KubeClient, NotFound, Refused, Resource, connect
-from services.common.kube.access import is_allowed
+from services.common.kube.access import ACCESS_REVIEW, is_allowed
 
-VERBS = ("list", "watch", "get", "create", "patch", "delete")
 BROKER_SECONDS = 5.0
 FORBIDDEN = 403
 
 
-def check_topic(bootstrap_servers: str, topic: Topic) -> None:
+def check_topic(brokers: Brokers, topic: Topic) -> None:
     """Raises Retry if no broker answers, InvalidConfiguration if the topic is not as declared."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
     try:
         found = admin.list_topics(topic.name, timeout=BROKER_SECONDS).topics[topic.name]
     except KafkaException as error:
@@ -43,27 +42,52 @@ def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str]) -> None:
 async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...]) -> None:
     async with await connect(kubeconfig) as client:
         for namespace in namespaces:
-            for kind in KINDS.values():
-                await _check_kind(client, kind.resource, namespace)
+            await check_namespace(client, namespace)
 
 
-async def _check_kind(client: KubeClient, resource: Resource, namespace: str) -> None:
+async def check_namespace(client: KubeClient, namespace: str) -> None:
+    """The same, of one engine namespace."""
+    for kind in KINDS.values():
+        await _check_served(client, kind.resource, namespace)
+        await _check_rights(client, kind.resource, namespace)
+
+
+async def _check_served(client: KubeClient, resource: Resource, namespace: str) -> None:
     try:
         async for _ in client.pages(resource, namespace, limit=1):
             break
-        for verb in VERBS:
-            if not await is_allowed(client, verb, resource, namespace=namespace):
-                raise _no_permission(verb, resource, namespace)
     except Refused as error:
         if error.status != FORBIDDEN:
             raise Retry(str(error)) from error
         raise _no_permission("list", resource, namespace) from error
     except NotFound as error:
-        raise Retry(f"{resource.plural}.{resource.group} is not served; are Argo CD's CRDs installed?") from error
+        raise Retry(f"{_name(resource)} is not served; are Argo CD's CRDs installed?") from error
     except Wait as error:
         raise Retry(str(error)) from error
 
 
+async def _check_rights(client: KubeClient, resource: Resource, namespace: str) -> None:
+    for verb in VERBS:
+        try:
+            allowed = await is_allowed(client, verb, resource, namespace=namespace)
+        except Refused as error:
+            if error.status != FORBIDDEN:
+                raise Retry(str(error)) from error
+            raise NoPermission(
+                f"may not create {_name(ACCESS_REVIEW)}, so it cannot be told what else is missing; "
+                "bind the agent's account to the ClusterRole system:basic-user"
+            ) from error
+        except Wait as error:
+            raise Retry(str(error)) from error
+        if not allowed:
+            raise _no_permission(verb, resource, namespace)
+
+
 def _no_permission(verb: str, resource: Resource, namespace: str) -> NoPermission:
-    what = f"{resource.plural}.{resource.group}"
-    return NoPermission(f"may not {verb} {what} in namespace {namespace}; grant it to the agent's account by a Role")
+    return NoPermission(
+        f"may not {verb} {_name(resource)} in namespace {namespace}; grant it to the agent's account by a Role"
+    )
+
+
+def _name(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural

@@ -6,14 +6,14 @@ never held while a deletion is going on; running twice changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from services.agent.clock import Clock
 from services.agent.cluster import Cluster
 from services.agent.kinds import FIELD_MANAGER, ManagedKind
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey
+from services.agent.outcomes import Done, Going
 from services.agent.plan import Apply, AwaitRemoval, Create, Delete, Finalize, Merge, Settled, Step, Strip, next_step
 from services.common.errors import Permanent, Wait
 from services.common.kube import AlreadyExists, Manifest, NotFound, Refused
@@ -23,23 +23,6 @@ MAX_STEPS = 6
 """Create, conflict, read, apply, compare leaves one to spare; more means that the API server changes what we send."""
 
 FORBIDDEN = 403
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The object is as desired."""
-
-    changed: bool
-    """A call was necessary."""
-    forced: bool = False
-    """Its finalizers had to be removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Going:
-    """It is being deleted; look again at ``deadline`` at the latest."""
-
-    deadline: datetime
 
 
 class Reconciler:
@@ -55,29 +38,29 @@ class Reconciler:
 
         Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing).
         """
-        changed = False
+        changed = created = False
         for _ in range(MAX_STEPS):
             step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._patience)
             match step:
                 case AwaitRemoval(deadline):
                     return Going(deadline)
                 case Settled() if desired is not None:
-                    return self._done(kind, key, changed)
+                    return self._done(kind, key, changed, created)
                 case Settled():
                     if not await self._exists(kind, key):
                         return self._done(kind, key, changed)
                 case _:
-                    changed = True
+                    changed, created = True, created or isinstance(step, Create)
                     if await self._act(kind, key, step):
                         return Going(self._clock.now() + self._patience)
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
-    def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool) -> Done:
+    def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool, created: bool = False) -> Done:
         if not changed:
             _count(kind, "skipped")
         forced = key in self._stripped
         self._stripped.discard(key)
-        return Done(changed, forced)
+        return Done(changed, created, forced)
 
     async def _exists(self, kind: ManagedKind, key: ObjectKey) -> bool:
         """The watch sees only what bears our label: what shall be gone is asked for by name once."""

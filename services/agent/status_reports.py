@@ -1,53 +1,52 @@
-"""Reports of the engine's status: only what changed, at most one of an object on its way at a time.
-
-While a report is on its way newer statuses replace each other; when it is delivered the newest goes out. So what is
-waiting is bounded by the number of objects, however far the log is behind.
-"""
+"""Reports of the engine's status of objects."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 
+from services.agent.latest_reports import LatestReports, Report
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey
 from services.agent.reports import Reports
-from services.common.errors import Retry
 from services.common.messages import EngineResource, StatusReported
 
 RowOf = Callable[[ObjectKey], EngineResource | None]
+
+EMPTY = "{}"
 
 
 class StatusReports:
     """Statuses of one instance's objects."""
 
     def __init__(self, reports: Reports, live: LiveObjects, row_of: RowOf) -> None:
-        """``row_of`` knows the present row of an object, None if there is none to report for."""
-        self._reports, self._live, self._row_of = reports, live, row_of
-        self._reported: dict[ObjectKey, bytes] = {}
-        self._on_its_way: set[ObjectKey] = set()
+        """``row_of`` knows the present row of an object whose status is reported, None if there is none."""
+        self._live, self._row_of = live, row_of
+        self._latest = LatestReports(reports, self._current)
 
     def look(self, key: ObjectKey) -> None:
-        """Report the status of ``key`` if it differs from the last one delivered."""
-        live, row = self._live.get(key), self._row_of(key)
-        if live is None or row is None or not live.status or key in self._on_its_way:
-            return
-        digest = hashlib.blake2b(live.status.encode(), digest_size=16).digest()
-        if self._reported.get(key) == digest:
-            return
-        event = StatusReported(status=live.status, resource_version=str(live.version))
-        try:
-            self._reports.send(row, event, lambda arrived: self._settled(key, digest, arrived))
-        except Retry:
-            return  # the queue is full: the next look, at the latest the full comparison's, tries again
-        self._on_its_way.add(key)
+        """Report the status of ``key`` if it differs from the last one delivered; one that became empty, too."""
+        self._latest.look(key)
+
+    def begin(self, key: ObjectKey) -> None:
+        """We made the object: that it has no status yet is no news, unless its former incarnation had one."""
+        self._latest.presume(key, _digest(EMPTY))
 
     def forget(self, key: ObjectKey) -> None:
         """The object is gone; its next incarnation is reported anew."""
-        self._reported.pop(key, None)
+        self._latest.forget(key)
 
-    def _settled(self, key: ObjectKey, digest: bytes, arrived: bool) -> None:
-        self._on_its_way.discard(key)
-        if arrived:
-            self._reported[key] = digest
-        self.look(key)
+    def clear(self) -> None:
+        """What was delivered may be superseded by somebody else's reports."""
+        self._latest.clear()
+
+    def _current(self, key: ObjectKey) -> Report | None:
+        live, row = self._live.get(key), self._row_of(key)
+        if live is None or row is None:
+            return None
+        status = live.status or EMPTY
+        return Report(row, StatusReported(status=status, resource_version=str(live.version)), _digest(status))
+
+
+def _digest(status: str) -> bytes:
+    return hashlib.blake2b(status.encode(), digest_size=16).digest()

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.common.errors import Retry
+from services.common.kafka import Brokers, client_properties
 
 SECONDS = 10.0
 BATCH = 1000
@@ -29,9 +30,9 @@ class Backlog:
 class TopicReader:
     """One topic as one consumer group sees it. Every method blocks, and raises Retry if the brokers do not answer."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, group: str) -> None:
+    def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
         self._topic, self._group = topic, group
-        self._settings: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._settings = client_properties(brokers) | {"log_level": 0}
 
     def backlogs(self, partitions: Iterable[int]) -> dict[int, Backlog]:
         """The backlog of each of ``partitions``; empty ones have start == end."""

@@ -6,6 +6,7 @@ Called with each state of an Application that the watch shows; None means that n
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,12 +23,20 @@ FINALIZERS = frozenset(
 DEGRADED = "simulate/degraded"
 COMPARISON_ERROR = "simulate/comparison-error"
 STUCK_DELETION = "simulate/stuck-deletion"
+SLOW_SYNC = "simulate/slow-sync"
+FAILING_SYNC = "simulate/failing-sync"
 SILENT = "simulate/silent"
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 ERROR_MESSAGE = (
     "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = "
     f"{COMPARISON_ERROR}: app path does not exist"
 )
+AUTOMATION: Manifest = {"initiatedBy": {"automated": True}, "sync": {}}
+SYNCED_MESSAGE = "successfully synced (all tasks run)"
+FAILED_MESSAGE = f"one or more objects failed to apply, reason: {FAILING_SYNC}: admission webhook denied the request"
+TERMINATED_MESSAGE = "Operation terminated"
 DEGRADED_MESSAGE = 'Deployment "guestbook" exceeded its progress deadline'
 
 
@@ -55,6 +64,8 @@ def revision_of(application: Manifest) -> str:
     """The commit that the target revision seems to name, or the one an operation asks for."""
     asked = ((application.get("operation") or {}).get("sync") or {}).get("revision")
     source = _source(application)
+    if asked and COMMIT.fullmatch(asked):
+        return str(asked)
     name = f"{source.get('repoURL', '')}@{asked or source.get('targetRevision', 'HEAD')}"
     return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
 
@@ -78,37 +89,59 @@ def _comparison_error(application: Manifest, now: datetime) -> Response | None:
 
 
 def _synchronize(application: Manifest, now: datetime, writes_per_sync: int) -> Response | None:
-    """Run what was asked for by ``.operation`` or by automation; otherwise only compare."""
-    operation = (_status(application).get("operationState") or {}) if _status(application) else {}
-    if operation.get("phase") == "Running":
-        return _finish(application, operation, now)
-    if application.get("operation") or (_is_automated(application) and not _is_synced(application)):
+    """Run what was asked for by ``.operation`` or by automation; otherwise only compare.
+
+    As in Argo CD ``.operation`` stays until the operation has ended; without it no phase is looked at.
+    """
+    state = _operation_state(application)
+    if application.get("operation") is not None:
+        if state.get("phase") == "Terminating":
+            return _end(state | {"phase": "Failed", "message": TERMINATED_MESSAGE}, now)
+        if state.get("phase") == "Running":
+            return _go_on(application, state, now)
+        return _begin(application, now, writes_per_sync)
+    if _is_automated(application) and not _is_synced(application) and not _has_failed(application):
         return _begin(application, now, writes_per_sync)
     return None if _is_compared(application) else _compare_only(application, now)
 
 
 def _begin(application: Manifest, now: datetime, writes_per_sync: int) -> Response:
-    operation = application.get("operation") or {"initiatedBy": {"automated": True}, "sync": {}}
-    sync = (operation.get("sync") or {}) | {"revision": revision_of(application)}
+    # What somebody asked for is there already; it is not written again, he may just be taking it back.
+    own = {} if application.get("operation") is not None else {"operation": AUTOMATION}
+    operation = application.get("operation") or AUTOMATION
+    revision = revision_of(application)
     state = {
-        "operation": operation | {"sync": sync},
+        "operation": operation | {"sync": (operation.get("sync") or {}) | {"revision": revision}},
         "phase": "Running",
         "startedAt": _time(now),
         "finishedAt": None,
         "message": None,
-        "syncResult": {"revision": sync["revision"], "source": _source(application)},
+        "syncResult": {"revision": revision, "source": _source(application)},
     }
-    if writes_per_sync == 1:
-        finished = _finish(application, state, now)
-        return Response(finished.patch | {"operation": None}, after_sync=True)
-    return Response({"operation": None, "status": {"operationState": state}})
+    finished = _go_on(application, state, now) if writes_per_sync == 1 else None
+    return finished or Response(own | {"status": {"operationState": state}})
+
+
+def _go_on(application: Manifest, running: Manifest, now: datetime) -> Response | None:
+    path = _source(application).get("path")
+    if path == SLOW_SYNC:
+        return None
+    if path == FAILING_SYNC:
+        return _end(running | {"phase": "Failed", "message": FAILED_MESSAGE}, now)
+    return _finish(application, running, now)
+
+
+def _end(ended: Manifest, now: datetime) -> Response:
+    """Without a success; what was compared before is still true."""
+    patch = _status_patch(operationState=ended | {"finishedAt": _time(now)}, reconciledAt=_time(now))
+    return Response(patch | {"operation": None}, after_sync=ended["message"] != TERMINATED_MESSAGE)
 
 
 def _finish(application: Manifest, running: Manifest, now: datetime) -> Response:
     """End the operation; if the source changed while it ran, the comparison says so and the next one follows."""
     result = running["syncResult"]
     is_current = result["source"] == _source(application)
-    ended = running | {"phase": "Succeeded", "finishedAt": _time(now), "message": "successfully synced (all tasks run)"}
+    ended = running | {"phase": "Succeeded", "finishedAt": _time(now), "message": SYNCED_MESSAGE}
     resource = _resource(application)
     state = ended | {"syncResult": result | {"resources": [_synced(resource)]}}
     health = _health(application)
@@ -126,12 +159,12 @@ def _finish(application: Manifest, running: Manifest, now: datetime) -> Response
         conditions=None,
         reconciledAt=_time(now),
     )
-    return Response(patch, after_sync=True)
+    return Response(patch | {"operation": None}, after_sync=True)
 
 
 def _compare_only(application: Manifest, now: datetime) -> Response:
     """A manual Application shows that it is out of sync until it is told to sync."""
-    was_synced = bool((_status(application).get("operationState") or {}).get("syncResult"))
+    was_synced = _operation_state(application).get("phase") == "Succeeded"
     health = _health(application) if was_synced else {"status": "Missing"}
     sync = {"status": "OutOfSync", "revision": revision_of(application), "comparedTo": _compared(application)}
     resources = [_resource(application) | {"status": "OutOfSync", "health": health}]
@@ -160,6 +193,12 @@ def _is_synced(application: Manifest) -> bool:
     return _is_compared(application) and _status(application)["sync"]["status"] == "Synced"
 
 
+def _has_failed(application: Manifest) -> bool:
+    """Automation does not try the same source again."""
+    state = _operation_state(application)
+    return state.get("phase") == "Failed" and (state.get("syncResult") or {}).get("source") == _source(application)
+
+
 def _same_sync(status: Manifest, sync: Manifest) -> bool:
     return (status.get("sync") or {}).get("status") == sync["status"] and _same_compared(status, sync["comparedTo"])
 
@@ -180,6 +219,10 @@ def _source(application: Manifest) -> Manifest:
 
 def _status(application: Manifest) -> Manifest:
     return application.get("status") or {}
+
+
+def _operation_state(application: Manifest) -> Manifest:
+    return _status(application).get("operationState") or {}
 
 
 def _health(application: Manifest) -> Manifest:

@@ -24,7 +24,7 @@ async def test_deployment_when_created_then_its_application_is_as_documented(ten
     assert application["spec"]["syncPolicy"] == {
         "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
         "syncOptions": ["PrunePropagationPolicy=background"],
-        "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}},
+        "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True},
     }
 
 

@@ -55,5 +55,6 @@ FORCED_DELETIONS = Counter(
     "gitops_forced_deletions_total", "Deletions that the engine did not finish in time.", ["service", "kind"]
 )
 ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
+CHECKS = Counter("gitops_checks_total", "Checks of tenants' credentials, by outcome.", ["kind", "reason"])
 ENGINE_PENDING = Gauge("gitops_engine_pending_resources", "Resources not yet as desired.", ["instance"])
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])

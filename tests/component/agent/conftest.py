@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from services.common.kafka import ENGINE, load_topics
+from services.common.sealing import generate_key, write_keys
 from tests.component.agent.engine_log import EngineLog, Observations
-from tests.component.agent.worker import Worker
+from tests.component.agent.worker import AGENT, Worker
 
 INSTANCE = "argocd"
 StartAgent = Callable[..., Worker]
@@ -38,11 +39,24 @@ def observations(
     reader.close()
 
 
+@pytest.fixture(scope="session")
+def sealing_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sealing") / "private.json"
+    key = generate_key()
+    write_keys(path, {str(key.kid): key}, private=True)
+    return path
+
+
+@pytest.fixture
+def engine_environment(kubeconfig: Path, sealing_keys: Path) -> dict[str, str]:
+    return {"KUBECONFIG": str(kubeconfig), "SEALING_PRIVATE_KEYS": str(sealing_keys)}
+
+
 @pytest.fixture
 def start_agent(
     kafka_bootstrap: str,
     registry_url: str,
-    kubeconfig: Path,
+    engine_environment: dict[str, str],
     engine_log: EngineLog,
     observations: Observations,
     tmp_path: Path,
@@ -50,17 +64,16 @@ def start_agent(
     """Starts an agent of the test's own group; all are ended afterwards."""
     started: list[Worker] = []
 
-    def start(namespaces: str, **settings: str) -> Worker:
-        environment = {
+    def start(namespaces: str, module: str = AGENT, **settings: str) -> Worker:
+        environment = engine_environment | {
             "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap,
             "SCHEMA_REGISTRY_URL": registry_url,
-            "KUBECONFIG": str(kubeconfig),
             "ENGINE_NAMESPACES": namespaces,
             "ENGINE_TOPIC": engine_log.topic,
             "OBSERVATIONS_TOPIC": observations.topic,
             "AGENT_GROUP": f"group-{engine_log.topic}",
         }
-        worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log")
+        worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log", module)
         started.append(worker)
         until(lambda: worker.is_ready)
         return worker

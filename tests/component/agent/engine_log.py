@@ -74,19 +74,64 @@ def app_project(name: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def row(instance: str, manifest: dict[str, Any], desired: str = "present", deleted: bool = False) -> dict[str, Any]:
-    """The row that holds ``manifest``."""
+def sync_operation(
+    name: str, namespace: str, run: str, sequence: int = 1, state: str = "Running", revision: str = "main"
+) -> dict[str, Any]:
+    """A sync as the planner compiles it."""
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": namespace},
+        "operation": {"run": run, "sequence": sequence, "revision": revision, "state": state},
+    }
+
+
+def cluster_secret(name: str, namespace: str, uid: str) -> dict[str, Any]:
+    """A cluster's Secret as the planner compiles it, as far as a fake composer looks at it."""
+    labels = {"argocd.argoproj.io/secret-type": "cluster", "app.kubernetes.io/managed-by": "gitops-service"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "recipe": {"uid": uid},
+    }
+
+
+def sealed_cluster_secret(name: str, namespace: str, sealed: str) -> dict[str, Any]:
+    """A cluster's Secret as the planner compiles it, in full."""
+    made = cluster_secret(name, namespace, "0b9cf24c-6a8d-4a55-a1c0-3f4d5f1f5c0f")
+    made["recipe"] |= {
+        "apiURL": "https://api.example.com:6443",
+        "server": "https://api.example.com:6443?managedEnvironment=1",
+        "insecure": False,
+        "createServiceAccount": False,
+        "namespaces": [],
+        "clusterResources": False,
+        "project": "app-project-a",
+        "secret": {"name": "credentials", "version": "1", "sealed": sealed},
+    }
+    return made
+
+
+WAVES = {"Application": 1, "SyncOperation": 2}
+
+
+def row(
+    instance: str, manifest: dict[str, Any], desired: str = "present", deleted: bool = False, kind: str = ""
+) -> dict[str, Any]:
+    """The row that holds ``manifest``; its kind is the manifest's unless told."""
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     now = datetime.now(UTC).isoformat()
     return {
         "engine_instance_id": instance,
-        "kind": manifest["kind"],
+        "kind": kind or manifest["kind"],
         "namespace": manifest["metadata"]["namespace"],
         "name": manifest["metadata"]["name"],
         "workspace": TENANT[0],
         "tenant_namespace": TENANT[1],
         "lane": "app-project-a",
-        "wave": 1 if manifest["kind"] == "Application" else 0,
+        "wave": WAVES.get(kind or manifest["kind"], 0),
         "desired": desired,
         "manifest": text,
         "digest": hashlib.sha256(text.encode()).hexdigest(),

@@ -12,16 +12,20 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+AGENT = "services.agent"
+COMPOSING_AGENT = "tests.component.agent.composing_agent"
+"""An agent whose Secrets are composed by a fake."""
+
 
 class Worker:
-    """One ``python -m services.agent``."""
+    """One ``python -m`` of an agent."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, environment: Mapping[str, str], log: Path, module: str = AGENT) -> None:
         self.port = free_port()
         self.log = log
         self._output = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "services.agent"],
+            [sys.executable, "-m", module],
             env=os.environ | environment | {"METRICS_PORT": str(self.port), "LOG_FORMAT": "json"},
             stdout=self._output,
             stderr=self._output,

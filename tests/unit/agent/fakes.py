@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
 import itertools
+import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.agent.instance import Instance, Outside, Rules
+from services.agent.credentials import Composition
+from services.agent.instance import Instance
+from services.agent.kinds import SECRET_TYPE, ManagedKind
+from services.agent.outside import Outside, Rules
 from services.agent.reports import Delivered
 from services.common.errors import GitOpsError
 from services.common.kube import (
@@ -133,12 +138,13 @@ class MemoryCluster:
         known["metadata"].setdefault("deletionTimestamp", self.clock.now().isoformat())
         self._store(resource, known)
 
-    async def follow(self, resource: Resource, namespace: str) -> AsyncIterator[Reflection]:
+    async def follow(self, kind: ManagedKind, namespace: str) -> AsyncIterator[Reflection]:
+        resource = kind.resource
         queue: asyncio.Queue[Reflection] = asyncio.Queue()
         self._watchers[resource.kind].append(queue)
         yield ListStarted()
-        for (kind, _), manifest in list(self.objects.items()):
-            if kind == resource.kind and _is_ours(manifest):
+        for (each, _), manifest in list(self.objects.items()):
+            if each == resource.kind and _is_ours(manifest):
                 yield Seen(copy.deepcopy(manifest))
         yield ListCompleted(0)
         while True:
@@ -200,7 +206,8 @@ class MemoryCluster:
 
 
 def _is_ours(manifest: Manifest) -> bool:
-    return LABEL.items() <= manifest["metadata"].get("labels", {}).items()
+    labels = manifest["metadata"].get("labels", {})
+    return LABEL.items() <= labels.items() and (manifest.get("kind") != "Secret" or SECRET_TYPE in labels)
 
 
 def _merged(before: Any, patch: Any) -> Any:
@@ -241,6 +248,51 @@ class MemoryReports:
         return [event for each, event in self.sent if each == name]
 
 
+@dataclass
+class FakeComposers:
+    """Composes what it is told to; held back while a gate of that name is shut."""
+
+    outcomes: dict[str, Composition | Exception] = field(default_factory=dict)
+    """By the row's name; a good Secret if there is none."""
+    farewells: dict[str, Exception] = field(default_factory=dict)
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    composed: list[tuple[str, Manifest | None]] = field(default_factory=list)
+    disposed: list[tuple[str, bool]] = field(default_factory=list)
+    in_flight: int = 0
+
+    async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
+        self.composed.append((row.name, live))
+        await self._enter(row.name)
+        outcome = self.outcomes.get(row.name) or Composition(secret_of(row), "Succeeded", "")
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def dispose(self, row: EngineResource, *, giving_up: bool = False) -> None:
+        self.disposed.append((row.name, giving_up))
+        await self._enter(row.name)
+        if row.name in self.farewells and not giving_up:
+            raise self.farewells[row.name]
+
+    async def _enter(self, name: str) -> None:
+        self.in_flight += 1
+        try:
+            await asyncio.sleep(0)
+            if name in self.gates:
+                await self.gates[name].wait()
+        finally:
+            self.in_flight -= 1
+
+
+def secret_of(row: EngineResource, **data: str) -> Manifest:
+    """What is composed of ``row``: its recipe's uid, unless told otherwise."""
+    manifest = json.loads(row.manifest)
+    content = data or {"name": row.name, "server": manifest["recipe"]["uid"]}
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in content.items()}
+    identity = {name: manifest[name] for name in ("apiVersion", "kind", "metadata")}
+    return identity | {"type": "Opaque", "data": encoded}
+
+
 class FakeMessage:
     def __init__(self, offset: int) -> None:
         self.offset, self.key, self.value = offset, b"key", b"value"
@@ -263,6 +315,7 @@ class Bench:
 
     clock: VirtualClock
     cluster: MemoryCluster
+    composers: FakeComposers
     reports: MemoryReports
     instance: Instance
     defects: list[BaseException]
@@ -270,6 +323,7 @@ class Bench:
 
 def bench(rules: Rules | None = None) -> Bench:
     clock = VirtualClock()
-    cluster, reports, defects = MemoryCluster(clock), MemoryReports(), []
-    outside = Outside(cluster, cluster.follow, reports, clock, defects.append)
-    return Bench(clock, cluster, reports, Instance("argocd", "argocd", outside, rules or Rules()), defects)
+    cluster, composers, reports, defects = MemoryCluster(clock), FakeComposers(), MemoryReports(), []
+    outside = Outside(cluster, cluster.follow, composers, reports, clock, defects.append)
+    instance = Instance("argocd", "argocd", outside, rules or Rules())
+    return Bench(clock, cluster, composers, reports, instance, defects)

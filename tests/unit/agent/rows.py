@@ -11,6 +11,13 @@ from tests.unit.agent.fakes import EPOCH, LABEL
 
 Desired = Literal["present", "absent"]
 
+OBJECTS = {
+    "ClusterSecret": ("v1", "Secret"),
+    "RepositorySecret": ("v1", "Secret"),
+    "SyncOperation": ("argoproj.io/v1alpha1", "Application"),
+}
+"""Rows whose objects are of another kind."""
+
 
 def application_row(
     name: str = "app", desired: Desired = "present", lane: str = "project", **source: str
@@ -30,13 +37,32 @@ def project_row(name: str = "project", desired: Desired = "present", **spec: Any
     return row("AppProject", name, desired, name, 0, body)
 
 
+def cluster_row(
+    name: str = "managed-env-1", desired: Desired = "present", lane: str = "project", uid: str = "uid-1"
+) -> EngineResource:
+    labels = {"argocd.argoproj.io/secret-type": "cluster"} | LABEL
+    return row("ClusterSecret", name, desired, lane, 0, {"metadata": {"labels": labels}, "recipe": {"uid": uid}})
+
+
+def repository_row(
+    name: str = "repo-cred-1", repository: str = "https://example.com/repo.git", lane: str = "project"
+) -> EngineResource:
+    labels = {"argocd.argoproj.io/secret-type": "repository"} | LABEL
+    recipe = {"uid": "uid-1", "repository": repository}
+    return row("RepositorySecret", name, "present", lane, 0, {"metadata": {"labels": labels}, "recipe": recipe})
+
+
+def sync_row(
+    run: str = "run-1", sequence: int = 1, state: str = "Running", revision: str = "main", name: str = "app"
+) -> EngineResource:
+    operation = {"run": run, "sequence": sequence, "revision": revision, "state": state}
+    return row("SyncOperation", name, "present", "project", 2, {"metadata": {}, "operation": operation})
+
+
 def row(kind: str, name: str, desired: Desired, lane: str, wave: int, body: dict[str, Any]) -> EngineResource:
-    manifest = {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "argocd"} | body["metadata"],
-        "spec": body["spec"],
-    }
+    api_version, object_kind = OBJECTS.get(kind, ("argoproj.io/v1alpha1", kind))
+    manifest = {"apiVersion": api_version, "kind": object_kind} | body
+    manifest["metadata"] = {"name": name, "namespace": "argocd"} | body["metadata"]
     text = json.dumps(manifest, sort_keys=True)
     return EngineResource(
         engine_instance_id="argocd",

@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from services.agent.acknowledgement import PartitionLedger
-from services.agent.instance import Rules
+from services.agent.outside import Rules
 from services.common.errors import Retry
 from services.common.kube import NotFound, Refused
-from services.common.messages import Applied, EngineResource, Failed, Removed, StatusReported
-from tests.unit.agent.fakes import LABEL, Bench, FakeEvent, bench, settle
+from services.common.messages import Applied, Failed, Removed, StatusReported
+from tests.unit.agent.driver import Driver
+from tests.unit.agent.fakes import LABEL, bench, settle
 from tests.unit.agent.rows import application_row, project_row
 
 CASCADE = "resources-finalizer.argocd.argoproj.io/background"
-
-
-class Driver:
-    """An instance that works, and the acknowledgements of its partition."""
-
-    def __init__(self, parts: Bench) -> None:
-        self.clock, self.cluster, self.reports = parts.clock, parts.cluster, parts.reports
-        self.instance, self.defects = parts.instance, parts.defects
-        self.ledger = PartitionLedger()
-        self.acknowledged: list[int] = []
-        self._offset = 0
-
-    async def begin(self, *rows: EngineResource) -> None:
-        self.instance.start()
-        await settle()
-        self.instance.work(rows)
-        await settle()
-
-    def submit(self, row: EngineResource) -> int:
-        """Hand a row over; returns its offset."""
-        offset = self._offset
-        self._offset += 1
-        ticket = self.ledger.enter(FakeEvent(offset, self.acknowledged))
-        self.instance.forget(row, ticket) if row.deleted else self.instance.submit(row, ticket)
-        return offset
-
-    async def apply(self, *rows: EngineResource) -> None:
-        for row in rows:
-            self.submit(row)
-        await settle()
-
-
-@pytest.fixture
-async def driver() -> AsyncIterator[Driver]:
-    made = Driver(bench())
-    yield made
-    await made.instance.stop()
-    assert made.defects == []
 
 
 async def test_present_row_when_object_is_missing_then_it_is_created_reported_and_acknowledged(driver: Driver) -> None:
@@ -85,6 +46,18 @@ async def test_event_when_its_observation_is_not_delivered_then_it_is_not_acknow
     await settle()
     assert len(driver.reports.of("app")) == 2
     assert driver.acknowledged == [0]
+
+
+async def test_repair_when_its_observation_is_lost_then_it_is_reported_again(driver: Driver) -> None:
+    row = application_row()
+    await driver.begin(row)
+    driver.reports.sent.clear()
+    driver.reports.behind = True
+    driver.cluster.remove("Application", "app")
+    await settle()
+    driver.reports.catch_up(arrived=False)
+    await settle()
+    assert [type(event) for event in driver.reports.of("app")].count(Applied) == 2
 
 
 async def test_changed_row_when_a_field_goes_then_it_disappears_from_the_object(driver: Driver) -> None:
@@ -196,6 +169,20 @@ async def test_row_when_it_is_not_one_for_this_instance_then_nothing_is_called(
     assert isinstance(event, Failed)
     assert event.permanent
     assert driver.acknowledged == [0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "ClusterRole"}, {"namespace": "kube-system"}, {"manifest": "{"}],
+    ids=["kind", "namespace", "not JSON"],
+)
+async def test_take_over_when_a_row_is_not_one_for_this_instance_then_the_others_are_worked_on(
+    driver: Driver, change: dict[str, str]
+) -> None:
+    await driver.begin(replace(application_row("strange"), **change), application_row())
+    await driver.clock.advance(1000)
+    assert driver.cluster.names("Application") == ["app"]
+    assert {type(event) for event in driver.reports.of("strange")} == {Failed}
 
 
 async def test_object_when_somebody_edits_it_then_it_is_repaired_at_once_and_reported_as_drift(driver: Driver) -> None:
@@ -348,11 +335,34 @@ async def test_suspended_instance_when_work_is_in_flight_then_it_ends_and_acknow
 
 async def test_status_when_only_timings_change_then_it_is_reported_once(driver: Driver) -> None:
     await driver.begin(application_row())
+    driver.reports.sent.clear()
     for minute in range(5):
         status = {"health": {"status": "Healthy"}, "reconciledAt": f"2026-01-01T00:0{minute}:00Z"}
         driver.cluster.edit("Application", "app", {"status": status})
         await settle()
     assert len([event for event in driver.reports.of("app") if isinstance(event, StatusReported)]) == 1
+
+
+async def test_status_when_it_becomes_empty_then_that_is_reported(driver: Driver) -> None:
+    await driver.begin()
+    await driver.apply(application_row())
+    driver.cluster.edit("Application", "app", {"status": {"health": {"status": "Healthy"}}})
+    await settle()
+    driver.cluster.edit("Application", "app", {"status": None})
+    await settle()
+    reported = [event.status for event in driver.reports.of("app") if isinstance(event, StatusReported)]
+    assert reported == ['{"health":{"status":"Healthy"}}', "{}"]
+
+
+async def test_status_when_an_application_with_one_is_made_anew_then_it_is_reported_empty(driver: Driver) -> None:
+    await driver.begin()
+    await driver.apply(application_row())
+    driver.cluster.edit("Application", "app", {"status": {"health": {"status": "Healthy"}}})
+    await settle()
+    driver.cluster.remove("Application", "app")
+    await settle()
+    last = [event for event in driver.reports.of("app") if isinstance(event, StatusReported)][-1]
+    assert last.status == "{}"
 
 
 async def test_statuses_when_the_log_is_behind_then_only_first_and_newest_are_sent(driver: Driver) -> None:

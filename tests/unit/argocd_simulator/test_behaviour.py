@@ -76,6 +76,59 @@ def test_manual_application_when_new_then_it_is_out_of_sync_until_an_operation_a
     assert state["status"]["sync"]["status"] == "Synced"
 
 
+def test_operation_when_it_is_asked_for_then_it_stays_until_its_end() -> None:
+    state, _ = settled(application(automated=False))
+    asked = {"sync": {"revision": "a" * 40}, "info": [{"name": "n", "value": "v"}]}
+    state["operation"] = asked
+    response = respond(state, NOW)
+    assert response is not None
+    running = merged(state, response.patch)
+    assert running["operation"] == asked
+    assert running["status"]["operationState"]["phase"] == "Running"
+    assert running["status"]["operationState"]["operation"]["info"] == asked["info"]
+    ended, _ = settled(running)
+    assert "operation" not in ended
+    assert ended["status"]["operationState"]["finishedAt"] == "2026-01-01T00:00:00Z"
+    assert ended["status"]["operationState"]["syncResult"]["revision"] == "a" * 40
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+@pytest.mark.parametrize("automated", [True, False])
+def test_slow_sync_when_begun_then_it_runs_until_it_is_terminated(automated: bool, writes: int) -> None:
+    slow = application("simulate/slow-sync", automated) | ({} if automated else {"operation": {"sync": {}}})
+    state, count = settled(slow, writes)
+    assert (count, state["status"]["operationState"]["phase"]) == (1, "Running")
+    assert "operation" in state
+    state["status"]["operationState"]["phase"] = "Terminating"
+    state, _ = settled(state, writes)
+    ended = state["status"]["operationState"]
+    assert (ended["phase"], ended["message"]) == ("Failed", "Operation terminated")
+    assert "operation" not in state
+
+
+def test_operation_when_its_request_is_taken_away_then_no_phase_is_looked_at() -> None:
+    state, _ = settled(application("simulate/slow-sync", automated=False) | {"operation": {"sync": {}}})
+    del state["operation"]
+    state["status"]["operationState"]["phase"] = "Terminating"
+    state, _ = settled(state)
+    assert state["status"]["operationState"]["phase"] == "Terminating"
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+@pytest.mark.parametrize("automated", [True, False])
+def test_failing_sync_when_begun_then_it_fails_once_and_the_application_is_out_of_sync(
+    automated: bool, writes: int
+) -> None:
+    failing = application("simulate/failing-sync", automated) | ({} if automated else {"operation": {"sync": {}}})
+    state, _ = settled(failing, writes)
+    assert state["status"]["operationState"]["phase"] == "Failed"
+    assert state["status"]["sync"]["status"] == "OutOfSync"
+    assert "operation" not in state
+    state["spec"]["source"]["path"] = "manifests"
+    state, _ = settled(state, writes)
+    assert state["status"]["sync"]["status"] == ("Synced" if automated else "OutOfSync")
+
+
 @pytest.mark.parametrize(
     ("path", "health", "condition"),
     [("simulate/degraded", "Degraded", None), ("simulate/comparison-error", "Healthy", "ComparisonError")],

@@ -21,7 +21,7 @@ DEPLOYMENT = UUID(int=2)
 AUTOMATED = {
     "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
     "syncOptions": ["PrunePropagationPolicy=background"],
-    "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}},
+    "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True},
 }
 
 

@@ -23,6 +23,7 @@ from tests.unit.planner.given import (
     environment,
     gone,
     observed,
+    resource,
     resource_gone,
     resync,
     secret,
@@ -297,6 +298,15 @@ def test_credential_when_checked_then_it_has_its_three_conditions(world: World) 
 def test_credential_when_its_secret_has_another_type_then_it_says_so(world: World) -> None:
     world.take(credential(1, secret_type="Opaque"))
     assert conditions(world, CREDENTIAL, "login")["ErrorOccurred"][1] == "SecretInvalidType"
+
+
+def test_credential_when_it_or_its_secret_changes_then_the_recipe_does(world: World) -> None:
+    world.take(secret(1, "login", "repository-credential"), credential(2))
+    world.take(secret(3, "login", "repository-credential"))
+    assert manifest(world, "RepositorySecret")["recipe"]["secret"]["sealed"] == "sealed-login-3"
+    moved_on = {"repository": "https://git.example.com/team-a/other.git", "secret": "login"}
+    world.take(resource(4, CREDENTIAL, "login", moved_on, generation=2))
+    assert manifest(world, "RepositorySecret")["recipe"]["repository"] == moved_on["repository"]
 
 
 def test_credential_when_gone_then_nothing_of_the_tenant_stays(world: World) -> None:

@@ -1,0 +1,74 @@
+"""What an Application shows of its operation; whatever somebody wrote there has the expected shape afterwards. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.common.kube import Manifest
+
+RUN_INFO = "gitops-sync-run"
+"""Names the run in an operation's ``info``: so we know ours."""
+
+ENDED = frozenset({"Succeeded", "Failed", "Error"})
+"""Phases that an operation ends in."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOperation:
+    """What an Application shows of its operation."""
+
+    requested: bool
+    """``.operation`` is set."""
+    requested_run: str
+    """The run of ours that it is of, empty if it is somebody else's."""
+    run: str
+    """The run of ours that ``status.operationState`` is of."""
+    phase: str
+    message: str
+    revision: str
+    started_at: str
+    finished_at: str
+
+    @property
+    def in_progress(self) -> bool:
+        """Argo CD is busy with it, or about to be."""
+        return self.requested or (self.phase != "" and self.phase not in ENDED)
+
+
+NO_OPERATION = LiveOperation(False, "", "", "", "", "", "", "")
+
+
+def live_operation(application: Manifest) -> LiveOperation:
+    """What ``application`` shows of its operation."""
+    requested = application.get("operation")
+    state = dict_of(dict_of(application.get("status")).get("operationState"))
+    return LiveOperation(
+        requested=requested is not None,
+        requested_run=_run_of(dict_of(requested)),
+        run=_run_of(dict_of(state.get("operation"))),
+        phase=text_of(state.get("phase")),
+        message=text_of(state.get("message")),
+        revision=text_of(dict_of(state.get("syncResult")).get("revision")),
+        started_at=text_of(state.get("startedAt")),
+        finished_at=text_of(state.get("finishedAt")),
+    )
+
+
+def dict_of(value: Any) -> Manifest:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: Any) -> str:
+    """``value`` if it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def _run_of(operation: Manifest) -> str:
+    infos = operation.get("info")
+    for info in infos if isinstance(infos, Sequence) and not isinstance(infos, str) else ():
+        if isinstance(info, dict) and info.get("name") == RUN_INFO:
+            return text_of(info.get("value"))
+    return ""

@@ -1,0 +1,213 @@
+"""Syncs that were asked for: which write, if any, starts or ends one, and how far it is. Pure; time is an argument.
+
+How Argo CD runs one: whoever wants a sync sets ``.operation`` on the Application and clears ``status.operationState``
+(so does its own API server). The controller then writes ``status.operationState`` with phase Running, and takes
+``.operation`` away when the phase is Succeeded, Failed or Error. Phase Terminating, written by anybody, makes it end
+the operation, but only while ``.operation`` is there.
+
+Started exactly once: the annotation ``sync-sequence`` and the operation are set by one patch that names the resource
+version it was decided on. Whoever comes later, a zombie of ours included, gets a conflict, looks again and sees the
+sequence. A sync that is to end before it began raises the sequence likewise, before that is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from services.agent.live_operation import ENDED, RUN_INFO, LiveOperation, dict_of, text_of
+from services.common.errors import Permanent
+from services.common.kube import Manifest
+from services.common.messages import SyncMoved
+
+SYNC_SEQUENCE = "managed-gitops.redhat.com/sync-sequence"
+INITIATOR = "gitops-service"
+
+RUNNING, TERMINATING, TERMINATED, ERROR = "Running", "Terminating", "Terminated", "Error"
+
+MAX_DIGITS = 18
+"""Of a sequence that is ours: it is a 64-bit number."""
+
+LOST = "the outcome of this sync is not known: another operation has taken its place"
+DELETED = "the Application was deleted before the sync had ended"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """What a SyncOperation row asks for."""
+
+    run: str
+    sequence: int
+    revision: str
+    terminated: bool
+
+
+class Application(Protocol):
+    """What decisions need of a live Application."""
+
+    @property
+    def uid(self) -> str:
+        """Its incarnation."""
+
+    @property
+    def version(self) -> int:
+        """Its resource version."""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+
+    @property
+    def deletion_started(self) -> datetime | None:
+        """When its deletion was asked for."""
+
+    @property
+    def owned(self) -> Manifest:
+        """Its spec, as far as it is ours."""
+
+    @property
+    def operation(self) -> LiveOperation:
+        """Its operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A merge patch of the Application; look again afterwards, and after a conflict."""
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Nothing to do but to tell how far it is."""
+
+    moved: SyncMoved
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing can be done or told before the Application changes."""
+
+
+Move = Write | Tell | Rest
+
+
+def sync_request(manifest: Manifest) -> SyncRequest:
+    """What a row's ``manifest`` asks for. Raises Permanent."""
+    operation = dict_of(manifest.get("operation"))
+    run, sequence, state = operation.get("run"), operation.get("sequence"), operation.get("state")
+    known = isinstance(run, str) and run and isinstance(sequence, int) and state in {RUNNING, TERMINATED}
+    if not known:
+        raise Permanent("the manifest holds no operation that can be understood")
+    return SyncRequest(str(run), int(str(sequence)), text_of(operation.get("revision")), state == TERMINATED)
+
+
+def next_move(request: SyncRequest, live: Application | None, known: SyncMoved | None, begun: str, now: str) -> Move:
+    """What to do next for ``request``.
+
+    ``known`` is how far its run was, None if nothing was told yet; ``begun`` the uid of the Application that it was
+    seen on, "" if on none; ``now`` is RFC 3339.
+    """
+    if known is not None and known.finished_at:
+        return Rest()
+    move: Move
+    if live is not None and begun not in ("", live.uid):
+        live = None  # another incarnation: the one that was synced is gone
+    if live is None or live.deletion_started is not None:
+        move = _without_application(request, live, bool(begun), now)
+    else:
+        move = _ending(request, live, now) if request.terminated else _progress(request, live, now)
+    return _completed(move, known) if isinstance(move, Tell) and known is not None else move
+
+
+def _completed(move: Tell, known: SyncMoved) -> Tell:
+    """What was known of a sync stays known when the Application no longer shows it."""
+    started, revision = move.moved.started_at or known.started_at, move.moved.revision or known.revision
+    return Tell(replace(move.moved, started_at=started, revision=revision))
+
+
+def _progress(request: SyncRequest, live: Application, now: str) -> Move:
+    operation = live.operation
+    if _sequence_of(live) < request.sequence:
+        return Rest() if operation.in_progress else _start(request, live)
+    if operation.run == request.run:
+        return Tell(_moved(operation, now))
+    if operation.requested_run == request.run:
+        return Rest()
+    return Tell(_ended(request, ERROR, LOST, now))
+
+
+def _ending(request: SyncRequest, live: Application, now: str) -> Move:
+    operation = live.operation
+    if operation.run == request.run:
+        return _terminate(request, live) if operation.phase == RUNNING else Tell(_moved(operation, now))
+    if operation.requested_run == request.run:
+        return Write(_locked(live) | {"operation": None})
+    if _sequence_of(live) < request.sequence:
+        return Write(_locked(live, request.sequence))
+    return Tell(_ended(request, TERMINATED, "", now))
+
+
+def _without_application(request: SyncRequest, live: Application | None, begun: bool, now: str) -> Move:
+    """Argo CD ends no operation of an Application that is going; what has not begun waits for the next incarnation."""
+    if live is not None:
+        begun = begun or _sequence_of(live) >= request.sequence
+        if live.operation.run == request.run and live.operation.phase in ENDED:
+            return Tell(_moved(live.operation, now))
+    if request.terminated:
+        return Tell(_ended(request, TERMINATED, "", now))
+    return Tell(_ended(request, ERROR, DELETED, now)) if begun else Rest()
+
+
+def _start(request: SyncRequest, live: Application) -> Write:
+    # Progress of an earlier operation would be taken for this one's until the controller has looked.
+    cleared = {"status": {"operationState": None}} if live.operation.phase else {}
+    return Write(_locked(live, request.sequence) | {"operation": _operation(request, live)} | cleared)
+
+
+def _terminate(request: SyncRequest, live: Application) -> Write:
+    """The controller looks at no phase of an Application without ``.operation``: somebody may have taken it away."""
+    lacking = {} if live.operation.requested else {"operation": _operation(request, live)}
+    return Write(_locked(live) | {"status": {"operationState": {"phase": TERMINATING}}} | lacking)
+
+
+def _operation(request: SyncRequest, live: Application) -> Manifest:
+    """As Argo CD's API server sets it for a manual sync: hooks run, nothing is pruned, the Application's options."""
+    policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
+    sync: Manifest = {"prune": False, "syncStrategy": {"hook": {}}}
+    if request.revision:
+        sync["revision"] = request.revision
+    if options := policy.get("syncOptions"):
+        sync["syncOptions"] = options
+    return {
+        "sync": sync,
+        "info": [{"name": RUN_INFO, "value": request.run}],
+        "initiatedBy": {"username": INITIATOR},
+        "retry": {},
+    }
+
+
+def _locked(live: Application, sequence: int | None = None) -> Manifest:
+    """Metadata of a patch that holds for this version of the Application only."""
+    metadata: Manifest = {"resourceVersion": str(live.version)}
+    if sequence is not None:
+        metadata["annotations"] = {SYNC_SEQUENCE: str(sequence)}
+    return {"metadata": metadata}
+
+
+def _sequence_of(live: Application) -> int:
+    text = live.annotations.get(SYNC_SEQUENCE, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
+
+
+def _moved(operation: LiveOperation, now: str) -> SyncMoved:
+    # A sync that is tried again is Running with a finishedAt: the end of an attempt, not of the sync.
+    finished = (operation.finished_at or now) if operation.phase in ENDED else ""
+    return SyncMoved(
+        operation.run, operation.phase, operation.message, operation.revision, operation.started_at, finished
+    )
+
+
+def _ended(request: SyncRequest, phase: str, message: str, now: str) -> SyncMoved:
+    return SyncMoved(request.run, phase, message, revision="", started_at="", finished_at=now)

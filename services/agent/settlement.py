@@ -1,0 +1,113 @@
+"""What follows from work that has ended: observations, acknowledgement, and what is remembered of it."""
+
+from __future__ import annotations
+
+import structlog
+
+from services.agent.acknowledgement import Ticket
+from services.agent.clock import Clock
+from services.agent.duties import Duties
+from services.agent.objects import ObjectKey
+from services.agent.outcomes import Done
+from services.agent.status_reports import StatusReports
+from services.common.errors import Permanent
+from services.common.messages import Applied, EngineResource, Failed, Removed
+from services.common.messages.observation import ObservationEvent
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+
+class Settlement:
+    """Settles the work of one instance."""
+
+    def __init__(self, instance: str, duties: Duties, statuses: StatusReports, clock: Clock) -> None:
+        self._instance, self._duties, self._statuses, self._clock = instance, duties, statuses, clock
+        self._in_sync: dict[ObjectKey, str] = {}
+        self._refused: dict[ObjectKey, tuple[str, str]] = {}
+        self._checked: dict[ObjectKey, tuple[str, str]] = {}
+        self._untold: set[ObjectKey] = set()
+        """Of which an observation was lost."""
+
+    def is_refused(self, key: ObjectKey, row: EngineResource) -> bool:
+        """That very state of the row was refused; it is tried again by the full comparison."""
+        return self._refused.get(key, ("",))[0] == row.digest
+
+    def allow_again(self, key: ObjectKey) -> None:
+        """Whoever refused it may have changed his mind."""
+        self._refused.pop(key, None)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Nothing is desired of ``key`` any more."""
+        for memory in (self._in_sync, self._refused, self._checked):
+            memory.pop(key, None)
+        self._untold.discard(key)
+        self._statuses.forget(key)
+
+    def suspend(self) -> None:
+        """Whoever owns the instance meanwhile reports of it: what we told may be superseded."""
+        self._checked.clear()
+        self._statuses.clear()
+
+    def settle(self, key: ObjectKey, row: EngineResource, done: Done) -> None:
+        """The object is as ``row`` desires, or as near as it may be."""
+        ticket = self._duties.unreported(key)
+        if row.desired == "absent":
+            self._settle_removal(key, row, ticket, done)
+            return
+        events: list[ObservationEvent] = self._check_news(key, ticket, done)
+        if done.applied:
+            events += self._application_news(key, row, ticket, done)
+        if ticket is not None:
+            self._measure(row)
+        if ticket is not None or events:
+            self._duties.report(key, row, ticket, events, lost=lambda: self._lose(key))
+        if done.created and ticket is not None:
+            self._statuses.begin(key)
+        self._statuses.look(key)
+
+    def refuse(self, key: ObjectKey, row: EngineResource, error: Permanent) -> None:
+        """It will never be as ``row`` desires."""
+        metrics.ERRORS.labels("agent", "Permanent", "apply").inc()
+        log.warning("refused", instance=self._instance, kind=row.kind, name=key.name, error=str(error))
+        ticket, refusal = self._duties.unreported(key), (row.digest, str(error))
+        known = self._refused.get(key) == refusal
+        self._refused[key] = refusal
+        if ticket is not None or not known:
+            event = Failed(row.digest, permanent=True, message=str(error))
+            self._duties.report(key, row, ticket, [event], lost=lambda: self.allow_again(key))
+
+    def _lose(self, key: ObjectKey) -> None:
+        self._checked.pop(key, None)
+        self._untold.add(key)
+
+    def _settle_removal(self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, done: Done) -> None:
+        self.forget(key)
+        if ticket is not None or done.forced:
+            self._duties.report(key, row, ticket, [Removed(forced=done.forced)], lost=lambda: None)
+
+    def _check_news(self, key: ObjectKey, ticket: Ticket | None, done: Done) -> list[ObservationEvent]:
+        checked = done.checked
+        if checked is None:
+            return []
+        told = (checked.reason, checked.message)
+        is_known = ticket is None and self._checked.get(key) == told
+        self._checked[key] = told
+        return [] if is_known else [checked]
+
+    def _application_news(
+        self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, done: Done
+    ) -> list[ObservationEvent]:
+        version = done.version or row.digest
+        drifted = done.changed and self._in_sync.get(key) == version
+        was_refused = self._refused.pop(key, None) is not None
+        self._in_sync[key] = version
+        if drifted:
+            metrics.DRIFT_REPAIRS.labels("agent", row.kind).inc()
+        is_news = ticket is not None or done.changed or was_refused or key in self._untold
+        self._untold.discard(key)
+        return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
+
+    def _measure(self, row: EngineResource) -> None:
+        elapsed = (self._clock.now() - row.seen_at).total_seconds()
+        metrics.END_TO_END.labels("applied", row.kind).observe(max(0.0, elapsed))

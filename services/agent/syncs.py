@@ -1,0 +1,111 @@
+"""Syncs of Applications that were asked for: does what ``operation`` decides, and reports how far they are.
+
+A row's event is acknowledged when it has been looked at: the row itself is the record, and whoever takes the instance
+over looks at each of them anew. Waiting (for the Application, or for somebody else's operation) holds nothing: the
+Application's next event makes us look again.
+"""
+
+from __future__ import annotations
+
+from services.agent.clock import Clock
+from services.agent.cluster import Cluster
+from services.agent.kinds import SYNC_FIELD_MANAGER
+from services.agent.latest_reports import LatestReports, Report
+from services.agent.live_objects import LiveObjects
+from services.agent.objects import ObjectKey, application_of, manifest_of
+from services.agent.operation import SyncRequest, Tell, Write, next_move, sync_request
+from services.agent.outcomes import Done, Outcome
+from services.agent.reports import Reports
+from services.common.kube import APPLICATION, Conflict, NotFound
+from services.common.messages import EngineResource, SyncMoved
+from services.common.telemetry import metrics
+
+MAX_LOOKS = 6
+"""Of one piece of work; more conflicts than that in a row are left to the pool's backoff."""
+
+
+class SyncApplier:
+    """Syncs of one instance's Applications."""
+
+    def __init__(self, cluster: Cluster, live: LiveObjects, reports: Reports, clock: Clock) -> None:
+        self._cluster, self._live, self._clock = cluster, live, clock
+        self._rows: dict[ObjectKey, EngineResource] = {}
+        self._moved: dict[ObjectKey, SyncMoved] = {}
+        self._seen_on: dict[ObjectKey, str] = {}
+        """Uid of the Application that carries or carried it."""
+        self._reports = LatestReports(reports, self._report)
+
+    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
+        """Start it, end it, or report how far it is. Raises Permanent, Conflict, Retry."""
+        if row.desired == "absent":
+            self.forget(key)
+            return Done(applied=False)
+        request = sync_request(manifest_of(row))
+        if key in self._rows and sync_request(manifest_of(self._rows[key])).run != request.run:
+            self.forget(key)
+        self._rows[key] = row
+        for _ in range(MAX_LOOKS):
+            match self._next(key, request):
+                case Write() as write:
+                    await self._write(key, write)
+                case Tell(moved):
+                    self._moved[key] = moved
+                    break
+                case _:
+                    break
+        else:
+            raise Conflict(f"Application {key.name} keeps changing")
+        self._reports.look(key)
+        return Done(applied=False)
+
+    def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
+        """Only a look tells."""
+        return True
+
+    def forget(self, key: ObjectKey) -> None:
+        """Its run has vanished, or has been reported to its end: stop looking."""
+        for memory in (self._rows, self._moved, self._seen_on):
+            memory.pop(key, None)
+        self._reports.forget(key)
+
+    async def suspend(self) -> None:
+        """Somebody else may report meanwhile."""
+        for memory in (self._rows, self._moved, self._seen_on):
+            memory.clear()
+        self._reports.clear()
+
+    def _next(self, key: ObjectKey, request: SyncRequest) -> object:
+        live, now = self._live.get(application_of(key)), self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        if live is not None and request.run in {live.operation.run, live.operation.requested_run}:
+            self._seen_on.setdefault(key, live.uid)
+        return next_move(request, live, self._moved.get(key), self._seen_on.get(key, ""), now)
+
+    async def _write(self, key: ObjectKey, write: Write) -> None:
+        application = application_of(key)
+        metrics.KUBERNETES_WRITES.labels("agent", APPLICATION.kind, "operation").inc()
+        try:
+            answer = await self._cluster.patch(
+                APPLICATION, key.namespace, key.name, write.patch, field_manager=SYNC_FIELD_MANAGER
+            )
+        except (Conflict, NotFound):
+            await self._look_again(application)
+        else:
+            self._live.put(application.kind, answer)
+
+    async def _look_again(self, application: ObjectKey) -> None:
+        """Our picture is older than the object; the watch will bring it, but not necessarily soon."""
+        try:
+            self._live.put(
+                application.kind, await self._cluster.get(APPLICATION, application.namespace, application.name)
+            )
+        except NotFound:
+            known = self._live.get(application)
+            if known is not None:
+                self._live.drop(application, known.uid)
+
+    def _report(self, key: ObjectKey) -> Report | None:
+        row, moved = self._rows.get(key), self._moved.get(key)
+        if row is None or moved is None:
+            return None
+        told = (moved.run, moved.phase, moved.message, moved.revision, moved.finished_at)
+        return Report(row, moved, repr(told).encode())

@@ -1,0 +1,60 @@
+"""What an agent refuses to start with."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from services.agent.settings import AgentSettings
+from services.common.errors import InvalidConfiguration
+from services.common.settings import load
+
+ENVIRONMENT = {
+    "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
+    "SCHEMA_REGISTRY_URL": "http://127.0.0.1:8080",
+    "ENGINE_NAMESPACES": "one=argocd,two",
+    "SEALING_PRIVATE_KEYS": "/keys.json",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_settings_when_only_the_needed_ones_are_set_then_nothing_unusual_is_allowed() -> None:
+    settings = load(AgentSettings)
+    assert settings.engine_namespaces == {"one": "argocd", "two": "two"}
+    assert settings.sealing_private_keys == Path("/keys.json")
+    assert settings.allowed_addresses.refusal(ip_address("127.0.0.1")) != ""
+
+
+def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOWED_ADDRESSES", "127.0.0.0/8, ::1/128")
+    assert load(AgentSettings).allowed_addresses.refusal(ip_address("127.0.0.1")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALLOWED_ADDRESSES", "127.0.0.0/40"),
+        ("SSH_KNOWN_HOSTS", "/nowhere"),
+        ("GIT_AUTHORITIES", "/nowhere"),
+        ("CHECK_INTERVAL_SECONDS", "1"),
+        ("TOKEN_LIFETIME_SECONDS", "60"),
+        ("CHECKS_AT_ONCE", "0"),
+    ],
+)
+def test_setting_when_it_is_invalid_then_it_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidConfiguration, match=name):
+        load(AgentSettings)
+
+
+def test_private_keys_when_they_are_not_set_then_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SEALING_PRIVATE_KEYS")
+    with pytest.raises(InvalidConfiguration, match="SEALING_PRIVATE_KEYS"):
+        load(AgentSettings)
