@@ -11,7 +11,8 @@ from services.common.kube import Manifest
 RUN_INFO = "gitops-sync-run"
 """Names the run in an operation's ``info``: so we know ours."""
 
-ENDED = frozenset({"Succeeded", "Failed", "Error"})
+RUNNING, TERMINATING, ERROR = "Running", "Terminating", "Error"
+ENDED = frozenset({"Succeeded", "Failed", ERROR})
 """Phases that an operation ends in."""
 
 
@@ -50,10 +51,22 @@ def live_operation(application: Manifest) -> LiveOperation:
         run=_run_of(dict_of(state.get("operation"))),
         phase=text_of(state.get("phase")),
         message=text_of(state.get("message")),
-        revision=text_of(dict_of(state.get("syncResult")).get("revision")),
+        # Of one that ended in error this is what was asked for, not a commit.
+        revision="" if state.get("phase") == ERROR else text_of(dict_of(state.get("syncResult")).get("revision")),
         started_at=text_of(state.get("startedAt")),
         finished_at=text_of(state.get("finishedAt")),
     )
+
+
+def ending(operation: LiveOperation) -> Manifest:
+    """The part of a merge patch that ends ``operation``, whoever began it; empty if there is nothing to end.
+
+    What the controller has not begun is withdrawn. What runs must keep ``.operation``: without it the controller would
+    not look at the phase any more.
+    """
+    if not operation.requested or operation.phase == TERMINATING:
+        return {}
+    return {"status": {"operationState": {"phase": TERMINATING}}} if operation.phase == RUNNING else {"operation": None}
 
 
 def dict_of(value: Any) -> Manifest:
@@ -67,6 +80,9 @@ def text_of(value: Any) -> str:
 
 
 def _run_of(operation: Manifest) -> str:
+    """The run in its info; one that Argo CD began by itself may still carry the info of ours before it."""
+    if dict_of(operation.get("initiatedBy")).get("automated"):
+        return ""
     infos = operation.get("info")
     for info in infos if isinstance(infos, Sequence) and not isinstance(infos, str) else ():
         if isinstance(info, dict) and info.get("name") == RUN_INFO:

@@ -16,7 +16,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from services.agent.live_operation import ENDED, RUN_INFO, LiveOperation, dict_of, text_of
+from services.agent.live_operation import (
+    ENDED,
+    ERROR,
+    RUN_INFO,
+    RUNNING,
+    TERMINATING,
+    LiveOperation,
+    dict_of,
+    text_of,
+)
 from services.common.errors import Permanent
 from services.common.kube import Manifest
 from services.common.messages import SyncMoved
@@ -24,7 +33,8 @@ from services.common.messages import SyncMoved
 SYNC_SEQUENCE = "managed-gitops.redhat.com/sync-sequence"
 INITIATOR = "gitops-service"
 
-RUNNING, TERMINATING, TERMINATED, ERROR = "Running", "Terminating", "Terminated", "Error"
+TERMINATED = "Terminated"
+"""Ours: Argo CD calls it Failed."""
 
 MAX_DIGITS = 18
 """Of a sequence that is ours: it is a 64-bit number."""

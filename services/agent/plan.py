@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from services.agent.kinds import MANAGED_BY, MANAGER, ManagedKind
+from services.agent.live_operation import ending
 from services.agent.objects import LiveObject, owned_part
 from services.common.kube import Manifest
 
@@ -59,6 +60,13 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class EndOperation:
+    """It is going, but Argo CD finishes an operation before it looks at a deletion, however long that takes."""
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
 class Strip:
     """It was to be gone by now: take its finalizers away."""
 
@@ -73,7 +81,7 @@ class AwaitRemoval:
     deadline: datetime
 
 
-Step = Settled | Create | Apply | Merge | Finalize | Delete | Strip | AwaitRemoval
+Step = Settled | Create | Apply | Merge | Finalize | Delete | EndOperation | Strip | AwaitRemoval
 
 
 def next_step(
@@ -89,7 +97,12 @@ def next_step(
 
 
 def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
-    return AwaitRemoval(deadline) if now < deadline else Strip(live.uid, live.version)
+    if now >= deadline:
+        return Strip(live.uid, live.version)
+    patch = ending(live.operation)
+    return (
+        EndOperation({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else AwaitRemoval(deadline)
+    )
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> Step:

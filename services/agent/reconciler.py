@@ -14,7 +14,19 @@ from services.agent.kinds import FIELD_MANAGER, ManagedKind
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey
 from services.agent.outcomes import Done, Going
-from services.agent.plan import Apply, AwaitRemoval, Create, Delete, Finalize, Merge, Settled, Step, Strip, next_step
+from services.agent.plan import (
+    Apply,
+    AwaitRemoval,
+    Create,
+    Delete,
+    EndOperation,
+    Finalize,
+    Merge,
+    Settled,
+    Step,
+    Strip,
+    next_step,
+)
 from services.common.errors import Permanent, Wait
 from services.common.kube import AlreadyExists, Manifest, NotFound, Refused
 from services.common.telemetry import metrics
@@ -98,7 +110,7 @@ class Reconciler:
             case Apply(manifest):
                 _count(kind, "apply")
                 answer = await self._cluster.apply(resource, manifest, field_manager=FIELD_MANAGER)
-            case Merge(patch) | Finalize(patch):
+            case Merge(patch) | Finalize(patch) | EndOperation(patch):
                 _count(kind, "apply")
                 answer = await self._cluster.patch(resource, *place, patch, field_manager=FIELD_MANAGER)
             case Strip(uid, version):

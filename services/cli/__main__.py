@@ -18,8 +18,10 @@ GROUPS = {
     "schemas": "services.cli.schemas",
     "database": "services.cli.database",
     "engines": "services.cli.engines",
+    "keys": "services.cli.keys",
     "connector": "services.cli.connector",
     "crds": "services.cli.crds",
+    "rbac": "services.cli.rbac",
     "dlq": "services.cli.dlq",
     "generate": "services.cli.generate",
 }

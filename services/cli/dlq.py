@@ -10,23 +10,24 @@ from rich.console import Console
 from rich.table import Table
 
 from services.common.errors import Unavailable
-from services.common.kafka import DEAD_LETTERS
+from services.common.kafka import DEAD_LETTERS, client_properties
 from services.common.messages import AvroCodec, DeadLetter, SchemaRegistry
+from services.common.settings import KafkaSettings, load
 
 app = typer.Typer(help="Dead letters.", no_args_is_help=True)
 
 REQUEST_SECONDS = 10.0
 
-BOOTSTRAP = typer.Option(..., envvar="KAFKA_BOOTSTRAP_SERVERS", help="Kafka brokers, host:port, comma separated.")
-REGISTRY = typer.Option(..., envvar="SCHEMA_REGISTRY_URL", help="Base of a Confluent-compatible registry API.")
-
 
 @app.command(name="list")
-def list_letters(bootstrap_servers: str = BOOTSTRAP, registry_url: str = REGISTRY) -> None:
+def list_letters() -> None:
     """Show every dead letter that is still kept, oldest first."""
-    codec = AvroCodec(SchemaRegistry(registry_url), DeadLetter, f"{DEAD_LETTERS}-value")
-    table = Table("failed at", "service", "message", "key", "error", title=f"Dead letters of {bootstrap_servers}")
-    for value in _values(bootstrap_servers):
+    settings = load(KafkaSettings)
+    codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), DeadLetter, f"{DEAD_LETTERS}-value")
+    table = Table(
+        "failed at", "service", "message", "key", "error", title=f"Dead letters of {settings.kafka_bootstrap_servers}"
+    )
+    for value in _values(settings):
         letter = codec.decode(value)
         table.add_row(
             letter.failed_at.isoformat(timespec="seconds"),
@@ -38,15 +39,15 @@ def list_letters(bootstrap_servers: str = BOOTSTRAP, registry_url: str = REGISTR
     Console().print(table)
 
 
-def _values(bootstrap_servers: str) -> Iterator[bytes | None]:
+def _values(settings: KafkaSettings) -> Iterator[bytes | None]:
     """Every message of the topic up to its present end."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "gitopsctl", "enable.auto.commit": False})
+    consumer = Consumer(client_properties(settings) | {"group.id": "gitopsctl", "enable.auto.commit": False})
     try:
         topic = consumer.list_topics(DEAD_LETTERS, timeout=REQUEST_SECONDS).topics[DEAD_LETTERS]
         for partition in topic.partitions:
             yield from _partition(consumer, TopicPartition(DEAD_LETTERS, partition))
     except KafkaException as error:
-        raise Unavailable(f"Kafka at {bootstrap_servers}: {error.args[0]}") from error
+        raise Unavailable(f"Kafka at {settings.kafka_bootstrap_servers}: {error.args[0]}") from error
     finally:
         consumer.close()
 

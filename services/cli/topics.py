@@ -1,7 +1,8 @@
-"""``gitopsctl topics``: makes the Kafka cluster agree with ``compose/topics.yaml``."""
+"""``gitopsctl topics``: makes the Kafka cluster agree with ``compose/topics.yaml`` and ``compose/kafka/acls.yaml``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -18,31 +19,57 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from services.cli import acls as brokers_acls
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka.topics import Topic, load_topics
+from services.common.kafka import Topic, check_login, client_properties, load_acls, load_topics
+from services.common.settings import BrokerSettings, load
 from services.common.startup import await_dependency
 
-app = typer.Typer(help="Kafka topics, as declared in compose/topics.yaml.", no_args_is_help=True)
+app = typer.Typer(help="Kafka topics, and who may read and write them.", no_args_is_help=True)
 
 REQUEST_SECONDS = 10.0
 
-BOOTSTRAP = typer.Option(..., envvar="KAFKA_BOOTSTRAP_SERVERS", help="Kafka brokers, host:port, comma separated.")
+VARIABLE = "KAFKA_PASSWORD_{}"
+
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the brokers.")
 
 
 @app.command()
-def apply(bootstrap_servers: str = BOOTSTRAP, timeout: float = TIMEOUT) -> None:
+def apply(timeout: float = TIMEOUT) -> None:
     """Create missing topics, add missing partitions, set the declared settings. Never deletes anything."""
     topics = load_topics()
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    existing = await_dependency(
-        f"Kafka at {bootstrap_servers}", lambda: _partitions_by_topic(admin), timeout_seconds=timeout
-    )
+    where, admin = _connected(timeout)
+    existing = await_dependency(where, lambda: _partitions_by_topic(admin), timeout_seconds=timeout)
     _create(admin, [topic for topic in topics if topic.name not in existing])
     _grow(admin, [topic for topic in topics if existing.get(topic.name, topic.partitions) < topic.partitions])
     _configure(admin, [topic for topic in topics if topic.name in existing])
     for topic in topics:
         typer.echo(f"{topic.name}: {topic.partitions} partitions")
+
+
+@app.command()
+def acls(timeout: float = TIMEOUT) -> None:
+    """Give each principal of compose/kafka/acls.yaml exactly its rights; and its password, if that is given.
+
+    The password of a principal is taken from KAFKA_PASSWORD_<NAME>; without that variable it stays as it is.
+    """
+    rights = load_acls()
+    passwords = {name: os.environ.get(VARIABLE.format(name.upper().replace("-", "_")), "") for name in rights}
+    where, admin = _connected(timeout)
+    await_dependency(where, lambda: brokers_acls.require_superuser(admin), timeout_seconds=timeout)
+    given = {name: password for name, password in passwords.items() if password}
+    await_dependency(where, lambda: brokers_acls.set_passwords(admin, given), timeout_seconds=timeout)
+    await_dependency(where, lambda: brokers_acls.set_rights(admin, rights), timeout_seconds=timeout)
+    for name, each in rights.items():
+        typer.echo(f"{name}: {len(each.topics)} topics, {len(each.groups)} groups{', password set' * (name in given)}")
+
+
+def _connected(timeout: float) -> tuple[str, AdminClient]:
+    """What to call the brokers, and a client that they have let in."""
+    settings = load(BrokerSettings)
+    where = f"Kafka at {settings.kafka_bootstrap_servers}"
+    await_dependency(where, lambda: check_login(settings), timeout_seconds=timeout)
+    return where, AdminClient(client_properties(settings) | {"log_level": 0})
 
 
 def _partitions_by_topic(admin: AdminClient) -> dict[str, int]:

@@ -19,6 +19,7 @@ from services.common.messages import (
 )
 from services.planner import audit, ids
 from services.planner.draft import Draft
+from services.planner.engines.argocd import application_name
 from services.planner.engines.argocd_secrets import SYNC_OPERATION, cluster_name, id_of, repository_name
 from services.planner.events import Event
 from services.planner.kinds import managed_environment, repository_credential, resources, sync_run
@@ -82,8 +83,11 @@ def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Caus
     if isinstance(observation.event, SyncMoved):
         _sync_moved(draft, tenant, observation.workspace, observation.event, cause)
         return
+    if observation.kind == SYNC_OPERATION:
+        _sync_refused(draft, tenant, observation, cause)
+        return
     known = draft.resources.get(id_of(observation.name) or UUID(int=0))
-    if known is None or known.tenant_id != tenant.id or observation.kind == SYNC_OPERATION:
+    if known is None or known.tenant_id != tenant.id:
         return
     match observation.event:
         case Removed():
@@ -118,6 +122,18 @@ def _checked(draft: Draft, known: Resource, checked: Checked, cause: Cause) -> N
     draft.concern(known, cause)
     state: OperationState = "Completed" if reason in SUCCEEDED else "Failed"
     draft.move(OperationMoved(audit.change_id(known), state, message, cause.at))
+
+
+def _sync_refused(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
+    """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
+    held = draft.holding(tenant.id, SYNC_OPERATION, observation.name)
+    match observation.event:
+        case Failed(digest=digest, permanent=True) if held is not None and held.digest == digest:
+            for run in [known for known in draft.sync_runs.values() if known.state in sync_run.ACTIVE]:
+                started_for = draft.deployments.get(run.deployment_id) if run.deployment_id else None
+                if started_for is not None and application_name(started_for.uid) == observation.name:
+                    ended = SyncMoved(draft.resources[run.resource_id].uid, "Error", UNKNOWN, "", "", "")
+                    _sync_moved(draft, tenant, observation.workspace, ended, cause)
 
 
 def _sync_moved(draft: Draft, tenant: Tenant, workspace: str, event: SyncMoved, cause: Cause) -> None:

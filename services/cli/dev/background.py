@@ -37,7 +37,12 @@ def start(state: State, wish: Wish, console: Console) -> None:
 
 
 def _command(state: State, wish: Wish, ready_fd: int) -> list[str]:
-    flags = {"--infra": wish.infrastructure_only, "--fresh": wish.fresh, "--durable": wish.durable}
+    flags = {
+        "--infra": wish.infrastructure_only,
+        "--fresh": wish.fresh,
+        "--durable": wish.durable,
+        "--argocd": wish.argocd,
+    }
     left_out = [argument for name in wish.without for argument in ("--without", name)]
     return [
         sys.executable, "-m", "services.cli", "dev", "up", "--state", str(state.root), "--ready-fd", str(ready_fd),

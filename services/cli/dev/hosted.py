@@ -33,6 +33,11 @@ class HostedStack:
     environment: dict[str, str]
     """What ``dev env`` prints."""
 
+    def environment_of(self, service: str) -> dict[str, str]:
+        """What ``dev env --as`` prints: a service's own credentials."""
+        environments: dict[str, dict[str, str]] = self.state.recall("services")
+        return environments[service]
+
     def processes(self) -> list[dict[str, Any]]:
         """What ``dev status --json`` lists, without the steps."""
         answer = control.ask(self.state.control_socket, {"do": "status"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,26 @@ OWN_NAMES = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kube
 """By which a cluster's API server is always called."""
 
 CLOCK_SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A service account whose token lies in a file, not in a Secret: there are no pods to mount one."""
+
+    namespace: str
+    name: str
+    token: str
+    kubeconfig: Path
+
+    @property
+    def user(self) -> str:
+        """Its name for the API server, to which roles are bound."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    @property
+    def groups(self) -> str:
+        """What every service account is a member of."""
+        return f"system:serviceaccounts,system:serviceaccounts:{self.namespace}"
 
 
 @dataclass(frozen=True)
@@ -68,10 +89,17 @@ class Pki:
         # Last, because its presence says that all the others are there. The authority's key is not kept at all.
         write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
 
-    def admit(self, token: str, server: str, kubeconfig: Path) -> None:
-        """Make the bearer of ``token`` the cluster's administrator, and write the ``kubeconfig`` for that."""
-        write_private(self.tokens, f'{token},admin,admin,"system:masters"\n')
-        write_private(kubeconfig, _kubeconfig(server, self.authority.read_bytes(), token))
+    def admit(self, token: str, server: str, kubeconfig: Path, accounts: Sequence[Account] = ()) -> None:
+        """Make the bearer of ``token`` the cluster's administrator, and write the ``kubeconfig`` for that.
+
+        The ``accounts`` may come in as well; what they may do there is for RBAC to say.
+        """
+        authority = self.authority.read_bytes()
+        write_private(kubeconfig, _kubeconfig(server, authority, token))
+        for account in accounts:
+            write_private(account.kubeconfig, _kubeconfig(server, authority, account.token))
+        others = [f'{account.token},{account.user},{account.user},"{account.groups}"' for account in accounts]
+        write_private(self.tokens, "\n".join([f'{token},admin,admin,"system:masters"', *others, ""]))
 
 
 def _kubeconfig(server: str, authority: bytes, token: str) -> str:

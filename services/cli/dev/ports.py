@@ -20,6 +20,7 @@ NAMES = (
     "postgres",
     "kafka",
     "kafka-controller",
+    "kafka-sasl",
     "registry",
     "connect",
     "etcd",
@@ -31,8 +32,20 @@ NAMES = (
     "agent-1",
     "agent-2",
     "argocd-simulator",
+    "argocd-redis-1",
+    "argocd-redis-2",
+    "argocd-repo-server-1",
+    "argocd-repo-server-2",
+    "argocd-repo-server-1-metrics",
+    "argocd-repo-server-2-metrics",
+    "argocd-application-controller-1",
+    "argocd-application-controller-2",
+    "git-https",
+    "git-ssh",
+    "remote-kube-apiserver",
+    "remote-kube-controller-manager",
 )
-BLOCK_SIZE = 20
+BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
 
 

@@ -53,6 +53,15 @@ def postgres(port: int) -> Probe:
     return probe
 
 
+def says(port: int, request: bytes, answer: bytes) -> Probe:
+    """Whether a server of lines answers ``request`` with ``answer``; some speak first, to an empty request."""
+
+    async def probe() -> bool:
+        return await _exchange(port, request, len(answer)) == answer
+
+    return probe
+
+
 async def _exchange(port: int, request: bytes, size: int, context: ssl.SSLContext | None = None) -> bytes:
     """Send ``request``, return the first ``size`` bytes of the answer."""
     async with asyncio.timeout(ANSWER_SECONDS):

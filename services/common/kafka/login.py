@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from services.common.errors import NoPermission, Retry
 from services.common.kafka.connection import Brokers, client_properties
 
-REQUEST_SECONDS = 5.0
+REQUEST_SECONDS = 2.0
 
 
 def check_login(brokers: Brokers) -> None:

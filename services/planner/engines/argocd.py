@@ -32,7 +32,8 @@ CLUSTER_SUFFIX = "-cluster"
 WAVES = {APP_PROJECT: 0, "ClusterSecret": 0, "RepositorySecret": 0, APPLICATION: 1, "SyncOperation": 2}
 """By kind of engine row: what comes first where a tenant's objects are made."""
 
-RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}}
+RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
+"""Refreshed: otherwise a commit that the cluster refuses is tried for ever, and the one that mends it never."""
 AUTOMATED = {"prune": True, "selfHeal": True, "allowEmpty": True}
 PRUNE_IN_BACKGROUND = "PrunePropagationPolicy=background"
 

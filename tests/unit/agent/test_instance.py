@@ -259,6 +259,24 @@ async def test_absent_row_when_the_engine_does_not_finish_then_it_is_forced_at_t
     assert driver.acknowledged == [0]
 
 
+@pytest.mark.parametrize(
+    ("phase", "left"),
+    [("Running", ({"sync": {}}, "Terminating")), ("Succeeded", (None, "Succeeded"))],
+    ids=["under way", "not begun"],
+)
+async def test_absent_row_when_an_operation_is_asked_for_then_it_is_ended_first(
+    driver: Driver, phase: str, left: tuple[object, str]
+) -> None:
+    await driver.begin(application_row())
+    driver.cluster.edit(
+        "Application", "app", {"operation": {"sync": {}}, "status": {"operationState": {"phase": phase}}}
+    )
+    await driver.apply(application_row(desired="absent"))
+    await settle()
+    application = driver.cluster.objects["Application", "app"]
+    assert (application.get("operation"), application["status"]["operationState"]["phase"]) == left
+
+
 async def test_deletions_when_many_are_stuck_then_others_are_not_delayed(driver: Driver) -> None:
     rows = [application_row(f"app-{number}") for number in range(40)]
     await driver.begin(*rows)

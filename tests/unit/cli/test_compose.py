@@ -25,7 +25,8 @@ def test_service_when_it_mounts_a_file_then_the_file_exists(name: str) -> None:
 
 def test_services_when_compared_with_the_local_stack_then_they_are_the_same() -> None:
     processes = {"postgres", "kafka", "registry", "connect", "etcd", "kube-apiserver", "kube-controller-manager"}
-    assert STACK.keys() == processes | services.MODULES.keys() | {"connector-keeper", "credentials", "setup"}
+    helpers = {"connector-keeper", "credentials", "principals", "setup"}
+    assert STACK.keys() == processes | services.MODULES.keys() | helpers
 
 
 @pytest.mark.parametrize("name", services.MODULES)
@@ -34,7 +35,8 @@ def test_our_service_when_started_then_it_is_the_local_stacks_module(name: str) 
 
 
 def test_connect_when_started_then_it_has_all_that_the_connector_takes_from_its_environment() -> None:
-    wanted = set(re.findall(r"\$\{env:(\w+)\}", (FOLDER / "connect" / "connector.json").read_text()))
+    texts = [(FOLDER / "connect" / name).read_text() for name in ("connector.json", "worker.properties")]
+    wanted = {name for text in texts for name in re.findall(r"\$\{env:(GITOPS_\w+)\}", text)}
     assert wanted == set(STACK["connect"]["environment"])
 
 
@@ -73,7 +75,7 @@ def test_flags_of_kubernetes_when_run_in_a_container_then_they_are_the_local_sta
     script = (FOLDER / "run.sh").read_text()
     container = set(flag.findall(script))
     only_local = {"listen-peer-urls", "initial-advertise-peer-urls", "initial-cluster", "advertise-address"}
-    only_local |= {"bind-address", "unsafe-no-fsync"}
+    only_local |= {"bind-address", "unsafe-no-fsync", "etcd-prefix"}
     assert local - container <= only_local
     assert set(flag.findall(script.partition("\netcd)")[2])) - local == set()
 

@@ -11,8 +11,8 @@ import yaml
 from cryptography import x509
 
 from services.cli.dev import toolchain
-from services.cli.dev.gobuild import PACKAGES, Build
-from services.cli.dev.pki import Pki
+from services.cli.dev.gobuild import ARGOCD, KUBERNETES, Build
+from services.cli.dev.pki import Account, Pki
 from services.cli.dev.processes.java import class_path, overlaid
 from services.cli.dev.state import State
 from services.common.errors import InvalidConfiguration
@@ -80,10 +80,10 @@ def build(tmp_path: Path) -> Build:
     """A build of a copy of the real modules."""
     for name in ("go.mod", "go.sum"):
         shutil.copy(toolchain.SOURCES / name, tmp_path / name)
-    return Build(tmp_path)
+    return Build(tmp_path, KUBERNETES)
 
 
-@pytest.mark.parametrize("name", ["go.mod", "go.sum"])
+@pytest.mark.parametrize("name", ["go.mod", "go.sum", "main.go"])
 def test_build_when_a_pinned_module_changes_then_it_has_another_key(build: Build, name: str) -> None:
     before = build.key()
     with (build.modules / name).open("a") as file:
@@ -92,18 +92,25 @@ def test_build_when_a_pinned_module_changes_then_it_has_another_key(build: Build
 
 
 def test_build_when_linked_then_the_programs_know_their_version(build: Build) -> None:
-    version = build.kubernetes_version()
+    version = build.version()
     assert f"version.gitVersion={version} " in build.link_flags()
     assert "gitMajor=1 " in build.link_flags()
+
+
+def test_build_when_it_is_argocds_then_its_module_pins_the_same_kubernetes(build: Build) -> None:
+    argocd = Build(toolchain.ARGOCD_SOURCES, ARGOCD)
+    assert argocd.link_flags() == f"-s -w -X github.com/argoproj/argo-cd/v3/common.version={argocd.version()}"
+    own = (toolchain.ARGOCD_SOURCES / "go.mod").read_text()
+    assert f"k8s.io/client-go => k8s.io/client-go {build.version().replace('v1.', 'v0.', 1)}\n" in own
 
 
 def test_build_when_it_pins_no_kubernetes_then_the_file_is_named(build: Build) -> None:
     (build.modules / "go.mod").write_text("module x\n")
     with pytest.raises(InvalidConfiguration, match=r"go\.mod does not require k8s\.io/kubernetes"):
-        build.kubernetes_version()
+        build.version()
 
 
-@pytest.mark.parametrize("package", PACKAGES.values())
+@pytest.mark.parametrize("package", KUBERNETES.packages.values())
 def test_build_when_it_builds_a_program_then_go_mod_keeps_its_modules(package: str) -> None:
     assert f"\t{package}\n" in (toolchain.SOURCES / "go.mod").read_text().partition("tool (")[2]
 
@@ -119,6 +126,19 @@ def test_credentials_when_made_then_the_kubeconfig_holds_the_authority_and_no_fi
     assert config["clusters"][0]["cluster"]["server"] == "https://host:6443"
     assert config["users"][0]["user"]["token"] == "token-1"
     assert [path for path in pki.folder.iterdir() if path.stat().st_mode & 0o077] == []
+
+
+def test_credentials_when_a_service_has_an_account_then_its_kubeconfig_holds_its_own_token_only(tmp_path: Path) -> None:
+    pki = Pki(tmp_path / "pki")
+    pki.ensure("127.0.0.1")
+    account = Account("gitops-service", "watcher", "token-2", tmp_path / "watcher.kubeconfig")
+    pki.admit("token-1", "https://host:6443", tmp_path / "kubeconfig", [account])
+    config = yaml.safe_load(account.kubeconfig.read_text())
+    assert [user["user"] for user in config["users"]] == [{"token": "token-2"}]
+    user = "system:serviceaccount:gitops-service:watcher"
+    groups = "system:serviceaccounts,system:serviceaccounts:gitops-service"
+    assert f'token-2,{user},{user},"{groups}"' in pki.tokens.read_text().splitlines()
+    assert account.kubeconfig.stat().st_mode & 0o077 == 0
 
 
 def test_credentials_when_asked_for_again_then_they_stay(tmp_path: Path) -> None:

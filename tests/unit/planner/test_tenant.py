@@ -372,6 +372,13 @@ def test_sync_when_terminated_before_it_began_then_it_is_over(manual: World) -> 
     assert operation(manual, "now")["phase"] == "Terminated"
 
 
+def test_sync_when_the_engine_refuses_the_order_then_it_fails_and_the_next_runs(manual: World) -> None:
+    manual.take(sync_run(2, "first"), sync_run(3, "second"))
+    says(manual, 4, Failed(row(manual, "SyncOperation").digest, permanent=True, message="no"), "SyncOperation")
+    assert operation(manual, "first")["phase"] == "Error"
+    assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-second"
+
+
 def test_sync_when_argocd_retries_it_then_it_is_not_over(manual: World) -> None:
     manual.take(sync_run(2))
     says(manual, 3, moved("now", "Running", finished="2026-05-04T12:00:01Z"), "SyncOperation")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from services.cli.dev.process import Node
-from services.cli.dev.processes import connect, kafka, kubernetes, postgres, registry, services, steps
+from services.cli.dev.processes import argocd, connect, git, kafka, kubernetes, postgres, registry, services, steps
 from services.cli.dev.stack import Stack
 from services.common.errors import InvalidConfiguration
 
@@ -18,6 +18,7 @@ def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[st
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
     """
     infrastructure = [postgres, kafka, registry, connect, kubernetes, steps]
+    infrastructure += [git, argocd] if stack.with_argocd else []
     nodes = [node for component in infrastructure for node in component.nodes(stack)]
     nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]
     kept = [node for node in nodes if node.name not in without]

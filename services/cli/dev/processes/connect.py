@@ -27,18 +27,19 @@ def nodes(stack: Stack) -> list[Node]:
             ports={"http": port},
             ready=http(port, "/health"),
             prepare=lambda: _prepare(stack, properties),
-            depends_on=("kafka", "registry", "database-roles"),
+            depends_on=("topics-acls", "registry", "database-roles"),
         )
     ]
 
 
 def connector_environment(stack: Stack) -> dict[str, str]:
-    """What ``connector.json`` refers to as ``${env:…}``."""
+    """What ``connector.json`` and ``worker.properties`` refer to as ``${env:…}``."""
     return {
         "GITOPS_DATABASE_HOST": HOST,
         "GITOPS_DATABASE_PORT": str(stack.ports["postgres"]),
         "GITOPS_REPLICATION_PASSWORD": stack.secrets["replication"],
         "GITOPS_REGISTRY_URL": stack.registry_url(),
+        "GITOPS_CONNECT_PASSWORD": stack.secrets["kafka-connect"],
     }
 
 
@@ -49,7 +50,7 @@ async def _prepare(stack: Stack, properties: Path) -> None:
 def _write(stack: Stack, properties: Path) -> None:
     stack.state.folder("connect")
     own = {
-        "bootstrap.servers": f"{HOST}:{stack.ports['kafka']}",
+        "bootstrap.servers": f"{HOST}:{stack.ports['kafka-sasl']}",
         "listeners": f"http://{HOST}:{stack.ports['connect']}",
         "plugin.path": f"{stack.tools.debezium},{stack.tools.converter.parent}",
     }

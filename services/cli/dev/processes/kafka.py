@@ -28,7 +28,7 @@ def nodes(stack: Stack) -> list[Node]:
             name="kafka",
             argv=_java(stack, "kafka.Kafka", str(properties)),
             env=stack.base_environment(),
-            ports={"kafka": port, "controller": stack.ports["kafka-controller"]},
+            ports={"kafka": port, "sasl": stack.ports["kafka-sasl"], "controller": stack.ports["kafka-controller"]},
             ready=answers(port),
             prepare=lambda: _prepare(stack, folder, properties),
         )
@@ -60,11 +60,11 @@ def _is_formatted(folder: Path) -> bool:
 
 def _write(stack: Stack, folder: Path, properties: Path) -> None:
     stack.state.folder("kafka")
-    port, controller = stack.ports["kafka"], stack.ports["kafka-controller"]
+    port, sasl, controller = (stack.ports[name] for name in ("kafka", "kafka-sasl", "kafka-controller"))
     own = {
         "controller.quorum.voters": f"1@{HOST}:{controller}",
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},SASL://{HOST}:{sasl},CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},SASL://{HOST}:{sasl}",
         "log.dirs": folder / "data",
     }
     properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))

@@ -1,8 +1,15 @@
-"""A Kubernetes control plane without nodes: etcd, kube-apiserver, kube-controller-manager, built from Go modules."""
+"""Kubernetes control planes without nodes: etcd, kube-apiserver, kube-controller-manager, built from Go modules.
+
+With Argo CD there is a second cluster, as tenants bring their own: other servers over the same etcd.
+"""
 
 from __future__ import annotations
 
-from services.cli.dev.pki import Pki
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
+from services.cli.dev.pki import Account, Pki
 from services.cli.dev.probes import HOST, http
 from services.cli.dev.process import Node, Process
 from services.cli.dev.stack import Stack
@@ -14,10 +21,55 @@ CONTROLLERS = ("namespace-controller", "garbage-collector-controller", "servicea
 """Without the first two nothing that has dependents can be deleted; the third fills token Secrets."""
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """One control plane: names, and what it does not share with another."""
+
+    prefix: str
+    """Of its processes' names."""
+    storage: str
+    """Prefix of its keys in etcd."""
+    pki: Pki
+    admin_token: str
+    kubeconfig: Path
+    """Its administrator's."""
+    accounts: tuple[Account, ...] = ()
+    steps: tuple[str, ...] = ()
+    """What has to be done before its controllers start."""
+
+
 def nodes(stack: Stack) -> list[Node]:
-    """The three processes."""
-    pki = Pki(stack.state.root / "kubernetes")
-    return [_etcd(stack), _apiserver(stack, pki), _controllers(stack, pki)]
+    """The processes of one cluster, or of two."""
+    clusters = [_own(stack), *([_remote(stack)] if stack.with_argocd else [])]
+    servers = [_apiserver(stack, cluster) for cluster in clusters]
+    return [_etcd(stack), *servers, *(_controllers(stack, cluster) for cluster in clusters)]
+
+
+def _own(stack: Stack) -> Cluster:
+    accounts = [
+        Account(ACCOUNTS_NAMESPACE, name, stack.secrets[f"token-{name}"], stack.state.kubeconfig_of(name))
+        for name in ACCOUNTS
+    ]
+    return Cluster(
+        prefix="",
+        storage="/registry",
+        pki=Pki(stack.state.root / "kubernetes"),
+        admin_token=stack.secrets["admin_token"],
+        kubeconfig=stack.state.kubeconfig,
+        accounts=(*accounts, *(instance.account for instance in stack.argocd_instances())),
+        # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
+        steps=("crds-apply", "engine-crds-apply"),
+    )
+
+
+def _remote(stack: Stack) -> Cluster:
+    return Cluster(
+        prefix="remote-",
+        storage="/remote",
+        pki=Pki(stack.state.root / "remote"),
+        admin_token=stack.secrets["remote_admin_token"],
+        kubeconfig=stack.remote_kubeconfig,
+    )
 
 
 def _etcd(stack: Stack) -> Process:
@@ -43,16 +95,18 @@ def _etcd(stack: Stack) -> Process:
     )
 
 
-def _apiserver(stack: Stack, pki: Pki) -> Process:
-    port = stack.ports["kube-apiserver"]
+def _apiserver(stack: Stack, cluster: Cluster) -> Process:
+    name, pki = f"{cluster.prefix}kube-apiserver", cluster.pki
+    port = stack.ports[name]
     return Process(
-        name="kube-apiserver",
+        name=name,
         argv=(
             str(stack.tools.kubernetes / "kube-apiserver"),
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
             f"--secure-port={port}",
             f"--etcd-servers=http://{HOST}:{stack.ports['etcd']}",
+            f"--etcd-prefix={cluster.storage}",
             f"--tls-cert-file={pki.server_certificate}",
             f"--tls-private-key-file={pki.server_key}",
             f"--token-auth-file={pki.tokens}",
@@ -72,17 +126,18 @@ def _apiserver(stack: Stack, pki: Pki) -> Process:
         ports={"https": port},
         ready=http(port, "/readyz", pki.authority),
         depends_on=("etcd",),
-        prepare=lambda: _prepare(stack, pki),
+        prepare=lambda: _prepare(cluster, f"https://{HOST}:{port}"),
     )
 
 
-def _controllers(stack: Stack, pki: Pki) -> Process:
-    port = stack.ports["kube-controller-manager"]
+def _controllers(stack: Stack, cluster: Cluster) -> Process:
+    name, pki = f"{cluster.prefix}kube-controller-manager", cluster.pki
+    port = stack.ports[name]
     return Process(
-        name="kube-controller-manager",
+        name=name,
         argv=(
             str(stack.tools.kubernetes / "kube-controller-manager"),
-            f"--kubeconfig={stack.state.kubeconfig}",
+            f"--kubeconfig={cluster.kubeconfig}",
             f"--bind-address={HOST}",
             f"--secure-port={port}",
             f"--tls-cert-file={pki.server_certificate}",
@@ -96,12 +151,10 @@ def _controllers(stack: Stack, pki: Pki) -> Process:
         env=stack.base_environment() | GO_ENVIRONMENT,
         ports={"https": port},
         ready=http(port, "/healthz", pki.authority),
-        # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
-        depends_on=("kube-apiserver", "crds-apply", "engine-crds-apply"),
+        depends_on=(f"{cluster.prefix}kube-apiserver", *cluster.steps),
     )
 
 
-async def _prepare(stack: Stack, pki: Pki) -> None:
-    server = f"https://{HOST}:{stack.ports['kube-apiserver']}"
-    pki.ensure(HOST)
-    pki.admit(stack.secrets["admin_token"], server, stack.state.kubeconfig)
+async def _prepare(cluster: Cluster, server: str) -> None:
+    cluster.pki.ensure(HOST)
+    cluster.pki.admit(cluster.admin_token, server, cluster.kubeconfig, cluster.accounts)

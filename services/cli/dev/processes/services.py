@@ -20,7 +20,8 @@ MODULES = {
 }
 """Python module by process name."""
 
-DATABASE_USERS = ("planner",)
+SIMULATOR = "argocd-simulator"
+"""Not started where there is the real one."""
 
 HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
 """A real Argo CD may need minutes to delete what it deployed; the simulator either does it at once or never."""
@@ -29,7 +30,13 @@ HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
 def nodes(stack: Stack) -> list[Process]:
     """Each service as a process that waits for every step."""
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
-    services = [_service(stack, name, module, needed) for name, module in MODULES.items()]
+    # The agents ask the git servers of whom they have the keys.
+    needed += ("git-https", "git-ssh", "argocd-apply") if stack.with_argocd else ()
+    services = [
+        _service(stack, name, module, needed)
+        for name, module in MODULES.items()
+        if name != SIMULATOR or not stack.with_argocd
+    ]
     return [*services, _connector_keeper(stack, needed)]
 
 
@@ -55,7 +62,7 @@ def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) 
     return Process(
         name=name,
         argv=(sys.executable, "-m", module),
-        env=_environment(stack, name) | {"METRICS_PORT": str(port), "TMPDIR": str(temporary)},
+        env=_environment(stack, module) | {"METRICS_PORT": str(port), "TMPDIR": str(temporary)},
         ports={"metrics": port},
         ready=http(port, "/readyz"),
         depends_on=depends_on,
@@ -68,12 +75,6 @@ async def _prepare(temporary: Path) -> None:
     temporary.mkdir(parents=True)  # noqa: ASYNC240 - nothing else waits for it
 
 
-def _environment(stack: Stack, name: str) -> dict[str, str]:
-    """A service gets what is for it: nobody but the planner has credentials of the database."""
-    shared = stack.environment()
-    shared.pop("DATABASE_OWNER_URL")
-    if name not in DATABASE_USERS:
-        shared.pop("DATABASE_URL")
-    else:
-        shared.pop("KUBECONFIG")
-    return stack.base_environment() | shared | HASTE
+def _environment(stack: Stack, module: str) -> dict[str, str]:
+    service = module.rpartition(".")[2].replace("_", "-")
+    return stack.base_environment() | stack.environment_of(service) | ({} if stack.with_argocd else HASTE)

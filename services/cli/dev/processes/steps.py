@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from services.cli.dev.identities import PRINCIPALS
 from services.cli.dev.process import Node, Step
 from services.cli.dev.stack import Stack
 from services.common.paths import ROOT
 
 ENGINE_CRDS = ROOT / "compose" / "kubernetes" / "argocd-crds.yaml"
+SIMULATOR_RBAC = ROOT / "compose" / "kubernetes" / "argocd-simulator-rbac.yaml"
 
 
 @dataclass(frozen=True)
@@ -27,20 +29,29 @@ class Command:
 
 
 COMMANDS = (
+    Command("sealing-keys", ("keys", "generate", "--if-missing"), ()),
     Command("database-upgrade", ("database", "upgrade"), ("database-roles",)),
     Command("engines-apply", ("engines", "apply"), ("database-upgrade",)),
     Command("topics-apply", ("topics", "apply"), ("kafka",)),
+    Command("topics-acls", ("topics", "acls"), ("kafka",)),
     Command("schemas-apply", ("schemas", "apply"), ("registry",)),
     # Without its publication and its topics the connector's task fails.
     Command("connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply")),
     Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
     Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
     Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
+    Command("rbac-apply", ("rbac", "apply"), ("engine-namespaces",)),
+    Command("simulator-rbac-apply", ("rbac", "apply", "--from", str(SIMULATOR_RBAC)), ("engine-namespaces",)),
 )
 """In an order in which they can be run one after the other."""
 
 
 def nodes(stack: Stack) -> list[Node]:
     """The steps."""
-    environment = stack.base_environment() | stack.environment()
+    environment = stack.base_environment() | stack.environment() | _passwords(stack)
     return [Step(command.name, command.argv(), environment, command.depends_on) for command in COMMANDS]
+
+
+def _passwords(stack: Stack) -> dict[str, str]:
+    """For ``topics acls``."""
+    return {f"KAFKA_PASSWORD_{name.upper()}": stack.secrets[f"kafka-{name}"] for name in PRINCIPALS}

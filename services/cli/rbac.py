@@ -1,0 +1,89 @@
+"""``gitopsctl rbac``: installs the service accounts of our services, and what each of them may do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import typer
+import yaml
+
+from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Unavailable
+from services.common.kube import NAMESPACE, AlreadyExists, KubeClient, Refused, connect
+from services.common.kube.resources import Manifest, Resource
+from services.common.paths import RBAC
+from services.common.settings import parse_engine_namespaces
+
+app = typer.Typer(help="Service accounts, and what they may do.", no_args_is_help=True)
+
+FIELD_MANAGER = "gitopsctl"
+GROUP = "rbac.authorization.k8s.io"
+KINDS = {
+    resource.kind: resource
+    for resource in (
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        Resource(GROUP, "v1", "ClusterRole", "clusterroles"),
+        Resource(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings"),
+        Resource(GROUP, "v1", "Role", "roles"),
+        Resource(GROUP, "v1", "RoleBinding", "rolebindings"),
+    )
+}
+IN_EVERY_ENGINE_NAMESPACE = ("Role", "RoleBinding")
+"""Unless they name a namespace."""
+
+KUBECONFIG = typer.Option(..., envvar="KUBECONFIG", help="Kubeconfig of somebody who may grant these rights.")
+NAMESPACES = typer.Option(
+    ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
+)
+FOLDER = typer.Option(RBAC, "--from", help="Folder or file of manifests.")
+
+
+# A group even while it has a single command: `gitopsctl rbac apply`.
+@app.callback()
+def rbac() -> None:
+    """Service accounts, and what they may do."""
+
+
+@app.command()
+def apply(kubeconfig: Path = KUBECONFIG, namespaces: str = NAMESPACES, source: Path = FOLDER) -> None:
+    """Server-side apply the manifests; roles without a namespace in that of each engine instance."""
+    try:
+        engines = parse_engine_namespaces(namespaces)
+    except ValueError as error:
+        raise InvalidConfiguration(f"ENGINE_NAMESPACES: {error}") from error
+    asyncio.run(_apply(kubeconfig, list(placed(source, sorted(set(engines.values()))))))
+
+
+def placed(source: Path, namespaces: Iterable[str]) -> Iterator[Manifest]:
+    """The manifests of a file or folder; roles that name no namespace once for each of ``namespaces``."""
+    files = sorted(source.glob("*.yaml")) if source.is_dir() else [source]
+    for manifest in (manifest for file in files for manifest in yaml.safe_load_all(file.read_text()) if manifest):
+        if manifest["kind"] in IN_EVERY_ENGINE_NAMESPACE and "namespace" not in manifest["metadata"]:
+            for namespace in namespaces:
+                yield manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}
+        else:
+            yield manifest
+
+
+async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
+    async with await connect(kubeconfig) as kube:
+        for manifest in manifests:
+            place = "/".join(filter(None, (manifest["metadata"].get("namespace"), manifest["metadata"]["name"])))
+            try:
+                await _ensure_namespace(kube, manifest)
+                await kube.apply(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
+            except Refused as error:
+                raise NoPermission(f"cannot apply {manifest['kind']} {place}: {error}") from error
+            except GitOpsError as error:
+                raise Unavailable(f"cannot apply {manifest['kind']} {place}: {error}") from error
+            typer.echo(f"{manifest['kind']} {place}")
+
+
+async def _ensure_namespace(kube: KubeClient, manifest: Manifest) -> None:
+    """The service accounts' own may be new; those of engine instances are made before."""
+    if manifest["kind"] == "ServiceAccount":
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifest["metadata"]["namespace"]}}
+        with suppress(AlreadyExists):
+            await kube.create(NAMESPACE, namespace, field_manager=FIELD_MANAGER)

@@ -1,0 +1,85 @@
+"""The manifests of k8s/rbac grant what the services ask for at their start, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.agent.kinds import KINDS as AGENT_KINDS
+from services.agent.kinds import VERBS as AGENT_VERBS
+from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
+from services.cli.dev.processes.steps import SIMULATOR_RBAC
+from services.cli.rbac import KINDS, placed
+from services.common.kube import LEASE
+from services.common.paths import RBAC
+from services.watcher.access import LEADING, needs
+from services.watcher.kinds import KINDS as WATCHED
+
+NAMESPACES = ["argocd-1", "argocd-2"]
+MANIFESTS = [*placed(RBAC, NAMESPACES), *placed(SIMULATOR_RBAC, NAMESPACES)]
+
+
+def granted(kind: str, name: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of every right of a role."""
+    rules = [rule for item in MANIFESTS if (item["kind"], item["metadata"]["name"]) == (kind, name)
+             for rule in item["rules"]]  # fmt: skip
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_watcher_when_granted_then_exactly_what_it_needs() -> None:
+    wanted = {
+        (kind.resource.group, "/".join(filter(None, (kind.resource.plural, need.subresource))), need.verb)
+        for kind in WATCHED
+        for need in needs(kind)
+    }
+    assert granted("ClusterRole", "gitops-service-watcher") == wanted
+    assert granted("Role", "gitops-service-watcher") == {(LEASE.group, LEASE.plural, need.verb) for need in LEADING}
+
+
+def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> None:
+    wanted = {
+        (kind.resource.group, kind.resource.plural, verb) for kind in AGENT_KINDS.values() for verb in AGENT_VERBS
+    }
+    assert granted("Role", "gitops-service-agent") == wanted
+    assert granted("ClusterRole", "gitops-service-agent") == set()
+    placed_in = {item["metadata"]["namespace"] for item in MANIFESTS if item["metadata"]["name"].endswith("-agent")}
+    assert placed_in == set(NAMESPACES)
+
+
+def wildcards(value: Any) -> Iterator[str]:
+    """Every ``*`` in a manifest."""
+    if isinstance(value, str):
+        yield from (value for _ in [1] if "*" in value)
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from wildcards(item)
+
+
+def test_manifests_when_read_then_no_right_is_a_wildcard_and_each_kind_can_be_applied() -> None:
+    assert [*wildcards(MANIFESTS)] == []
+    assert {item["kind"] for item in MANIFESTS} <= KINDS.keys()
+
+
+def test_accounts_when_the_local_stack_makes_tokens_then_they_are_those_of_the_manifests() -> None:
+    accounts = [item["metadata"] for item in MANIFESTS if item["kind"] == "ServiceAccount"]
+    assert {item["name"] for item in accounts} == set(ACCOUNTS)
+    assert {item["namespace"] for item in accounts} == {ACCOUNTS_NAMESPACE}
+
+
+@pytest.mark.parametrize("path", sorted(RBAC.glob("*.yaml")), ids=lambda path: path.name)
+def test_bindings_when_read_then_their_role_and_account_are_in_the_same_file(path: Path) -> None:
+    manifests = list(yaml.safe_load_all(path.read_text()))
+    roles = {(item["kind"], item["metadata"]["name"]) for item in manifests}
+    for binding in (item for item in manifests if item["kind"].endswith("Binding")):
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+        assert all((subject["kind"], subject["name"]) in roles for subject in binding["subjects"])
