@@ -35,6 +35,7 @@ bench: toolchain ## Measure latency and throughput against the API server's own 
 	@$(RUN)python -m bench
 
 ##@ Change it
+GENERATED := k8s/crds $(wildcard docs/users/gitopsdeployment*.md)
 .PHONY: setup lint format generate check-generated toolchain
 setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
@@ -57,11 +58,12 @@ format: setup ## Mend what can be mended
 	$(RUN)ruff check --fix .
 	$(RUN)ruff format .
 
-generate: setup ## Write what is derived from the models (CRDs)
+generate: setup ## Write what is derived from the models (CRDs, reference for users)
 	@$(RUN)gitopsctl generate crds
+	@$(RUN)gitopsctl generate docs
 
 check-generated: generate ## Fail if generation leaves a difference
-	@test -z "$$(git status --porcelain -- k8s/crds)" || { git diff -- k8s/crds; echo "k8s/crds is stale: run 'make generate' and commit"; exit 1; }
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git diff -- $(GENERATED); echo "$(GENERATED): stale, run 'make generate' and commit"; exit 1; }
 
 toolchain: setup ## Download and build what the local stack runs (minutes, once)
 	@$(RUN)gitopsctl toolchain install

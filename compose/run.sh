@@ -20,18 +20,23 @@ overlaid() {
 
 case "$1" in
 kafka)
+    protocols=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,HOST:SASL_PLAINTEXT
+    login='org.apache.kafka.common.security.scram.ScramLoginModule required;'
     overlaid "$shared/kafka/server.properties" log.dirs=/data/kafka \
-        listeners=PLAINTEXT://:9092,CONTROLLER://:9093,HOST://:19092 \
-        advertised.listeners=PLAINTEXT://kafka:9092,HOST://localhost:19092 \
-        listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,HOST:PLAINTEXT >/tmp/server.properties
+        listeners=PLAINTEXT://localhost:9092,SASL://:9094,CONTROLLER://localhost:9093,HOST://:19092 \
+        advertised.listeners=PLAINTEXT://localhost:9092,SASL://kafka:9094,HOST://localhost:19092 \
+        "listener.security.protocol.map=$protocols" "listener.name.host.scram-sha-512.sasl.jaas.config=$login" \
+        >/tmp/server.properties
+    # The operator is in the log from its beginning: only it can make the other principals.
     # shellcheck disable=SC2086  # $java is a command with its options
     $java -Xmx512m "$logging" -cp "$programs/kafka/*" kafka.tools.StorageTool format --ignore-formatted \
-        --cluster-id Z2l0b3BzLXNlcnZpY2UtMQ --config /tmp/server.properties
+        --cluster-id Z2l0b3BzLXNlcnZpY2UtMQ --config /tmp/server.properties \
+        --add-scram "SCRAM-SHA-512=[name=operator,password=$KAFKA_PASSWORD]"
     # shellcheck disable=SC2086
     exec $java -Xmx512m "$logging" -cp "$programs/kafka/*" kafka.Kafka /tmp/server.properties
     ;;
 connect)
-    overlaid "$shared/connect/worker.properties" bootstrap.servers=kafka:9092 \
+    overlaid "$shared/connect/worker.properties" bootstrap.servers=kafka:9094 \
         "plugin.path=$programs/debezium,/tmp/plugins" >/tmp/worker.properties
     mkdir -p /tmp/plugins
     ln -sfn "$programs/converter" /tmp/plugins/converter
@@ -51,7 +56,7 @@ etcd)
         --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://etcd:2379
     ;;
 credentials)
-    exec python -m services.cli dev credentials /credentials kube-apiserver 6443
+    exec python -m services.cli dev credentials /credentials /accounts kube-apiserver 6443
     ;;
 kube-apiserver)
     # shellcheck disable=SC2086
@@ -65,7 +70,7 @@ kube-apiserver)
     ;;
 kube-controller-manager)
     # shellcheck disable=SC2086
-    exec "$programs/kubernetes/kube-controller-manager" $tls --kubeconfig=/credentials/kubeconfig --secure-port=10257 \
+    exec "$programs/kubernetes/kube-controller-manager" $tls --kubeconfig=/admin/kubeconfig --secure-port=10257 \
         --authentication-skip-lookup=true --leader-elect=false \
         --controllers=namespace-controller,garbage-collector-controller,serviceaccount-token-controller \
         --service-account-private-key-file=/credentials/service-account.key --root-ca-file=/credentials/ca.crt

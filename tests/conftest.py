@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_stray_settings() -> None:
     """A developer's shell may hold the variables of a running stack; tests must not reach it by accident."""
-    for name in ("KAFKA_BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL", "DATABASE_URL", "DATABASE_OWNER_URL", "KUBECONFIG"):
-        os.environ.pop(name, None)
+    for name in [name for name in os.environ if name.startswith(STRAY)]:
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

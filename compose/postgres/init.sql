@@ -11,12 +11,22 @@ SELECT format('CREATE ROLE %I', name)
   FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication']) AS wanted(name)
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
 
-ALTER ROLE gitops_owner LOGIN PASSWORD :'owner_password';
-ALTER ROLE gitops_planner LOGIN PASSWORD :'planner_password';
-ALTER ROLE gitops_replication LOGIN REPLICATION PASSWORD :'replication_password';
+ALTER ROLE gitops_owner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
+    PASSWORD :'owner_password' CONNECTION LIMIT 10;
+ALTER ROLE gitops_planner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
+    PASSWORD :'planner_password' CONNECTION LIMIT 40;
+ALTER ROLE gitops_replication LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE REPLICATION NOBYPASSRLS
+    PASSWORD :'replication_password' CONNECTION LIMIT 10;
+
+-- A planner that hangs in the middle of a transaction would hold its locks, and vacuum, for ever. A batch takes
+-- milliseconds. Debezium gets no limit: the snapshot of a large table is one statement.
+ALTER ROLE gitops_planner SET statement_timeout = '60s';
+ALTER ROLE gitops_planner SET lock_timeout = '30s';
+ALTER ROLE gitops_planner SET idle_in_transaction_session_timeout = '60s';
 
 SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'gitops') \gexec
 
-REVOKE ALL ON DATABASE gitops FROM PUBLIC;
+-- By default everybody may enter every database, and make temporary tables there.
+REVOKE ALL ON DATABASE gitops, postgres, template1 FROM PUBLIC;
 GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication;

@@ -14,7 +14,8 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-PLANNER_WRITES = ("resources", "checks", "sync_runs")
+NEVER_DELETED = ("checks", "sync_runs")
+"""By the planner itself: these rows go with the resource that they are about."""
 ROOM_FOR_UPDATES = {"fillfactor": "80"}
 
 
@@ -31,7 +32,9 @@ def upgrade() -> None:
         existing_type=sa.Uuid(),
         existing_nullable=False,
     )
-    op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(PLANNER_WRITES)} TO gitops_planner")
+    op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON resources TO gitops_planner")
+    op.execute(f"GRANT SELECT, INSERT, UPDATE ON {', '.join(NEVER_DELETED)} TO gitops_planner")
+    op.execute("REVOKE DELETE ON consumer_offsets FROM gitops_planner")
     with op.get_context().autocommit_block():
         op.create_index(
             "deployments_over_quota_idx",

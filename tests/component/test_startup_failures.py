@@ -67,6 +67,15 @@ def test_service_when_kafka_is_away_then_it_names_the_address(stack: HostedStack
 
 
 @pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
+def test_service_when_the_brokers_refuse_its_password_then_it_says_so_without_it(
+    stack: HostedStack, service: str
+) -> None:
+    line = refusal(service, stack.environment_of(service) | {"KAFKA_PASSWORD": "hunter2"}, code=77)
+    assert "KAFKA_PASSWORD" in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
 def test_service_when_the_registry_is_away_then_it_says_so(stack: HostedStack, service: str) -> None:
     line = refusal(service, stack.environment | {"SCHEMA_REGISTRY_URL": f"http://{NOBODY_LISTENS}"}, code=69)
     assert "registry" in line

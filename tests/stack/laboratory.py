@@ -1,0 +1,159 @@
+"""Argo CD as its tests see it: Applications made by hand, from local repositories, without any service of ours."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from services.cli.dev.git.repository import Repository
+from services.cli.dev.git.site import PUBLIC, GitSite
+from services.cli.dev.stack import ENGINE_NAMESPACES
+from services.cli.mirror import Mirror
+from services.common.kube import APP_PROJECT, APPLICATION, NAMESPACE, KubeClient, Manifest
+from services.common.kube.resources import SECRET, Resource
+
+USER = "laboratory"
+ENGINE = ENGINE_NAMESPACES[0]
+IN_CLUSTER = "https://kubernetes.default.svc"
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+FINALIZER = "resources-finalizer.argocd.argoproj.io"
+
+NOT_OURS = (
+    *("postgres", "database-roles", "database-upgrade", "engines-apply", "kafka", "topics-apply", "topics-acls"),
+    *("registry", "schemas-apply", "connect", "connector-apply", "connector-keeper"),
+    *("watcher", "planner", "agent-1", "agent-2"),
+)
+OPTIONS = ("--argocd", "--infra", *(argument for name in NOT_OURS for argument in ("--without", name)))
+"""Of ``dev up``: Argo CD, what it deploys from and what it deploys to, nothing else."""
+
+Holds = Callable[[Manifest], bool]
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """Two clusters, git servers, and Argo CD between them."""
+
+    kube: KubeClient
+    remote: KubeClient
+    site: GitSite
+    applications: Mirror
+
+    async def tenant(self, kube: KubeClient | None = None) -> str:
+        """A new namespace, in its own cluster unless another is named."""
+        name = f"tenant-{uuid.uuid4().hex[:8]}"
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await (kube or self.kube).create(NAMESPACE, namespace, field_manager=USER)
+        return name
+
+    async def project(self, tenant: str, *, engine: str = ENGINE, server: str = IN_CLUSTER) -> str:
+        """A project that may deploy to the tenant's namespace, and nowhere else; named as that."""
+        spec = {"sourceRepos": ["*"], "destinations": [{"server": server, "namespace": tenant}]}
+        project = _argocd("AppProject", tenant, engine, spec)
+        await self.kube.create(APP_PROJECT, project, field_manager=USER)
+        return tenant
+
+    def repository(self, visibility: str = PUBLIC, **files: str) -> tuple[Repository, str]:
+        """A new repository with one commit, and the end of its address; by default it holds one config map."""
+        name = f"repository-{uuid.uuid4().hex[:8]}"
+        repository = self.site.create(name, visibility)
+        repository.commit({f"{path}.yaml": text for path, text in (files or {"settings": config_map("first")}).items()})
+        return repository, f"{visibility}/{name}.git"
+
+    async def deploy(
+        self,
+        url: str,
+        tenant: str,
+        *,
+        engine: str = ENGINE,
+        server: str = IN_CLUSTER,
+        project: str | None = None,
+        automated: bool = True,
+    ) -> str:
+        """An Application; returns its name."""
+        name = f"application-{uuid.uuid4().hex[:8]}"
+        spec: dict[str, Any] = {
+            "project": project or tenant,
+            "source": {"repoURL": url, "path": ".", "targetRevision": "HEAD"},
+            "destination": {"server": server, "namespace": tenant},
+        }
+        if automated:
+            spec["syncPolicy"] = {"automated": {"prune": True, "selfHeal": True}}
+        application = _argocd("Application", name, engine, spec, finalizers=[FINALIZER])
+        await self.kube.create(APPLICATION, application, field_manager=USER)
+        return name
+
+    async def secret(self, kind: str, data: dict[str, str]) -> None:
+        """A secret of Argo CD: ``repository`` or ``cluster``."""
+        metadata = {
+            "name": f"{kind}-{uuid.uuid4().hex[:8]}",
+            "namespace": ENGINE,
+            "labels": {"argocd.argoproj.io/secret-type": kind},
+        }
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+        await self.kube.create(SECRET, secret, field_manager=USER)
+
+    async def patch(self, name: str, patch: Manifest) -> None:
+        """Change an Application."""
+        await self.kube.patch(APPLICATION, ENGINE, name, patch, field_manager=USER)
+
+    async def delete(self, name: str, engine: str = ENGINE) -> None:
+        """Delete an Application, with what it deployed."""
+        await self.kube.delete(APPLICATION, engine, name)
+
+    async def until(self, name: str, what: str, holds: Holds, engine: str = ENGINE) -> Manifest:
+        """Wait until ``holds`` is true of an Application; returns it."""
+        await self.applications.until(
+            f"{name} {what}", lambda objects: (engine, name) in objects and holds(objects[engine, name])
+        )
+        return self.applications.objects[engine, name]
+
+    async def until_healthy(self, name: str, engine: str = ENGINE) -> Manifest:
+        """Wait until an Application is as its repository says."""
+        return await self.until(name, "is synced and healthy", is_healthy, engine)
+
+    async def until_gone(self, name: str, engine: str = ENGINE) -> None:
+        """Wait until there is no such Application."""
+        await self.applications.until(f"{name} is gone", lambda objects: (engine, name) not in objects)
+
+    async def until_trouble(self, name: str, type_: str, text: str) -> None:
+        """Wait until a condition of an Application tells of something."""
+        await self.until(
+            name,
+            f"has {type_} with '{text}'",
+            lambda item: any(
+                found["type"] == type_ and text in found["message"] for found in status(item).get("conditions", [])
+            ),
+        )
+
+    async def value_in(self, tenant: str, kube: KubeClient | None = None) -> str:
+        """What the deployed config map says."""
+        deployed = await (kube or self.kube).get(CONFIG_MAP, tenant, "settings")
+        return str(deployed["data"]["value"])
+
+
+def config_map(value: str) -> str:
+    """A manifest for a repository."""
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  value: {value}\n"
+
+
+def status(application: Manifest) -> dict[str, Any]:
+    """Of an Application, which has none at first."""
+    found: dict[str, Any] = application.get("status", {})
+    return found
+
+
+def is_healthy(application: Manifest) -> bool:
+    """Whether it is as its repository says, and works."""
+    found = status(application)
+    return (found.get("sync", {}).get("status"), found.get("health", {}).get("status")) == ("Synced", "Healthy")
+
+
+def _argocd(kind: str, name: str, namespace: str, spec: dict[str, Any], **metadata: Any) -> Manifest:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace} | metadata,
+        "spec": spec,
+    }

@@ -1,0 +1,224 @@
+"""Real Argo CD in the local stack: it deploys, and the facts about it that our agents are built on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli.dev.git.site import PRIVATE, USERNAME, site_of
+from services.cli.dev.hosted import HostedStack, hosted
+from services.cli.dev.stack import ENGINE_NAMESPACES
+from services.cli.mirror import mirrored
+from services.common.kube import APPLICATION, Manifest, NotFound, connect
+from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, config_map, status
+
+HOOK = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: endless
+  annotations: {argocd.argoproj.io/hook: PreSync}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: nobody-runs-it, image: nothing}]
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(stacks_folder: Path) -> Iterator[HostedStack]:
+    """Argo CD without our services."""
+    with hosted(stacks_folder / "argocd", *OPTIONS, output=stacks_folder / "argocd.out") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def lab(stack: HostedStack) -> AsyncIterator[Laboratory]:
+    """Everything to make Applications with."""
+    own, remote = (Path(stack.environment[name]) for name in ("KUBECONFIG", "REMOTE_KUBECONFIG"))
+    async with await connect(own) as kube, await connect(remote) as far, mirrored(kube, APPLICATION) as applications:
+        yield Laboratory(kube, far, site_of(stack.environment), applications)
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMESPACES)
+async def test_application_when_created_then_it_is_deployed_until_it_is_deleted(lab: Laboratory, engine: str) -> None:
+    tenant = await lab.tenant()
+    await lab.project(tenant, engine=engine)
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, engine=engine)
+    await lab.until_healthy(name, engine)
+    assert await lab.value_in(tenant) == "first"
+    await lab.delete(name, engine)
+    await lab.until_gone(name, engine)
+    with pytest.raises(NotFound):
+        await lab.kube.get(CONFIG_MAP, tenant, "settings")
+
+
+async def test_commit_when_made_then_it_is_deployed(lab: Laboratory) -> None:
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    repository, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant)
+    await lab.until_healthy(name)
+    commit = repository.commit({"settings.yaml": config_map("second")})
+    await lab.until(name, "is at the commit", lambda item: _is_synced_to(item, commit))
+    assert await lab.value_in(tenant) == "second"
+
+
+async def test_destination_when_the_project_does_not_list_it_then_argocd_refuses(lab: Laboratory) -> None:
+    tenant, other = await lab.tenant(), await lab.tenant()
+    await lab.project(tenant)
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", other, project=tenant)
+    await lab.until_trouble(name, "InvalidSpecError", "do not match any of the allowed destinations")
+
+
+async def test_application_when_it_is_in_the_default_project_then_argocd_refuses(lab: Laboratory) -> None:
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", await lab.tenant(), project="default")
+    await lab.until_trouble(name, "InvalidSpecError", "is not permitted in project")
+
+
+async def test_private_repository_when_there_are_no_credentials_then_the_application_says_so(lab: Laboratory) -> None:
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    _, path = lab.repository(PRIVATE)
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant)
+    await lab.until_trouble(name, "ComparisonError", "authentication required")
+
+
+async def test_private_repository_when_a_project_has_credentials_then_it_alone_can_deploy_from_it(
+    lab: Laboratory,
+) -> None:
+    tenant, other = await lab.tenant(), await lab.tenant()
+    _, path = lab.repository(PRIVATE)
+    url = f"{lab.site.https_url}/{path}"
+    login = {"username": USERNAME, "password": lab.site.password}
+    await lab.secret("repository", {"type": "git", "url": url, "project": await lab.project(tenant)} | login)
+    await lab.project(other)
+    await lab.until_healthy(await lab.deploy(url, tenant))
+    await lab.until_trouble(await lab.deploy(url, other), "ComparisonError", "authentication required")
+
+
+async def test_repository_when_reached_by_ssh_then_it_is_deployed_with_the_projects_key(lab: Laboratory) -> None:
+    tenant = await lab.tenant()
+    _, path = lab.repository(PRIVATE)
+    url = f"{lab.site.ssh_url}/{path}"
+    key = lab.site.client_key.read_text()
+    await lab.secret("repository", {"url": url, "sshPrivateKey": key, "project": await lab.project(tenant)})
+    await lab.until_healthy(await lab.deploy(url, tenant))
+    assert await lab.value_in(tenant) == "first"
+
+
+async def test_cluster_when_it_is_another_then_what_is_deployed_there_is_deleted_with_the_application(
+    stack: HostedStack, lab: Laboratory
+) -> None:
+    tenant = await lab.tenant(lab.remote)
+    access = _access(Path(stack.environment["REMOTE_KUBECONFIG"]))
+    server = f"{access['server']}?managedEnvironment={tenant}"
+    project = await lab.project(tenant, server=server)
+    await lab.secret("cluster", {"name": tenant, "server": server, "config": access["config"], "project": project})
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, server=server)
+    await lab.until_healthy(name)
+    assert await lab.value_in(tenant, lab.remote) == "first"
+    await lab.delete(name)
+    await lab.until_gone(name)
+    with pytest.raises(NotFound):
+        await lab.remote.get(CONFIG_MAP, tenant, "settings")
+
+
+async def test_operation_when_written_into_a_manual_application_then_it_syncs_and_its_info_comes_back(
+    lab: Laboratory,
+) -> None:
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    repository, path = lab.repository()
+    commit = repository.head()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, automated=False)
+    await lab.until(name, "is compared", lambda item: "sync" in status(item))
+    await lab.patch(name, _operation("run-1", commit))
+    ended = await lab.until(name, "ends the run", lambda item: _phase(item, "run-1") == "Succeeded")
+    assert "operation" not in ended
+    assert ended["status"]["operationState"]["syncResult"]["revision"] == commit
+    assert await lab.value_in(tenant) == "first"
+
+
+async def test_operation_when_its_phase_is_set_to_terminating_then_it_ends_and_others_can_follow(
+    lab: Laboratory,
+) -> None:
+    name = await _stuck(lab)
+    await lab.patch(name, {"status": {"operationState": {"phase": "Terminating"}}})
+    ended = await lab.until(name, "ends the run", lambda item: _phase(item, "stuck") == "Failed")
+    assert ended["status"]["operationState"]["message"] == "Operation terminated"
+    assert "operation" not in ended
+
+
+async def test_deletion_when_an_operation_runs_then_it_happens_once_that_is_terminated(lab: Laboratory) -> None:
+    name = await _stuck(lab)
+    await lab.delete(name)
+    await lab.until(name, "is being deleted", lambda item: "deletionTimestamp" in item["metadata"])
+    await lab.patch(name, {"status": {"operationState": {"phase": "Terminating"}}})
+    await lab.until_gone(name)
+
+
+@pytest.mark.parametrize("component", ["application-controller", "repo-server", "redis"])
+async def test_component_when_killed_and_started_again_then_what_was_created_meanwhile_is_deployed(
+    stack: HostedStack, lab: Laboratory, component: str
+) -> None:
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    _, path = lab.repository()
+    stack.kill(f"argocd-{component}-1")
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant)
+    stack.start(f"argocd-{component}-1")
+    await lab.until_healthy(name)
+
+
+async def _stuck(lab: Laboratory) -> str:
+    """An Application with a running operation that never ends by itself: there is nobody to run its hook."""
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    _, path = lab.repository(settings=config_map("first"), hook=HOOK)
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, automated=False)
+    await lab.until(name, "is compared", lambda item: "sync" in status(item))
+    await lab.patch(name, _operation("stuck", "HEAD"))
+    await lab.until(
+        name,
+        "waits for its hook",
+        lambda item: status(item).get("operationState", {}).get("message", "").startswith("waiting for completion"),
+    )
+    return name
+
+
+def _operation(run: str, revision: str) -> Manifest:
+    return {"operation": {"info": [{"name": "run", "value": run}], "sync": {"revision": revision}}}
+
+
+def _phase(application: Manifest, run: str) -> str:
+    """Of the operation with this info; empty if it is not the last one."""
+    state: dict[str, Any] = status(application).get("operationState", {})
+    is_it = {"name": "run", "value": run} in state.get("operation", {}).get("info", [])
+    return state["phase"] if is_it else ""
+
+
+def _is_synced_to(application: Manifest, revision: str) -> bool:
+    sync = status(application).get("sync", {})
+    return (sync.get("status"), sync.get("revision")) == ("Synced", revision)
+
+
+def _access(kubeconfig: Path) -> dict[str, str]:
+    """Address and credentials of a cluster, as Argo CD's cluster secrets have them."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    tls = {"insecure": False, "caData": cluster["certificate-authority-data"]}
+    return {
+        "server": cluster["server"],
+        "config": json.dumps({"bearerToken": user["token"], "tlsClientConfig": tls}),
+    }

@@ -1,0 +1,181 @@
+"""With a service's own credentials, what it must not do is refused by the real broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from pydantic import SecretStr
+
+from services.cli.dev.hosted import HostedStack
+from services.common.errors import NoPermission
+from services.common.kafka import (
+    COMMANDS,
+    DEAD_LETTERS,
+    ENGINE,
+    OBSERVATIONS,
+    WORKSPACE,
+    check_login,
+    client_properties,
+)
+from services.common.settings import BrokerSettings
+
+DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+SECONDS = 15
+OWN_GROUP = {
+    "watcher": "gitops-watcher-local",
+    "planner": "gitops-planner",
+    "agent": "gitops-agent",
+    "connect": "gitops-connect",
+}
+TOPICS = (COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs")
+
+MAY_WRITE = {
+    "watcher": {COMMANDS, DEAD_LETTERS},
+    "planner": {DEAD_LETTERS},
+    "agent": {OBSERVATIONS, DEAD_LETTERS},
+}
+MAY_READ = {"watcher": [WORKSPACE], "planner": [COMMANDS, OBSERVATIONS], "agent": [ENGINE]}
+
+
+@pytest.fixture
+def login(infrastructure: HostedStack) -> Callable[[str], BrokerSettings]:
+    """A principal's own way to the brokers."""
+
+    def login(service: str) -> BrokerSettings:
+        settings = {name.lower(): value for name, value in infrastructure.environment_of("agent").items()}
+        password = infrastructure.state.secrets()[f"kafka-{service}"]
+        return BrokerSettings(**settings | {"kafka_username": service, "kafka_password": password})
+
+    return login
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("service", MAY_WRITE)
+def test_topic_when_a_service_writes_it_then_only_what_is_declared_is_accepted(
+    login: Callable[[str], BrokerSettings], service: str, topic: str
+) -> None:
+    assert _may_write(login(service), topic) == (topic in MAY_WRITE[service])
+
+
+@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, DEAD_LETTERS])
+def test_topic_when_connect_writes_what_is_a_service_s_then_it_is_refused(
+    login: Callable[[str], BrokerSettings], topic: str
+) -> None:
+    assert not _may_write(login("connect"), topic)
+
+
+def _may_write(brokers: BrokerSettings, topic: str) -> bool:
+    outcome: list[KafkaError | None] = []
+    producer = Producer(client_properties(brokers) | {"message.timeout.ms": SECONDS * 1000, "enable.idempotence": True})
+    try:
+        producer.produce(topic, b"not a message", on_delivery=lambda error, _: outcome.append(error))
+        producer.flush(SECONDS)
+    except KafkaException as error:
+        outcome.append(error.args[0])
+    assert len(outcome) == 1
+    denied = {error.code() for error in outcome if error}
+    assert denied <= DENIED
+    return not denied
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("service", MAY_READ)
+def test_topic_when_a_service_reads_it_then_only_what_is_declared_is_given(
+    login: Callable[[str], BrokerSettings], service: str, topic: str
+) -> None:
+    consumer = Consumer(
+        client_properties(login(service)) | {"group.id": OWN_GROUP[service], "enable.partition.eof": True}
+    )
+    try:
+        error = _first_answer(consumer, topic)
+    finally:
+        consumer.close()
+    assert error is None or error.code() in DENIED | {KafkaError._PARTITION_EOF}
+    assert (error is not None and error.code() in DENIED) != (topic in MAY_READ[service])
+
+
+def _first_answer(consumer: Consumer, topic: str) -> KafkaError | None:
+    """What a fetch of the topic's beginning ends with; of a topic that may not be described nothing is fetched."""
+    described: KafkaError | None = consumer.list_topics(topic, timeout=SECONDS).topics[topic].error
+    if described is not None:
+        return described
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = consumer.poll(SECONDS)
+    assert message is not None
+    return message.error()
+
+
+@pytest.mark.parametrize("group", [*OWN_GROUP.values(), "anything"])
+@pytest.mark.parametrize("service", MAY_READ)
+def test_group_when_a_service_joins_then_only_its_own_takes_it(
+    login: Callable[[str], BrokerSettings], service: str, group: str
+) -> None:
+    consumer = Consumer(client_properties(login(service)) | {"group.id": group})
+    try:
+        joined = _joins(consumer, next(iter(MAY_READ[service])))
+    finally:
+        consumer.close()
+    assert joined == (group == OWN_GROUP[service])
+
+
+def _joins(consumer: Consumer, topic: str) -> bool:
+    """Whether the group takes the consumer; False if the broker says that it may not."""
+    assigned: list[TopicPartition] = []
+    consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
+    deadline = time.monotonic() + SECONDS
+    while not assigned and time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        if message is not None and (error := message.error()) is not None:
+            assert error.code() in DENIED, error
+            return False
+    assert assigned
+    return True
+
+
+GRANT = AclBinding(
+    ResourceType.TOPIC, ENGINE, ResourcePatternType.LITERAL, "User:watcher", "*",
+    AclOperation.READ, AclPermissionType.ALLOW,
+)  # fmt: skip
+ADMINISTRATION: dict[str, Callable[[AdminClient, str], dict[Any, Any]]] = {
+    "grant itself a right": lambda admin, _: admin.create_acls([GRANT]),
+    "create a topic": lambda admin, _: admin.create_topics([NewTopic("gitops.mine", 1, 1)]),
+    "delete a topic": lambda admin, topic: admin.delete_topics([topic]),
+    "delete records": lambda admin, topic: admin.delete_records([TopicPartition(topic, 0, 1)]),
+}
+
+
+@pytest.mark.parametrize("what", ADMINISTRATION)
+@pytest.mark.parametrize("service", MAY_READ)
+def test_brokers_when_a_service_administers_them_then_it_is_refused(
+    login: Callable[[str], BrokerSettings], service: str, what: str
+) -> None:
+    admin = AdminClient(client_properties(login(service)))
+    (outcome,) = ADMINISTRATION[what](admin, next(iter(MAY_READ[service]))).values()
+    with pytest.raises(KafkaException) as refusal:
+        outcome.result(timeout=SECONDS)
+    assert refusal.value.args[0].code() in DENIED
+
+
+@pytest.mark.parametrize("change", [{"kafka_password": SecretStr("guess")}, {"kafka_username": "nobody"}])
+def test_brokers_when_the_credentials_are_wrong_then_nobody_is_let_in(
+    login: Callable[[str], BrokerSettings], change: dict[str, Any]
+) -> None:
+    with pytest.raises(NoPermission, match="refuses KAFKA_USERNAME and KAFKA_PASSWORD"):
+        check_login(login("watcher").model_copy(update=change))

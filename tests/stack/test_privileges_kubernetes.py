@@ -1,0 +1,162 @@
+"""With a service's own credentials, what it must not do is refused by the real API server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from services.cli.dev.hosted import HostedStack
+from services.cli.dev.identities import ACCOUNTS_NAMESPACE
+from services.cli.dev.stack import ENGINE_NAMESPACES
+from services.common.kube import (
+    APP_PROJECT,
+    APPLICATION,
+    GITOPS_DEPLOYMENT,
+    NAMESPACE,
+    KubeClient,
+    Manifest,
+    NotFound,
+    Refused,
+    Resource,
+    connect,
+)
+
+SECRET = Resource("", "v1", "Secret", "secrets")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+POD = Resource("", "v1", "Pod", "pods")
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
+ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+BY_KIND = {
+    item.kind: item
+    for item in (GITOPS_DEPLOYMENT, APPLICATION, APP_PROJECT, SECRET, CONFIG_MAP, POD, ROLE_BINDING, CLUSTER_ROLE)
+} | {"Namespace": NAMESPACE, "ServiceAccount": ACCOUNT}
+
+EVERYWHERE, TENANT, ARGOCD, OURS = "", "tenant", ENGINE_NAMESPACES[0], ACCOUNTS_NAMESPACE
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call and whether it is permitted."""
+
+    account: str
+    verb: str
+    kind: str
+    namespace: str
+    allowed: bool = False
+    subresource: str | None = None
+
+
+CASES = (
+    Case("watcher", "list", "GitOpsDeployment", EVERYWHERE, allowed=True),
+    Case("watcher", "get", "GitOpsDeployment", TENANT, allowed=True),
+    Case("watcher", "patch", "GitOpsDeployment", TENANT, allowed=True),
+    Case("watcher", "patch", "GitOpsDeployment", TENANT, allowed=True, subresource="status"),
+    Case("watcher", "create", "GitOpsDeployment", TENANT),
+    Case("watcher", "delete", "GitOpsDeployment", TENANT),
+    Case("watcher", "list", "Secret", EVERYWHERE, allowed=True),
+    Case("watcher", "get", "Secret", TENANT, allowed=True),
+    Case("watcher", "patch", "Secret", TENANT),
+    Case("watcher", "create", "Secret", TENANT),
+    Case("watcher", "delete", "Secret", TENANT),
+    Case("watcher", "list", "Application", ARGOCD),
+    Case("watcher", "list", "ConfigMap", TENANT),
+    Case("watcher", "list", "Namespace", EVERYWHERE),
+    Case("watcher", "create", "Pod", TENANT),
+    Case("watcher", "create", "RoleBinding", TENANT),
+    Case("watcher", "patch", "ClusterRole", EVERYWHERE),
+    Case("watcher", "create", "ServiceAccount", OURS, subresource="token"),
+    Case("agent", "list", "Application", ARGOCD, allowed=True),
+    Case("agent", "create", "Application", ARGOCD, allowed=True),
+    Case("agent", "patch", "AppProject", ARGOCD, allowed=True),
+    Case("agent", "delete", "AppProject", ARGOCD, allowed=True),
+    Case("agent", "list", "Secret", ARGOCD, allowed=True),
+    Case("agent", "create", "Secret", ARGOCD, allowed=True),
+    Case("agent", "list", "Secret", TENANT),
+    Case("agent", "get", "Secret", TENANT),
+    Case("agent", "list", "Secret", EVERYWHERE),
+    Case("agent", "list", "Application", EVERYWHERE),
+    Case("agent", "create", "Application", TENANT),
+    Case("agent", "list", "GitOpsDeployment", TENANT),
+    Case("agent", "patch", "GitOpsDeployment", TENANT, subresource="status"),
+    Case("agent", "list", "ConfigMap", ARGOCD),
+    Case("agent", "create", "RoleBinding", ARGOCD),
+    Case("agent", "create", "Pod", ARGOCD),
+    Case("agent", "create", "ServiceAccount", OURS, subresource="token"),
+    Case("argocd-simulator", "list", "Application", ARGOCD, allowed=True),
+    Case("argocd-simulator", "create", "Application", ARGOCD),
+    Case("argocd-simulator", "list", "Secret", ARGOCD),
+)
+
+
+@pytest.fixture
+async def tenant(infrastructure: HostedStack) -> AsyncIterator[str]:
+    """A namespace of a tenant's."""
+    async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
+        name = f"tenant-{uuid.uuid4().hex[:8]}"
+        await admin.create(NAMESPACE, {"metadata": {"name": name}}, field_manager="tests")
+        yield name
+        await admin.delete(NAMESPACE, None, name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(filter(None, vars(case).values() and (
+    case.account, case.verb, case.kind, case.subresource, case.namespace or "everywhere"))))  # fmt: skip
+async def test_api_server_when_a_service_calls_then_only_what_its_role_says_is_permitted(
+    infrastructure: HostedStack, tenant: str, case: Case
+) -> None:
+    kubeconfig = Path(infrastructure.environment_of(case.account)["KUBECONFIG"])
+    async with await connect(kubeconfig) as kube:
+        assert await permitted(kube, case, tenant if case.namespace == TENANT else case.namespace) == case.allowed
+
+
+async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:
+    """Whether authorisation let the call pass, whatever became of it then: objects are missing, manifests are bad."""
+    resource, name = BY_KIND[case.kind], "no-such"
+    manifest: Manifest = {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}}
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "get": lambda: kube.get(resource, namespace, name),
+        "list": lambda: _first_page(kube, resource, namespace),
+        "create": lambda: _create(kube, resource, manifest, case.subresource),
+        "patch": lambda: kube.patch(
+            resource, namespace or None, name, {"status": {}}, field_manager="tests", subresource=case.subresource
+        ),
+        "delete": lambda: kube.delete(resource, namespace, name),
+    }
+    try:
+        await calls[case.verb]()
+    except NotFound:
+        return True
+    except Refused as error:
+        if error.status not in {400, 403, 422}:
+            raise
+        return error.status != 403
+    return True
+
+
+async def _first_page(kube: KubeClient, resource: Resource, namespace: str) -> None:
+    async with aclosing(kube.pages(resource, namespace or None, limit=1)) as pages:
+        await anext(pages)
+
+
+async def _create(kube: KubeClient, resource: Resource, manifest: Manifest, subresource: str | None) -> None:
+    """Refused for its content if it was not for its author: nothing stays."""
+    path = resource.path(manifest["metadata"]["namespace"], manifest["metadata"]["name"] if subresource else None)
+    target = Resource(resource.group, resource.version, resource.kind, resource.plural)
+    manifest = manifest | {"apiVersion": target.api_version, "kind": "Wrong"}
+    await kube._call("POST", f"{path}/{subresource}" if subresource else path, {}, manifest)
+
+
+def test_environment_when_a_service_has_no_business_there_then_it_has_no_address_either(
+    infrastructure: HostedStack,
+) -> None:
+    given = {name: infrastructure.environment_of(name) for name in ("watcher", "planner", "agent", "argocd-simulator")}
+    assert {name for name, values in given.items() if any("DATABASE" in key for key in values)} == {"planner"}
+    assert {name for name, values in given.items() if "KUBECONFIG" not in values} == {"planner"}
+    assert {name for name, values in given.items() if "SEALING_PRIVATE_KEYS" in values} == {"agent"}
+    assert len({values["KUBECONFIG"] for values in given.values() if "KUBECONFIG" in values}) == 3
+    assert infrastructure.environment["KUBECONFIG"] not in [values.get("KUBECONFIG") for values in given.values()]
