@@ -15,7 +15,7 @@ from services.planner.engines import argocd
 from services.planner.engines.argocd import Home
 from services.planner.kinds import gitops_deployment
 from services.planner.kinds.conditions import Refused
-from services.planner.kinds.names import GITOPS_DEPLOYMENT
+from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS
 from services.planner.placement import place
 from services.planner.rows import (
     Cause,
@@ -107,6 +107,15 @@ class Draft:
         """The tenant's resources of a kind, all incarnations, in the order of their creation."""
         found = [self.resources[known] for known in self._of_tenant.get((tenant_id, kind), ())]
         return sorted(found, key=lambda known: (known.created_at, known.id))
+
+    def deployments_of(self, tenant_id: UUID) -> list[Deployment]:
+        """The tenant's deployments as far as they are concerned, all incarnations."""
+        return [self.deployments[known] for known in self._of_tenant.get((tenant_id, GITOPS_DEPLOYMENT), ())]
+
+    def resources_of(self, tenant_id: UUID) -> list[Resource]:
+        """The tenant's resources of all kinds as far as they are at hand."""
+        kinds = sorted(RESOURCE_KINDS)
+        return [self.resources[known] for kind in kinds for known in self._of_tenant.get((tenant_id, kind), ())]
 
     def namesakes(self, tenant_id: UUID, name: str) -> Iterator[Deployment]:
         """All incarnations of a deployment's name."""

@@ -105,7 +105,7 @@ def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Caus
 def _put_gone(draft: Draft, now: Resource, cause: Cause, actor: str) -> None:
     draft.put_resource(now, cause, actor)
     if now.kind == SECRET:
-        for known in [known for known in draft.resources.values() if known.tenant_id == now.tenant_id]:
+        for known in draft.resources_of(now.tenant_id):
             if known.refers_to == now.name:
                 draft.resources[known.id] = without_secret(known)
 

@@ -22,6 +22,7 @@ from services.planner.kinds.gitops_deployment_spec import resolve
 from services.planner.kinds.managed_environment import EnvironmentView
 from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.kinds.repository_url import normalised
+from services.planner.kinds.written_spec import accepted_deployment
 from services.planner.rows import Deployment
 
 Views = Mapping[str, EnvironmentView]
@@ -43,7 +44,7 @@ def _resolved(draft: Draft, now: Deployment, views: Views) -> Deployment:
         return replace(now, offered=None, blocked=limits.message(GITOPS_DEPLOYMENT), over_quota=False)
     if now.spec is None and draft.allowance.deployments(now.tenant_id) >= limits.deployments:
         return replace(now, blocked=limits.message(GITOPS_DEPLOYMENT), over_quota=True)
-    spec = GitOpsDeploymentSpec.model_validate_json(newest)
+    spec = accepted_deployment(newest)
     freed = replace(now, blocked="", over_quota=False)
     try:
         resolve(spec, views, exists=now.spec is not None)
@@ -67,7 +68,7 @@ def _compiled(draft: Draft, now: Deployment, views: Views) -> Deployment:
         if sent is None or sent.spec is None:
             return gitops_deployment.without_application(now)
         return replace(now, spec=sent.spec, repository=sent.repository, digest=sent.digest, offered=None)
-    spec = GitOpsDeploymentSpec.model_validate_json(now.spec)
+    spec = accepted_deployment(now.spec)
     home = draft.home(now.tenant_id)
     manifest = argocd.application(home, now.id, now.uid, spec, _target(spec, views))
     draft.manifests[now.id] = manifest

@@ -14,7 +14,7 @@ from services.planner import syncs
 from services.planner.draft import Draft
 from services.planner.engines.argocd_secrets import id_of
 from services.planner.kinds.limits import Claim, Taken, over_quota
-from services.planner.rows import Cause, Deployment, Resource
+from services.planner.rows import Cause, Resource
 from services.planner.settle import settled
 from services.planner.tenant_objects import EngineChanges, TenantObjects
 
@@ -46,20 +46,20 @@ def settle_tenant(draft: Draft, tenant_id: UUID, cause: Cause) -> SettledTenant:
         _admit(draft, tenant_id, cause)
         objects.want_secrets()
         _settle_deployments(draft, tenant_id, cause)
-    finished = {known.id for known in _deployments(draft, tenant_id) if not known.present and known.spec is None}
+    finished = {known.id for known in draft.deployments_of(tenant_id) if not known.present and known.spec is None}
     counts = _by_repository(draft, tenant_id, finished)
     objects.want_projects(repository for repository in counts if repository is not None)
     objects.want_syncs(syncs.arrange(draft, tenant_id, cause))
     engine = objects.changes()
     gone = _finished_resources(draft, tenant_id, engine)
-    left = [known for known in draft.resources.values() if known.tenant_id == tenant_id and known.id not in gone]
+    left = [known for known in draft.resources_of(tenant_id) if known.id not in gone]
     is_empty = not counts and not left and objects.is_empty
     return SettledTenant(tenant_id, engine, frozenset(finished | gone), is_empty)
 
 
 def _admit(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
     """Those that are admitted stay; what goes makes room for the oldest of the others."""
-    present = [known for known in draft.resources.values() if known.tenant_id == tenant_id and known.present]
+    present = [known for known in draft.resources_of(tenant_id) if known.present]
     taken = Taken(bytes=draft.allowance.deployment_bytes(tenant_id))
     beyond = over_quota([_claim(draft, known) for known in present], draft.rules.limits, taken)
     for known in present:
@@ -75,15 +75,11 @@ def _claim(draft: Draft, known: Resource) -> Claim:
 
 
 def _settle_deployments(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
-    for known in _deployments(draft, tenant_id):
+    for known in draft.deployments_of(tenant_id):
         if known.environment is not None and known.wanted:
             now = settled(draft, known)
             if now != known:
                 draft.put(now, cause, actor="")
-
-
-def _deployments(draft: Draft, tenant_id: UUID) -> list[Deployment]:
-    return [known for known in draft.deployments.values() if known.tenant_id == tenant_id]
 
 
 def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> Counter[str | None]:
@@ -94,7 +90,7 @@ def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> C
     dropped = set(finished)
     usage = draft.state.usage.get(tenant_id)
     counts = Counter(dict(usage.repositories) if usage else {})
-    for now in _deployments(draft, tenant_id):
+    for now in draft.deployments_of(tenant_id):
         before = draft.state.deployments.get(now.id)
         if before is not None:
             counts[before.repository] -= 1
@@ -106,9 +102,7 @@ def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> C
 def _finished_resources(draft: Draft, tenant_id: UUID, engine: EngineChanges) -> set[UUID]:
     going = {name for _, _, _, name in engine.gone}
     held = {id_of(name) for _, name in draft.state.holdings.get(tenant_id, {}) if name not in going}
-    return {
-        known.id for known in draft.resources.values() if known.tenant_id == tenant_id and _is_over(draft, known, held)
-    }
+    return {known.id for known in draft.resources_of(tenant_id) if _is_over(draft, known, held)}
 
 
 def _is_over(draft: Draft, known: Resource, held: set[UUID | None]) -> bool:

@@ -26,7 +26,7 @@ from services.planner.kinds.conditions import (
 )
 from services.planner.kinds.lifecycle import version_order
 from services.planner.kinds.limits import Limits
-from services.planner.kinds.written_spec import cleaned, spec_of
+from services.planner.kinds.written_spec import accepted_deployment, cleaned, spec_of
 from services.planner.rows import Deployment, Resource, SyncRun
 
 Run = tuple[Resource, SyncRun]
@@ -225,7 +225,7 @@ def _operation(run: SyncRun) -> dict[str, str]:
 def _spec(deployment: Deployment | None) -> GitOpsDeploymentSpec | None:
     if deployment is None or deployment.spec is None:
         return None
-    return GitOpsDeploymentSpec.model_validate_json(deployment.spec)
+    return accepted_deployment(deployment.spec)
 
 
 def _time(text: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from services.common.api import GitOpsDeploymentSpec
 from services.common.api.model import ApiModel
 from services.common.errors import Permanent
 from services.planner.kinds.conditions import INVALID_SPEC, Refused
@@ -24,6 +26,12 @@ def parsed(model: type[SpecT], text: str) -> SpecT:
         return model.model_validate_json(text)
     except ValidationError as error:
         raise Permanent(_explanation(error)) from None
+
+
+@lru_cache(maxsize=4096)
+def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
+    """The spec of a GitOpsDeployment in ``text``, which was accepted before. A plan asks for the same one often."""
+    return GitOpsDeploymentSpec.model_validate_json(text)
 
 
 def spec_of(model: type[SpecT], resource: Resource) -> SpecT:
