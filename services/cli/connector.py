@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import httpx2
 import typer
@@ -67,7 +68,7 @@ def _revived(client: httpx2.Client) -> bool:
 def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
     """Hand the definition over, unless Connect has just that: it would interrupt a running connector for nothing."""
     known = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
-    if known.is_success and known.json() == definition | {"name": NAME}:
+    if known.is_success and _json(known) == definition | {"name": NAME}:
         _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
     else:
         _call(client, "PUT", f"/connectors/{NAME}/config", definition)
@@ -89,7 +90,7 @@ def _await_running(client: httpx2.Client, timeout: float) -> None:
 
 def _state(client: httpx2.Client) -> tuple[str, str]:
     """State of the connector and its task together, and the reason of a failure. RUNNING means that both run."""
-    status = _call(client, "GET", f"/connectors/{NAME}/status", accept=(httpx2.codes.NOT_FOUND,)).json()
+    status = _json(_call(client, "GET", f"/connectors/{NAME}/status", accept=(httpx2.codes.NOT_FOUND,)))
     parts = [status.get("connector", {}), *(status.get("tasks") or [{}])]
     for part in parts:
         if part.get("state") != "RUNNING":
@@ -118,6 +119,14 @@ def _call(
     if response.status_code == httpx2.codes.CONFLICT or response.is_server_error:
         raise Retry(message)
     raise InvalidConfiguration(f"Connect refuses {DEFINITION.name}: {message}")
+
+
+def _json(response: httpx2.Response) -> Any:
+    """Raises Retry if it is none: while Connect starts, its web server answers in its place."""
+    try:
+        return response.json()
+    except ValueError as error:
+        raise Retry(f"Kafka Connect is starting (HTTP {response.status_code})") from error
 
 
 def _message(response: httpx2.Response) -> str:

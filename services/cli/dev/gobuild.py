@@ -1,4 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, and Argo CD.
+"""Programs that are built from published Go modules: Kubernetes with etcd, Argo CD, and kustomize.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -61,6 +61,11 @@ ARGOCD = Product(
     module="github.com/argoproj/argo-cd/v3",
     packages={"argocd": "."},
     stamps={"github.com/argoproj/argo-cd/v3/common.version": "{version}"},
+)
+KUSTOMIZE = Product(
+    module="sigs.k8s.io/kustomize/kustomize/v5",
+    packages={"kustomize": "sigs.k8s.io/kustomize/kustomize/v5"},
+    stamps={},  # it reads its version from what the compiler notes in every program
 )
 
 

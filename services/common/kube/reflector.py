@@ -21,7 +21,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kube.client import EVERYTHING, PAGE, KubeClient
-from services.common.kube.errors import Expired, ServerFailed
+from services.common.kube.errors import Expired, Refused, ServerFailed
 from services.common.kube.merge import merged
 from services.common.kube.resources import Manifest, Resource
 
@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
+FORBIDDEN = 403
+FORBIDDEN_SECONDS = 30.0
 MAX_FAILED_RESUMES = 5
 """Failures of the API server in a row, without an event between, after which history is given up for a list."""
 
@@ -77,15 +79,16 @@ async def reflect(
     selector: str = "",
     parts: Sequence[str] = ("",),
     backoff: Callable[[], Backoff] = Backoff,
+    forbidden_seconds: float = FORBIDDEN_SECONDS,
 ) -> AsyncGenerator[Reflection]:
     """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
     that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
-    forbids the list or the watch.
+    forbids the list or the watch, and goes on doing so for ``forbidden_seconds``.
     """
-    delays = backoff()
-    following = [_Part(client, resource, namespace, selector, part, delays) for part in parts]
+    delays, forbidden = backoff(), _Forbidden(forbidden_seconds)
+    following = [_Part(client, resource, namespace, selector, part, delays, forbidden) for part in parts]
     while True:
         try:
             # Closed by hand: an abandoned generator would hold its connection until the collector finds it.
@@ -96,6 +99,9 @@ async def reflect(
                 async for change in changes:
                     yield change
         except (Retry, Wait) as error:
+            await following[0].pause(error)
+        except Refused as error:
+            forbidden.bear(error)
             await following[0].pause(error)
 
 
@@ -112,6 +118,25 @@ async def _listed(following: Sequence[_Part]) -> AsyncGenerator[Reflection]:
 
 
 @dataclass(slots=True)
+class _Forbidden:
+    """For how long we have been told that we may not. An API server that has just started knows no rights yet."""
+
+    limit_seconds: float
+    since: float | None = None
+
+    def bear(self, error: Refused) -> None:
+        """Raises ``error`` unless it is one that may pass."""
+        now = time.monotonic()
+        self.since = self.since if self.since is not None else now
+        if error.status != FORBIDDEN or now - self.since >= self.limit_seconds:
+            raise error
+
+    def reset(self) -> None:
+        """We may."""
+        self.since = None
+
+
+@dataclass(slots=True)
 class _Part:
     """What one field selector chooses of a collection, and how far it was followed."""
 
@@ -121,6 +146,7 @@ class _Part:
     selector: str
     fields: str
     delays: Backoff
+    forbidden: _Forbidden
     version: str = ""
     page: int = PAGE
     failed_resumes: int = 0
@@ -152,6 +178,9 @@ class _Part:
                 if self._needs_a_list(error):
                     raise
                 await self.pause(error)
+            except Refused as error:
+                self.forbidden.bear(error)
+                await self.pause(error)
 
     async def _watch(self) -> AsyncGenerator[Reflection]:
         """One watch; bookmarks only move the version on."""
@@ -164,6 +193,7 @@ class _Part:
                 self.version = event.object["metadata"]["resourceVersion"]
                 self.failed_resumes = 0
                 self.delays.reset()
+                self.forbidden.reset()
                 if event.type != "BOOKMARK":
                     yield Removed(event.object) if event.type == "DELETED" else Changed(event.object)
         if time.monotonic() - opened < SHORT_WATCH_SECONDS:

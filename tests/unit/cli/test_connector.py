@@ -48,6 +48,12 @@ def client(connect: Connect) -> httpx2.Client:
     return httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(connect))
 
 
+def test_state_when_connects_web_server_answers_before_connect_does_then_it_is_asked_again() -> None:
+    early = httpx2.MockTransport(lambda _: httpx2.Response(404, text=""))
+    with httpx2.Client(base_url="http://connect", transport=early) as client, pytest.raises(Retry, match="starting"):
+        connector._state(client)
+
+
 def test_put_when_the_connector_is_new_then_it_is_made(connect: Connect, client: httpx2.Client) -> None:
     connector._put(client, DEFINITION)
     assert connect.changes == ["PUT /connectors/gitops/config"]

@@ -11,7 +11,7 @@ import yaml
 from cryptography import x509
 
 from services.cli.dev import toolchain
-from services.cli.dev.gobuild import ARGOCD, KUBERNETES, Build
+from services.cli.dev.gobuild import ARGOCD, KUBERNETES, KUSTOMIZE, Build
 from services.cli.dev.pki import Account, Pki
 from services.cli.dev.processes.java import class_path, overlaid
 from services.cli.dev.state import State
@@ -113,6 +113,13 @@ def test_build_when_it_pins_no_kubernetes_then_the_file_is_named(build: Build) -
 @pytest.mark.parametrize("package", KUBERNETES.packages.values())
 def test_build_when_it_builds_a_program_then_go_mod_keeps_its_modules(package: str) -> None:
     assert f"\t{package}\n" in (toolchain.SOURCES / "go.mod").read_text().partition("tool (")[2]
+
+
+def test_build_when_it_is_kustomizes_then_go_mod_keeps_its_module() -> None:
+    build = Build(toolchain.KUSTOMIZE_SOURCES, KUSTOMIZE)
+    assert build.version().startswith("v5.")
+    (package,) = KUSTOMIZE.packages.values()
+    assert f"tool {package}\n" in (toolchain.KUSTOMIZE_SOURCES / "go.mod").read_text()
 
 
 @pytest.mark.parametrize("write", [lambda pki: pki.ensure("127.0.0.1"), lambda pki: pki.ensure("kube-apiserver")])

@@ -55,11 +55,15 @@ async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
 class Follower:
     """Reads a reflection as a careful consumer does: what a list did not show is gone."""
 
-    def __init__(self, kube: KubeClient, parts: tuple[str, ...] = ("",)) -> None:
+    def __init__(
+        self, kube: KubeClient, parts: tuple[str, ...] = ("",), forbidden_seconds: float = DEADLINE_SECONDS
+    ) -> None:
         self.events: list[Reflection] = []
         self.picture: dict[str, str] = {}
         self._listed: set[str] = set()
-        self._reflection = reflect(kube, GITOPS_DEPLOYMENT, parts=parts, backoff=QUICK)
+        self._reflection = reflect(
+            kube, GITOPS_DEPLOYMENT, parts=parts, backoff=QUICK, forbidden_seconds=forbidden_seconds
+        )
 
     async def until_version(self, version: int) -> None:
         """Read until an object of this version was seen."""
@@ -302,9 +306,23 @@ async def test_list_when_it_fails_then_it_is_tried_until_it_is_complete(
 
 
 @pytest.mark.parametrize("where", ["list", "watch"])
-async def test_reflection_when_it_is_forbidden_then_it_says_so_and_ends(
+async def test_reflection_when_it_is_forbidden_for_a_moment_then_it_goes_on(
     server: FakeApiServer, follower: Follower, where: str
 ) -> None:
+    faults = server.list_faults if where == "list" else server.watch_faults
+    faults.extend([answers(403, "Forbidden", "rights are not known yet")] * 3)
+    await server.put("a")
+    await follower.until_lists(1)
+    await server.put("b")
+    await follower.until_version(102)
+    assert follower.picture == versions(server)
+
+
+@pytest.mark.parametrize("where", ["list", "watch"])
+async def test_reflection_when_it_is_forbidden_for_long_then_it_says_so_and_ends(
+    server: FakeApiServer, kube: KubeClient, where: str
+) -> None:
+    follower = Follower(kube, forbidden_seconds=0)
     faults = server.list_faults if where == "list" else server.watch_faults
     faults.append(answers(403, "Forbidden", f"user may not {where} gitopsdeployments"))
     with pytest.raises(Refused, match=f"may not {where}") as refused:

@@ -1,0 +1,17 @@
+"""The manifests of ``k8s/``, rendered by the real kustomize."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from services.cli.dev import toolchain
+from services.cli.dev.progress import reporter
+from tests.component.k8s.manifests import Rendered, render
+
+
+@pytest.fixture(scope="package")
+def rendered() -> Rendered:
+    """Once for all tests; kustomize is built if it is not there yet."""
+    with reporter(Console()) as report:
+        return render(toolchain.kustomize(report))

@@ -1,0 +1,73 @@
+"""What the tests of ``k8s/`` know of manifests."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from services.common.kube import Manifest
+from services.common.paths import ROOT
+
+FOLDER = ROOT / "k8s"
+SERVICES = ("watcher", "planner", "agent")
+PART = "app.kubernetes.io/name"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What kustomize makes of ``k8s/``."""
+
+    base: list[Manifest]
+    example: list[Manifest]
+    migration: list[Manifest]
+    """Of the example."""
+
+    @property
+    def everything(self) -> list[Manifest]:
+        """All that the example installs."""
+        return [*self.example, *self.migration]
+
+
+def render(kustomize: Path) -> Rendered:
+    """Run ``kustomize`` on each folder that is made to be applied."""
+
+    def build(folder: str) -> list[Manifest]:
+        command = [str(kustomize), "build", str(FOLDER / folder)]
+        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert outcome.returncode == 0, outcome.stderr
+        return list(yaml.safe_load_all(outcome.stdout))
+
+    return Rendered(build("base"), build("overlays/example"), build("overlays/example/migration"))
+
+
+def of_kind(kind: str, manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+    """By name."""
+    return {item["metadata"]["name"]: item for item in manifests if item["kind"] == kind}
+
+
+def workloads(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+    """Pod templates by the name of what makes pods of them."""
+    return {
+        item["metadata"]["name"]: item["spec"]["template"]
+        for item in manifests
+        if "template" in item.get("spec", {}) and item["kind"] != "CustomResourceDefinition"
+    }
+
+
+def containers(template: Manifest) -> Iterator[Manifest]:
+    """Every container of a pod template, by whatever name it is declared."""
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        yield from template["spec"].get(field, [])
+
+
+def selects(selector: Manifest, template: Manifest) -> bool:
+    """Whether a label selector, of those operators that are used here, takes pods of ``template``."""
+    labels = template["metadata"]["labels"]
+    assert {item["operator"] for item in selector.get("matchExpressions", [])} <= {"In"}
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(item["key"]) in item["values"] for item in selector.get("matchExpressions", [])
+    )

@@ -1,0 +1,79 @@
+"""Who may reach whom, as the network policies say it."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from services.common import addresses
+from services.common.kube import Manifest
+from tests.component.k8s.manifests import SERVICES, Rendered, of_kind, selects, workloads
+
+EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade"}
+WAYS = {
+    "from-metrics": {*SERVICES},
+    "to-dns": EVERY,
+    "to-kafka": {*SERVICES},
+    "to-schema-registry": {*SERVICES},
+    "to-postgresql": {"planner", "database-upgrade"},
+    "to-connect": {"connector-keeper"},
+    "to-api-server": {"watcher", "agent"},
+    "to-tenants": {"agent"},
+}
+"""Whom each policy lets through."""
+
+METADATA = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
+
+
+def allowed(address: str, policy: Manifest) -> bool:
+    """Whether a block of the policy holds ``address``."""
+    blocks = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule["to"] if "ipBlock" in peer]
+    target = ip_address(address)
+    return any(
+        target in ip_network(block["cidr"]) and not any(target in ip_network(item) for item in block.get("except", []))
+        for block in blocks
+    )
+
+
+def test_pods_when_no_policy_says_otherwise_then_nothing_goes_in_or_out(rendered: Rendered) -> None:
+    policy = of_kind("NetworkPolicy", rendered.base)["default-deny"]["spec"]
+    assert policy == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_policies_when_rendered_then_they_are_those_of_the_table(rendered: Rendered) -> None:
+    assert of_kind("NetworkPolicy", rendered.example).keys() == {*WAYS, "default-deny"}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_policy_when_it_opens_a_way_then_to_those_who_need_it(rendered: Rendered, name: str) -> None:
+    selector = of_kind("NetworkPolicy", rendered.example)[name]["spec"]["podSelector"]
+    assert {pod for pod, item in workloads(rendered.everything).items() if selects(selector, item)} == WAYS[name]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_policy_when_it_opens_a_way_then_in_one_direction_with_peers_and_ports(rendered: Rendered, name: str) -> None:
+    spec = of_kind("NetworkPolicy", rendered.example)[name]["spec"]
+    way, peers = ("ingress", "from") if name.startswith("from-") else ("egress", "to")
+    assert spec["policyTypes"] == [way.capitalize()]
+    assert all(rule[peers] and rule["ports"] for rule in spec[way])
+
+
+def test_tenants_servers_when_reached_then_nowhere_that_the_agents_refuse_themselves(rendered: Rendered) -> None:
+    policy = of_kind("NetworkPolicy", rendered.base)["to-tenants"]["spec"]
+    excepted = {item for rule in policy["egress"] for peer in rule["to"] for item in peer["ipBlock"]["except"]}
+    refused = {str(network) for _, networks in addresses._REFUSED for network in networks}
+    assert excepted == refused
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_metadata_service_when_asked_then_no_policy_lets_through(rendered: Rendered, address: str) -> None:
+    policies = of_kind("NetworkPolicy", rendered.base).values()
+    assert not any(allowed(address, policy) for policy in policies if policy["spec"].get("egress"))
+
+
+def test_own_cluster_when_the_operator_names_its_networks_then_agents_do_not_reach_it(rendered: Rendered) -> None:
+    policy = of_kind("NetworkPolicy", rendered.example)["to-tenants"]
+    assert allowed("10.20.0.7", policy)  # a tenant's cluster beside ours
+    assert not allowed("10.128.0.7", policy)
+    assert not allowed("172.30.0.1", policy)

@@ -1,0 +1,120 @@
+"""Each container gets settings that its program knows, with values that it takes, and all that it cannot do without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from services.agent.settings import AgentSettings
+from services.cli import connector, database
+from services.common.kube import Manifest
+from services.common.settings import load
+from services.planner.settings import PlannerSettings
+from services.watcher.settings import WatcherSettings
+from tests.component.k8s.manifests import Rendered, containers, of_kind, workloads
+
+SETTINGS: dict[str, type[BaseSettings]] = {
+    "watcher": WatcherSettings,
+    "planner": PlannerSettings,
+    "agent": AgentSettings,
+}
+COMMANDS: dict[str, Any] = {"connector-keeper": connector.URL.envvar, "database-upgrade": database.URL.envvar}
+SECRETS = {
+    ("kafka-watcher", "password"): "a password",
+    ("kafka-planner", "password"): "a password",
+    ("kafka-agent", "password"): "a password",
+    ("database-planner", "url"): "postgresql://gitops_planner:password@postgres:5432/gitops",
+    ("database-owner", "url"): "postgresql://gitops_owner:password@postgres:5432/gitops",
+}
+"""What a cluster has to bring, by name and key: see k8s/README.md."""
+
+
+def environment(name: str, manifests: list[Manifest]) -> dict[str, str]:
+    """What a container of one workload finds in its environment."""
+    maps = of_kind("ConfigMap", manifests)
+    (container,) = containers(workloads(manifests)[name])
+    found: dict[str, str] = {}
+    for source in container.get("envFrom", []):
+        found |= maps[source["configMapRef"]["name"]].get("data", {})
+    return found | {item["name"]: _value(item) for item in container.get("env", [])}
+
+
+def _value(item: Manifest) -> str:
+    if "value" in item:
+        return str(item["value"])
+    match item["valueFrom"]:
+        case {"secretKeyRef": reference}:
+            return SECRETS[reference["name"], reference["key"]]
+        case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
+            return "gitops-service"
+        case other:
+            raise AssertionError(f"not to be told here: {other}")
+
+
+def paths(settings: type[BaseSettings]) -> set[str]:
+    """Variables that name a file."""
+    return {
+        name.upper()
+        for name, field in settings.model_fields.items()
+        if Path in (field.annotation, *get_args(field.annotation))
+    }
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("variant", ["base", "example"])
+def test_service_when_deployed_then_it_knows_every_setting(rendered: Rendered, variant: str, name: str) -> None:
+    known = {field.upper() for field in SETTINGS[name].model_fields}
+    assert environment(name, getattr(rendered, variant)).keys() - known == set()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_service_when_deployed_then_it_takes_its_settings(
+    rendered: Rendered, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "file"
+    there.touch()
+    files = paths(SETTINGS[name])
+    for variable, value in environment(name, rendered.example).items():
+        monkeypatch.setenv(variable, str(there) if variable in files else value)
+    load(SETTINGS[name])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_files_when_a_setting_names_one_then_its_folder_is_mounted(rendered: Rendered, name: str) -> None:
+    (container,) = containers(workloads(rendered.example)[name])
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    found = environment(name, rendered.example)
+    assert {str(Path(found[variable]).parent) for variable in paths(SETTINGS[name]) & found.keys()} <= mounted
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_probes_when_the_kubelet_asks_then_the_service_listens_there(rendered: Rendered, name: str) -> None:
+    (container,) = containers(workloads(rendered.example)[name])
+    found = environment(name, rendered.example)
+    assert found["METRICS_HOST"] == "0.0.0.0"  # noqa: S104 - of a pod
+    assert [str(port["containerPort"]) for port in container["ports"]] == [found["METRICS_PORT"]]
+    annotations = workloads(rendered.example)[name]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == found["METRICS_PORT"]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_kafka_when_a_service_comes_to_it_then_as_its_own_principal(rendered: Rendered, name: str) -> None:
+    (container,) = containers(workloads(rendered.example)[name])
+    (password,) = [item["valueFrom"] for item in container["env"] if item["name"] == "KAFKA_PASSWORD"]
+    assert password == {"secretKeyRef": {"name": f"kafka-{name}", "key": "password"}}
+    assert environment(name, rendered.example)["KAFKA_USERNAME"] == name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_when_run_then_it_is_given_what_it_asks_for_and_nothing_else(rendered: Rendered, name: str) -> None:
+    assert environment(name, rendered.example if name == "connector-keeper" else rendered.migration).keys() == {
+        COMMANDS[name]
+    }
+
+
+def test_owner_of_the_database_when_named_then_only_to_the_migration(rendered: Rendered) -> None:
+    given = [item for item in workloads(rendered.everything).items() if "database-owner" in str(item[1])]
+    assert [name for name, _ in given] == ["database-upgrade"]
