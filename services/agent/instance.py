@@ -56,7 +56,7 @@ class Instance:
         self._pool = Pool(name, self._queue, self._work, rules.concurrency, self._clock, outside.on_defect)
         self._watches = Watches(namespace, self._live, self._notice, self._begin_if_listed)
         self._duties = Duties(outside.reports, self._report_again)
-        self._statuses = StatusReports(outside.reports, self._live, self._status_row)
+        self._statuses = StatusReports(outside.reports, self._live, self._status_row, self._clock)
         self._settlement = Settlement(name, self._duties, self._statuses, self._clock)
         self._orphans = Orphans(rules.orphan_grace)
         self._build_appliers()

@@ -28,6 +28,11 @@ def visible_status(status: Mapping[str, Any]) -> str:
     return orjson.dumps(visible, option=orjson.OPT_SORT_KEYS).decode() if visible else ""
 
 
+def is_out_of_sync(visible: str) -> bool:
+    """Whether a visible status says that something is to be deployed."""
+    return bool(visible) and orjson.loads(visible).get("sync", {}).get("status") == "OutOfSync"
+
+
 def _sync(sync: Mapping[str, Any]) -> dict[str, Any]:
     compared = _picked(sync.get("comparedTo"), ("source", "destination"))
     return _picked(sync, ("status", "revision")) | ({"comparedTo": compared} if compared else {})

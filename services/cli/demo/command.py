@@ -6,16 +6,17 @@ import asyncio
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from statistics import median
+from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
-from services.cli.demo.board import Board
-from services.cli.demo.story import Story
+from services.cli.demo.board import DEPLOYED, SHOWN, Board
+from services.cli.demo.simulated import SimulatedStory
+from services.cli.demo.story import CONFIG_MAP, Story
+from services.cli.demo.users import Act, Users, play
+from services.cli.dev.git.site import site_of
 from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.journey import Journeys, Stage
 from services.cli.mirror import mirrored
@@ -24,20 +25,30 @@ from services.common.paths import ROOT
 
 STATE = ROOT / ".local-demo"
 REFRESH_PER_SECOND = 10
-
+STAGES = (Stage.WATCHED, Stage.PLANNED, Stage.STREAMED, Stage.APPLIED, Stage.STATUS)
 
 app = typer.Typer()
 
 
 @app.callback(invoke_without_command=True)
-def demo() -> None:
-    """See deployments of three tenants travel through the whole system, live; exit code 0 if all went as it must."""
+def demo(
+    *,
+    simulator: Annotated[
+        bool, typer.Option("--simulator", help="The small one: no Argo CD, but each hop of a change.")
+    ] = False,
+) -> None:
+    """See the deployments of three tenants, from git to their clusters, live; exit code 0 if all went as it must."""
     console, began = Console(highlight=False), time.monotonic()
-    with hosted(STATE, "--fresh") as stack:
+    board = (
+        Board("CR → Application → status", STAGES)
+        if simulator
+        else Board("git and CR → clusters", (Stage.APPLIED, DEPLOYED, SHOWN))
+    )
+    with hosted(STATE, "--fresh", *(() if simulator else ("--argocd",))) as stack:
         started = time.monotonic()
-        board = asyncio.run(_play(stack, console))
+        asyncio.run(_play(stack, board, console, simulator=simulator))
         played = time.monotonic()
-    console.print(_summary(board))
+    console.print(board.summary())
     console.print(
         f"stack up in {started - began:.1f} s, story {played - started:.1f} s, "
         f"everything ended after {time.monotonic() - played:.1f} s",
@@ -45,33 +56,25 @@ def demo() -> None:
     )
 
 
-async def _play(stack: HostedStack, console: Console) -> Board:
-    environment, board = stack.environment, Board()
+async def _play(stack: HostedStack, board: Board, console: Console, *, simulator: bool) -> None:
+    environment = stack.environment
     journeys = Journeys(environment["KAFKA_BOOTSTRAP_SERVERS"], environment["SCHEMA_REGISTRY_URL"], board.note)
     async with AsyncExitStack() as context:
         kube = await context.enter_async_context(await connect(Path(environment["KUBECONFIG"])))
         deployments = await context.enter_async_context(mirrored(kube, GITOPS_DEPLOYMENT))
         applications = await context.enter_async_context(mirrored(kube, APPLICATION))
+        users = Users(kube, deployments, applications, board)
+        acts = SimulatedStory(users).acts() if simulator else await _real_acts(stack, users, context)
         journeys.start()
         context.callback(journeys.stop)
         with Live(board, console=console, refresh_per_second=REFRESH_PER_SECOND):
-            await Story(kube, deployments, applications, board).play(lambda line: console.print(line, style="bold"))
+            await play(acts, lambda line: console.print(line, style="bold"))
             await asyncio.sleep(2 / REFRESH_PER_SECOND)  # the last passages reach the table
-    return board
 
 
-def _summary(board: Board) -> Table:
-    table = Table("from sending the change to …", "changes", "median ms", "slowest ms", title="Summary", box=box.SIMPLE)
-    for stage in (
-        Stage.WATCHED,
-        Stage.PLANNED,
-        Stage.STREAMED,
-        Stage.APPLIED,
-        Stage.DRIFTED,
-        Stage.REMOVED,
-        Stage.STATUS,
-    ):
-        times = [row.reached[stage] for row in board.rows[1:] if stage in row.reached]  # without the warm-up
-        if times:
-            table.add_row(str(stage), str(len(times)), f"{median(times):.0f}", f"{max(times):.0f}")
-    return table
+async def _real_acts(stack: HostedStack, users: Users, context: AsyncExitStack) -> tuple[Act, ...]:
+    kubeconfig = Path(stack.environment["REMOTE_KUBECONFIG"])
+    remote = await context.enter_async_context(await connect(kubeconfig))
+    here = await context.enter_async_context(mirrored(users.kube, CONFIG_MAP))
+    there = await context.enter_async_context(mirrored(remote, CONFIG_MAP))
+    return Story(users, site_of(stack.environment), here, there, kubeconfig).acts()

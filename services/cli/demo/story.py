@@ -1,167 +1,189 @@
-"""The acts of the demo: each sends a change, waits for what must follow, and fails loudly if it does not."""
+"""The acts of the demo: from a git commit to what is deployed, by real Argo CD, and back to the user's resource."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import base64
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
-from services.cli.demo.board import Board, Row
-from services.cli.mirror import Mirror, Objects
-from services.common.api import FINALIZER
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, NAMESPACE, KubeClient, Manifest
+import yaml
 
-TENANTS = ("team-red", "team-green", "team-blue")
-DEPLOYMENTS = ("web", "api")
-FIELD_MANAGER = "demo-user"
-CLOCK_GRAIN = timedelta(milliseconds=1)
-"""Kafka's timestamps are whole milliseconds: one taken just after the change may seem to lie just before it."""
+from services.cli.demo.board import DEPLOYED, GONE, SHOWN, Row
+from services.cli.demo.users import TENANTS, Act, Users, state
+from services.cli.dev.git.repository import Repository
+from services.cli.dev.git.site import PRIVATE, PUBLIC, USERNAME, GitSite
+from services.cli.mirror import Mirror
+from services.common.kube import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET, SYNC_RUN, Resource
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+RED, GREEN, BLUE = TENANTS
+BROKEN = "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: [settings\n"
+SHORT = 60
+"""Characters of a message that are worth a table's cell."""
 
 
 @dataclass(slots=True)
 class Story:
-    """The demo's users, with their eyes on the API server."""
+    """Each act sends changes, waits for what must follow, and fails loudly if it does not."""
 
-    kube: KubeClient
-    deployments: Mirror
-    applications: Mirror
-    board: Board
+    users: Users
+    site: GitSite
+    here: Mirror
+    """Config maps of the cluster with the tenants' namespaces."""
+    there: Mirror
+    """Config maps of the cluster that a tenant brings."""
+    remote_kubeconfig: Path
 
-    async def play(self, say: Callable[[str], None]) -> None:
-        """All acts in order. Raises Unavailable naming what did not come about."""
-        acts: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
+    def acts(self) -> tuple[Act, ...]:
+        """In order."""
+        return (
             ("A first deployment warms the JVMs up", self.warm_up),
-            ("Three tenants create two deployments each", self.creation),
-            ("team-red moves web to another folder", self.update),
-            ("team-green asks for the impossible, and is told why", self.refusal),
-            ("Somebody edits team-blue's Application behind our back", self.drift),
-            ("team-blue deletes api and waits until it is gone", self.deletion),
+            ("Three tenants deploy what is in their repositories", self.creation),
+            ("All three commit: it is deployed", self.commits),
+            (f"{RED} deploys by hand: nothing happens until a GitOpsDeploymentSyncRun", self.manual),
+            (f"{BLUE} brings a cluster of its own; we make our account there", self.environment),
+            (f"{GREEN}'s other repository is private: refused without a credential", self.private_repository),
+            (f"{RED} has a broken manifest, and mends it", self.broken_manifest),
+            ("Somebody meddles: with an Application, and with what it deployed", self.drift),
+            ("Everything is deleted, and both clusters are clean again", self.deletion),
         )
-        for number, (title, act) in enumerate(acts, 1):
-            say(f"{number}. {title}")
-            await act()
 
     async def warm_up(self) -> None:
         """One CR through the whole path: what a newly started JVM takes says nothing of the days that follow."""
-        await self._namespace("warm-up")
-        await self._until_synced(await self._create("warm-up", "first"))
+        await self.users.namespace("warm-up")
+        row = Row("warm-up", "web", "create")
+        commit = self._repository(row).commit(_manifest(row, "v1"))
+        await self._until_deployed(await self.users.deploy(row, self._source(row)), "v1", commit)
 
     async def creation(self) -> None:
-        """Six CRs, created as fast as they can be written, until each is Synced."""
+        """Three CRs at once, until each is Synced and Healthy."""
         for tenant in TENANTS:
-            await self._namespace(tenant)
-        rows = [await self._create(tenant, name) for tenant in TENANTS for name in DEPLOYMENTS]
-        for row in rows:
-            await self._until_synced(row)
+            await self.users.namespace(tenant)
+        await asyncio.gather(*(self._create(Row(tenant, "web", "create", "CR")) for tenant in TENANTS))
 
-    async def update(self) -> None:
-        """Change a path; done when the engine reports that it compared with the new one."""
-        path = "environments/web-canary"
-        row = await self._patch("team-red", "web", {"spec": {"source": {"path": path}}}, "update")
-        await self.deployments.until(
-            "the status shows the new path", lambda objects: _reconciled_path(objects, row) == path
-        )
-        row.outcome = f"deploys {path}"
+    async def commits(self) -> None:
+        """Argo CD looks for new commits every few seconds here."""
+        await asyncio.gather(*(self._commit(Row(tenant, "web", "commit", "commit"), "v2") for tenant in TENANTS))
 
-    async def refusal(self) -> None:
-        """A path that may not be; done when the condition says so."""
-        row = await self._patch("team-green", "web", {"spec": {"source": {"path": "/"}}}, "bad update")
-        await self.deployments.until("a condition names the mistake", lambda objects: bool(_error(objects, row)))
-        row.outcome = _error(self.deployments.objects, row)
+    async def manual(self) -> None:
+        """Compared, shown as OutOfSync, and deployed only when asked for."""
+        row = Row(RED, "batch", "create, manual")
+        commit = self._repository(row).commit(_manifest(row, "v1"))
+        await self.users.deploy(row, self._source(row), type="manual")
+        await self.users.until_status(row, "waits", lambda status: state(status).startswith("OutOfSync"))
+        self._shown(row, "OutOfSync, waits")
+        run = self.users.board.begin(Row(RED, "batch", "sync run", "SyncRun"))
+        await self.users.create(SYNC_RUN, RED, "release-1", spec={"gitopsDeploymentName": row.name})
+        await self._until_deployed(run, "v1", commit)
+
+    async def environment(self) -> None:
+        """A second, real API server; the kubeconfig's token is used once, to make an account with less rights."""
+        access = yaml.safe_load(self.remote_kubeconfig.read_text())
+        url = access["clusters"][0]["cluster"]["server"]
+        row = self.users.board.begin(Row(BLUE, "prod", "environment", "environment"))
+        await self._secret(BLUE, "prod-access", "managed-environment", kubeconfig=yaml.safe_dump(access))
+        spec = {"apiURL": url, "credentialsSecret": "prod-access", "allowInsecureSkipTLSVerify": False}
+        environment = spec | {"createNewServiceAccount": True, "clusterResources": True}
+        await self.users.create(MANAGED_ENVIRONMENT, BLUE, row.name, spec=environment)
+        destination = {"environment": row.name, "namespace": "shop"}
+        options = {"syncOptions": ["CreateNamespace=true"]}
+        await self._create(Row(BLUE, "shop", "create on prod", "CR"), destination=destination, syncPolicy=options)
+        row.outcome = "connected"
+
+    async def private_repository(self) -> None:
+        """Git over https with a password."""
+        row = Row(GREEN, "secret", "create")
+        commit = self._repository(row, PRIVATE).commit(_manifest(row, "v1"))
+        await self.users.deploy(row, self._source(row, PRIVATE))
+        self._shown(row, await self.users.until_error(row, "ComparisonError"))
+        credential = self.users.board.begin(Row(GREEN, "secret", "credential", "credential"))
+        await self._secret(GREEN, "login", "repository-credential", username=USERNAME, password=self.site.password)
+        spec = {"repository": self._source(row, PRIVATE)["repoURL"], "secret": "login"}
+        await self.users.create(REPOSITORY_CREDENTIAL, GREEN, "login", spec=spec)
+        await self._until_deployed(credential, "v1", commit)
+
+    async def broken_manifest(self) -> None:
+        """Argo CD's own words reach the user."""
+        row = Row(RED, "broken", "create")
+        self._repository(row).commit({f"app/{row.name}.yaml": BROKEN})
+        await self.users.deploy(row, self._source(row))
+        self._shown(row, await self.users.until_error(row, "ComparisonError"))
+        await self._commit(Row(RED, "broken", "mending commit", "commit"), "v2")
 
     async def drift(self) -> None:
-        """Edit an Application directly; done when it is as it was."""
-        uid = self.deployments.objects["team-blue", "web"]["metadata"]["uid"]
-        identity = next(key for key in self.applications.objects if key[1].endswith(uid))
-        wanted = self.applications.objects[identity]["spec"]["source"]["path"]
-        row = Row("team-blue", "web", "drift", _now())
-        self.board.begin(uid, row)
-        intruder = {"spec": {"source": {"path": "somewhere/else"}}}
-        edited = await self.kube.patch(APPLICATION, *identity, intruder, field_manager="intruder")
-        version = int(edited["metadata"]["resourceVersion"])
-
-        def repaired(objects: Objects) -> bool:
-            live = objects[identity]
-            return int(live["metadata"]["resourceVersion"]) > version and live["spec"]["source"]["path"] == wanted
-
-        await self.applications.until("the Application is as it was", repaired)
+        """Our agent undoes the one, Argo CD the other."""
+        await self.users.meddle(Row(BLUE, "web", "edited by hand", "drift"))
+        identity = (BLUE, "web")
+        uid = self.here.objects[identity]["metadata"]["uid"]
+        row = self.users.board.begin(Row(*identity, "resource lost", "drift"))
+        await self.users.kube.delete(CONFIG_MAP, *identity)
+        await self.here.until(
+            "it is there again", lambda objects: objects.get(identity, {}).get("metadata", {}).get("uid", uid) != uid
+        )
+        row.reach(DEPLOYED)
         row.outcome = "undone"
 
     async def deletion(self) -> None:
-        """Delete a CR that waits by its finalizer; done when Application and CR are gone."""
-        identity = ("team-blue", "api")
-        uid = self.deployments.objects[identity]["metadata"]["uid"]
-        row = Row(*identity, "delete", _now())
-        self.board.begin(uid, row)
-        await self.kube.delete(GITOPS_DEPLOYMENT, *identity)
-        await self.applications.until(
-            "the Application is gone", lambda objects: not any(name.endswith(uid) for _, name in objects)
+        """Each CR waits by its finalizer until nothing is left of it."""
+        rows = [Row(*identity, "delete", "deletion") for identity in sorted(self.users.deployments.objects)]
+        await asyncio.gather(*(self._delete(row) for row in rows))
+
+    async def _create(self, row: Row, **spec: Any) -> None:
+        commit = self._repository(row).commit(_manifest(row, "v1"))
+        await self._until_deployed(await self.users.deploy(row, self._source(row), **spec), "v1", commit)
+
+    async def _commit(self, row: Row, value: str) -> None:
+        self.users.board.begin(row)
+        commit = self._opened(row).commit(_manifest(row, value))
+        await self._until_deployed(row, value, commit)
+
+    async def _delete(self, row: Row) -> None:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._until_value(row, None))
+            both.create_task(self.users.delete(row))
+
+    async def _until_deployed(self, row: Row, value: str, commit: str) -> None:
+        """Both the resource in the cluster and the user's own resource say so."""
+        deployed = asyncio.create_task(self._until_value(row, value))
+        status = await self.users.until_status(
+            row,
+            f"is healthy at {commit}",
+            lambda status: state(status) == "Synced, Healthy" and status["sync"]["revision"] == commit,
         )
-        await self.deployments.until("the CR is released", lambda objects: identity not in objects)
-        row.outcome = "gone"
+        self._shown(row, state(status))
+        await deployed
 
-    async def _namespace(self, name: str) -> None:
-        await self.kube.create(NAMESPACE, _namespace(name), field_manager=FIELD_MANAGER)
-
-    async def _create(self, tenant: str, name: str) -> Row:
-        since = _now()
-        created = await self.kube.create(GITOPS_DEPLOYMENT, _deployment(tenant, name), field_manager=FIELD_MANAGER)
-        row = Row(tenant, name, "create", since)
-        self.board.begin(created["metadata"]["uid"], row)
-        return row
-
-    async def _until_synced(self, row: Row) -> None:
-        await self.deployments.until(
-            f"{row.tenant}/{row.deployment} is Synced", lambda objects: _sync(objects, row) == "Synced"
+    async def _until_value(self, row: Row, value: str | None) -> None:
+        """What is deployed says so; None if nothing may be there."""
+        cluster, namespace = (self.there, "shop") if row.name == "shop" else (self.here, row.tenant)
+        await cluster.until(
+            f"{namespace}/{row.name} says {value}",
+            lambda objects: objects.get((namespace, row.name), {}).get("data", {}).get("value") == value,
         )
-        row.outcome = "Synced, " + _health(self.deployments.objects, row)
+        row.reach(DEPLOYED if value else GONE)
 
-    async def _patch(self, tenant: str, name: str, patch: Manifest, change: str) -> Row:
-        row = Row(tenant, name, change, _now())
-        self.board.begin(self.deployments.objects[tenant, name]["metadata"]["uid"], row)
-        await self.kube.patch(GITOPS_DEPLOYMENT, tenant, name, patch, field_manager=FIELD_MANAGER)
-        return row
+    def _shown(self, row: Row, outcome: str) -> None:
+        row.reach(SHOWN)
+        row.outcome = shorten(outcome.rpartition("desc = ")[2], SHORT, placeholder=" …")
 
+    async def _secret(self, tenant: str, name: str, type_: str, **data: str) -> None:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+        await self.users.create(SECRET, tenant, name, type=f"managed-gitops.redhat.com/{type_}", data=encoded)
 
-def _now() -> datetime:
-    return datetime.now(UTC) - CLOCK_GRAIN
+    def _repository(self, row: Row, visibility: str = PUBLIC) -> Repository:
+        return self.site.create(f"{row.tenant}-{row.name}", visibility)
 
+    def _opened(self, row: Row) -> Repository:
+        return Repository(self.site.repositories / PUBLIC / f"{row.tenant}-{row.name}.git")
 
-def _namespace(name: str) -> Manifest:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def _deployment(tenant: str, name: str) -> Manifest:
-    return {
-        "apiVersion": GITOPS_DEPLOYMENT.api_version,
-        "kind": GITOPS_DEPLOYMENT.kind,
-        "metadata": {"name": name, "namespace": tenant, "finalizers": [FINALIZER]},
-        "spec": {
-            "type": "automated",
-            "source": {"repoURL": f"https://git.example.com/{tenant}/config.git", "path": f"environments/{name}"},
-        },
-    }
+    def _source(self, row: Row, visibility: str = PUBLIC) -> dict[str, str]:
+        return {"repoURL": f"{self.site.https_url}/{visibility}/{row.tenant}-{row.name}.git", "path": "app"}
 
 
-def _status(objects: Objects, row: Row) -> dict[str, Any]:
-    status: dict[str, Any] = objects.get((row.tenant, row.deployment), {}).get("status", {})
-    return status
-
-
-def _sync(objects: Objects, row: Row) -> str:
-    return str(_status(objects, row).get("sync", {}).get("status", ""))
-
-
-def _health(objects: Objects, row: Row) -> str:
-    return str(_status(objects, row).get("health", {}).get("status", ""))
-
-
-def _reconciled_path(objects: Objects, row: Row) -> str:
-    return str(_status(objects, row).get("reconciledState", {}).get("source", {}).get("path", ""))
-
-
-def _error(objects: Objects, row: Row) -> str:
-    conditions = _status(objects, row).get("conditions") or []
-    errors = [item for item in conditions if item["type"] == "ErrorOccurred" and item["status"] == "True"]
-    return str(errors[0]["message"]) if errors else ""
+def _manifest(row: Row, value: str) -> dict[str, str | None]:
+    """The files of a repository with one config map."""
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {row.name}\ndata:\n  value: {value}\n"
+    return {f"app/{row.name}.yaml": text}

@@ -29,6 +29,10 @@ class ResourceChanged:
     """When it was created: milliseconds since 1970, in whole seconds; 0 if unknown."""
     secret_type: str = ""
     """Type of the Secret that the spec names, as found at this change; empty if there is none."""
+    target_uid: str = ""
+    """uid of the GitOpsDeployment that a GitOpsDeploymentSyncRun names, as found at this change; empty if none."""
+    target_generation: int = 0
+    """Its generation then: what the run is meant to sync."""
     held_back_ms: int = 0
     """How long the watcher held the change back because its tenant changes too much at a time."""
 
