@@ -24,38 +24,47 @@ def upgrade() -> None:
     _create_checks()
     _create_sync_runs()
     _extend_deployments()
-    op.alter_column(
-        "operations",
-        "deployment_id",
-        comment="The CR's; no foreign key: the audit outlives it.",
-        existing_comment="No foreign key: the audit outlives what it tells of.",
-        existing_type=sa.Uuid(),
-        existing_nullable=False,
-    )
+    _correct_comments()
     op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON resources TO gitops_planner")
     op.execute(f"GRANT SELECT, INSERT, UPDATE ON {', '.join(NEVER_DELETED)} TO gitops_planner")
     op.execute("REVOKE DELETE ON consumer_offsets FROM gitops_planner")
     with op.get_context().autocommit_block():
-        op.create_index(
-            "deployments_over_quota_idx",
-            "deployments",
-            ["tenant_id"],
-            postgresql_where=sa.text("over_quota"),
-            postgresql_concurrently=True,
-            if_not_exists=True,
-        )
-        op.create_index(
-            "engine_resources_holdings_idx",
-            "engine_resources",
-            ["lane"],
-            postgresql_where=sa.text("kind <> 'Application'"),
-            postgresql_concurrently=True,
-            if_not_exists=True,
-        )
+        for name, table, columns, rows in (
+            ("deployments_over_quota_idx", "deployments", ["tenant_id", "seen_at", "id"], "over_quota"),
+            ("deployments_held_back_idx", "deployments", ["seen_at"], "held_back_ms >= 1000"),
+            ("engine_resources_holdings_idx", "engine_resources", ["lane"], "kind <> 'Application'"),
+        ):
+            op.create_index(
+                name,
+                table,
+                columns,
+                postgresql_where=sa.text(rows),
+                postgresql_concurrently=True,
+                if_not_exists=True,
+            )
 
 
 def downgrade() -> None:
     raise NotImplementedError("what users asked for would be lost; restore a backup instead")
+
+
+def _correct_comments() -> None:
+    for column, comment, before in (
+        (
+            "deployment_id",
+            "The CR's; no foreign key: the audit outlives it.",
+            "No foreign key: the audit outlives what it tells of.",
+        ),
+        ("id", "uuid5 of the CR and its generation, or its deletion.", "uuid5 of deployment, action and generation."),
+    ):
+        op.alter_column(
+            "operations",
+            column,
+            comment=comment,
+            existing_comment=before,
+            existing_type=sa.Uuid(),
+            existing_nullable=False,
+        )
 
 
 def _create_resources() -> None:
@@ -86,6 +95,12 @@ def _create_resources() -> None:
             "secret_type", sa.Text(), nullable=False, comment="Type of that Secret, as found at the last change."
         ),
         sa.Column("created_at", sa.BigInteger(), nullable=False, comment="Milliseconds since 1970."),
+        sa.Column(
+            "target_uid", sa.Text(), nullable=False, comment="Of the deployment that a sync run names, at first sight."
+        ),
+        sa.Column("target_generation", sa.BigInteger(), nullable=False, comment="Its generation then."),
+        sa.Column("accepted", sa.Text(), nullable=False, comment="Spec that counts, JSON; empty: none yet."),
+        sa.Column("refusal", sa.Text(), nullable=False, comment="What is wrong with it, JSON; empty: nothing."),
         sa.Column("over_quota", sa.Boolean(), nullable=False, comment="Its tenant has too many of its kind."),
         sa.Column("held_back_ms", sa.BigInteger(), nullable=False, comment="By the watcher: newest change."),
         sa.Column(
@@ -98,6 +113,12 @@ def _create_resources() -> None:
         postgresql_with=ROOM_FOR_UPDATES,
     )
     op.create_index(op.f("resources_tenant_id_kind_name_idx"), "resources", ["tenant_id", "kind", "name"])
+    for name, columns, rows in (
+        ("resources_over_quota_idx", ["tenant_id", "created_at", "id"], "over_quota"),
+        ("resources_gone_idx", ["seen_at"], "NOT present"),
+        ("resources_held_back_idx", ["seen_at"], "held_back_ms >= 1000"),
+    ):
+        op.create_index(name, "resources", columns, postgresql_where=sa.text(rows))
 
 
 def _create_checks() -> None:
@@ -108,10 +129,10 @@ def _create_checks() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),
         sa.Column(
-            "succeeded_before",
-            sa.Boolean(),
+            "worked",
+            sa.Text(),
             nullable=False,
-            comment="An engine holds credentials that worked once.",
+            comment="Spec with which credentials last worked, JSON; empty: never.",
         ),
         sa.ForeignKeyConstraint(
             ["resource_id"], ["resources.id"], name=op.f("checks_resource_id_fkey"), ondelete="CASCADE"
@@ -164,7 +185,7 @@ def _extend_deployments() -> None:
         sa.Column(
             "offered", sa.Text(), comment="A newer, well-formed spec that waits for its environment or for room."
         ),
-        sa.Column("environment", sa.Text(), comment="Environment that either of the two specs names."),
+        sa.Column("environment", sa.Text(), comment="Environment that the newest of the two specs names."),
         sa.Column(
             "blocked",
             sa.Text(),

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from services.agent.duties import Duties
-from services.agent.kinds import KINDS
+from services.agent.kinds import KINDS, SYNC_OPERATION
 from services.agent.live_objects import LiveObjects
-from services.agent.objects import ObjectKey, sync_of
+from services.agent.objects import ObjectKey, application_of, sync_of
 from services.agent.repair_pace import RepairPace
 from services.agent.settlement import Settlement
 from services.agent.work_queue import Place, WorkQueue
@@ -76,7 +76,9 @@ class Attention:
         row = self._rows.get(key)
         if row is None:
             return Place(ORPHAN_LANE, wave=1 if KINDS[key.kind].cascade_finalizer else 0, absent=True)
-        return Place(row.lane, row.wave, absent=row.desired == "absent")
+        absent = row.desired == "absent"
+        follows = application_of(key) if key.kind == SYNC_OPERATION and not absent else None
+        return Place(row.lane, row.wave, absent, follows)
 
     def _is_going(self, key: ObjectKey) -> bool:
         live = self._live.get(key)

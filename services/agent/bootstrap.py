@@ -50,7 +50,9 @@ def start() -> None:
     await_dependency(f"Kafka at {brokers}", lambda: check_login(settings), patience)
     await_dependency(f"Kafka at {brokers}", lambda: check_topic(settings, topic), patience)
     namespaces = settings.engine_namespaces.values()
-    await_dependency("Kubernetes API server", lambda: check_cluster(settings.kubeconfig, namespaces), patience)
+    await_dependency(
+        "Kubernetes API server", lambda: check_cluster(settings.kubeconfig, namespaces, patience), patience
+    )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, keys, topic, registry, observations, letters))
 
@@ -167,7 +169,6 @@ def _composers(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Comp
     bounds = CredentialSettings(
         known_hosts=settings.ssh_known_hosts,
         git_authorities=settings.git_authorities,
-        check_interval=timedelta(seconds=settings.check_interval_seconds),
         token_lifetime=timedelta(seconds=settings.token_lifetime_seconds),
         checks=settings.checks_at_once,
         checks_per_tenant=settings.checks_at_once_per_tenant,
@@ -182,4 +183,5 @@ def _rules(settings: AgentSettings) -> Rules:
         comparison_interval=timedelta(seconds=settings.comparison_interval_seconds),
         orphan_grace=timedelta(seconds=settings.orphan_grace_seconds),
         check_interval=timedelta(seconds=settings.check_interval_seconds),
+        failed_check_interval=timedelta(seconds=settings.failed_check_interval_seconds),
     )

@@ -15,5 +15,8 @@ class Composers(Protocol):
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
         """Open, check and compose. Raises Permanent (not a row for this), Retry (trouble of our own)."""
 
-    async def dispose(self, row: EngineResource, *, giving_up: bool = False) -> None:
-        """Remove what was made on the row's cluster. Raises Retry while it does not answer, unless ``giving_up``."""
+    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
+        """Remove what was made elsewhere for the row, also what only ``live``, the Secret that is there, knows of.
+
+        Raises Retry while a cluster does not answer, unless ``giving_up``.
+        """

@@ -15,24 +15,30 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from services.agent.beside import Beside
 from services.agent.clock import Clock, Timer
-from services.agent.cluster import Cluster
 from services.agent.composing import Composers
 from services.agent.credentials import Composition
-from services.agent.kinds import SECRET_KIND
 from services.agent.objects import ObjectKey, desired_secret, fingerprint
 from services.common.backoff import Backoff
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kube import Manifest, NotFound
+from services.common.kube import Manifest
 from services.common.messages import EngineResource
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-LOOKUPS = 4
-"""Reads of present Secrets at once: after a take-over every one is read, and others need the API server too."""
 SOONEST = timedelta(seconds=10)
 """Between two checks of a row, whatever its composer says."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIntervals:
+    """Between two checks of a row."""
+
+    regular: timedelta
+    after_failure: timedelta
+    """At most, and at least half of it: what fails together is not to be tried again together."""
 
 
 @dataclass(slots=True)
@@ -66,18 +72,18 @@ class Compositions:
 
     def __init__(
         self,
-        cluster: Cluster,
+        beside: Beside,
         composers: Composers,
         clock: Clock,
-        interval: timedelta,
+        intervals: CheckIntervals,
         settled: Callable[[EngineResource], None],
     ) -> None:
-        """``interval``: between two checks; ``settled`` is told of each row whose outcome is new or another."""
-        self._cluster, self._composers, self._clock = cluster, composers, clock
-        self._interval, self._settled = interval, settled
+        """``settled`` is told of each row whose outcome is new or another."""
+        self._beside, self._composers, self._clock = beside, composers, clock
+        self._intervals, self._settled = intervals, settled
+        seconds = intervals.after_failure.total_seconds()
+        self._after_failure = Backoff(first=seconds, limit=seconds)
         self._making: dict[ObjectKey, _Making] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._lookups = asyncio.Semaphore(LOOKUPS)
 
     def outcome(self, key: ObjectKey, row: EngineResource) -> Composition | None:
         """The newest outcome for ``row``; None while there is none yet. Raises Permanent if there never will be one."""
@@ -112,7 +118,7 @@ class Compositions:
         """Forget everything; when this returns nobody is asked anything."""
         for key in list(self._making):
             self.forget(key)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._beside.ended()
 
     def _begin(self, key: ObjectKey, row: EngineResource, former: _Making | None) -> _Making:
         if former is not None:
@@ -122,14 +128,12 @@ class Compositions:
         return making
 
     def _start(self, key: ObjectKey, making: _Making) -> None:
-        making.task = asyncio.create_task(self._make(key, making), name=f"compose {key.name}")
-        self._tasks.add(making.task)
-        making.task.add_done_callback(self._tasks.discard)
+        making.task = self._beside.start(self._make(key, making), f"compose {key.name}")
 
     async def _make(self, key: ObjectKey, making: _Making) -> None:
         before = _told(making)
         try:
-            composition = await self._composers.compose(making.row, await self._present(key))
+            composition = await self._composers.compose(making.row, await self._beside.present(key))
             good = desired_secret(making.row, composition.secret) if composition.secret else making.good
             making.outcome, making.good, making.error = composition, good, None
             metrics.CHECKS.labels(making.row.kind, composition.reason).inc()
@@ -142,25 +146,21 @@ class Compositions:
         except Exception as error:  # what users send must not end the process
             making.error = _defect(making.row, error)
         making.delays.reset()
-        self._again(key, making, self._next_check(making.outcome))
+        self._again(key, making, self._next_check(making))
         if _told(making) != before:
             self._settled(making.row)
-
-    async def _present(self, key: ObjectKey) -> Manifest | None:
-        async with self._lookups:
-            try:
-                return await self._cluster.get(SECRET_KIND.resource, key.namespace, key.name)
-            except NotFound:
-                return None
 
     def _again(self, key: ObjectKey, making: _Making, when: datetime) -> None:
         making.timer = self._clock.call_at(when, lambda: self._start(key, making))
 
-    def _next_check(self, outcome: Composition | None) -> datetime:
-        now = self._clock.now()
-        renewal = outcome.renew_at if outcome is not None else None
-        regular = now + self._interval
-        return max(now + SOONEST, min(regular, renewal)) if renewal is not None else regular
+    def _next_check(self, making: _Making) -> datetime:
+        now, outcome = self._clock.now(), making.outcome
+        regular = now + self._intervals.regular
+        if making.error is not None or outcome is None:
+            return regular  # the row itself is wrong, or we are
+        if outcome.secret is None:
+            return now + timedelta(seconds=self._after_failure.next())
+        return max(now + SOONEST, min(regular, outcome.renew_at)) if outcome.renew_at is not None else regular
 
 
 def _told(making: _Making) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ import structlog
 from services.agent.acknowledgement import Ticket
 from services.agent.appliers import Applier, ObjectApplier, SecretApplier
 from services.agent.attention import Attention
+from services.agent.beside import Beside
 from services.agent.clock import Timer
-from services.agent.compositions import Compositions
+from services.agent.compositions import CheckIntervals, Compositions
 from services.agent.disposals import Disposals
 from services.agent.duties import Duties
 from services.agent.kinds import KINDS, SYNC_OPERATION
@@ -75,16 +76,18 @@ class Instance:
     def _build_appliers(self) -> None:
         outside, rules, clock = self._outside, self._rules, self._clock
         reconciler = Reconciler(outside.cluster, self._live, clock, rules.deletion_deadline)
-        compositions = Compositions(
-            outside.cluster, outside.composers, clock, rules.check_interval, self._look_at_secret
-        )
-        disposals = Disposals(outside.composers, clock, rules.deletion_deadline, self._look_at_secret)
+        look, intervals = self._look_at_secret, CheckIntervals(rules.check_interval, rules.failed_check_interval)
+        compositions = Compositions(self._beside(), outside.composers, clock, intervals, look)
+        disposals = Disposals(self._beside(), outside.composers, clock, rules.deletion_deadline, look)
         self._set_aside = SetAside(compositions, self._live)
         self._objects = ObjectApplier(reconciler, self._live, self._set_aside)
         self._appliers: dict[str, Applier] = {
             SECRET.kind: SecretApplier(reconciler, self._live, compositions, disposals, clock),
             SYNC_OPERATION: SyncApplier(outside.cluster, self._live, outside.reports, clock),
         }
+
+    def _beside(self) -> Beside:
+        return Beside(self._outside.cluster, self._outside.on_defect)
 
     @property
     def listed(self) -> bool:

@@ -21,6 +21,7 @@ class Rules:
     comparison_interval: timedelta = timedelta(seconds=300)
     orphan_grace: timedelta = timedelta(seconds=600)
     check_interval: timedelta = timedelta(seconds=600)
+    failed_check_interval: timedelta = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)

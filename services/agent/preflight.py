@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from services.agent.kinds import KINDS, VERBS
+from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, NoPermission, Retry, Wait
 from services.common.kafka import Brokers, Topic, client_properties
 from services.common.kube import KubeClient, NotFound, Refused, Resource, connect
 from services.common.kube.access import ACCESS_REVIEW, is_allowed
 
 BROKER_SECONDS = 5.0
+DOUBT_SECONDS = 5.0
+"""An API server answers 403 in the first moments after its start, before it has loaded who may do what."""
 FORBIDDEN = 403
 
 
@@ -34,15 +39,30 @@ def check_topic(brokers: Brokers, topic: Topic) -> None:
         )
 
 
-def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str]) -> None:
-    """Raises NoPermission naming what is missing, Retry if the API server does not answer or lacks Argo CD's CRDs."""
-    asyncio.run(_check_cluster(kubeconfig, tuple(namespaces)))
+def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str], patience: float) -> None:
+    """Raises NoPermission naming what is missing, Retry if the API server does not answer or lacks Argo CD's CRDs.
+
+    ``patience``: how many seconds the start may take at most.
+    """
+    asyncio.run(_check_cluster(kubeconfig, tuple(namespaces), min(DOUBT_SECONDS, patience)))
 
 
-async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...]) -> None:
+async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...], doubt: float) -> None:
     async with await connect(kubeconfig) as client:
         for namespace in namespaces:
-            await check_namespace(client, namespace)
+            await believed(partial(check_namespace, client, namespace), doubt)
+
+
+async def believed(check: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """Call ``check`` until it finds nothing missing; what is still missing after ``seconds`` is raised."""
+    deadline, delays = time.monotonic() + seconds, Backoff(first=0.25, limit=1)
+    while True:
+        try:
+            return await check()
+        except NoPermission:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(delays.next())
 
 
 async def check_namespace(client: KubeClient, namespace: str) -> None:

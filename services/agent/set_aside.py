@@ -17,6 +17,7 @@ from services.agent.objects import ObjectKey, manifest_of, mapping
 from services.common.errors import Permanent
 from services.common.kube import Manifest
 from services.common.messages import EngineResource
+from services.common.urls.repository_url import normalised
 
 
 class SetAside:
@@ -62,6 +63,4 @@ def _serves(row: EngineResource) -> str:
 
 
 def _repository(url: str) -> str:
-    """As Argo CD finds the credentials of a repository: spelling apart, the same URL."""
-    plain = url.strip().lower().removeprefix("ssh://").removesuffix("/").removesuffix(".git")
-    return f"repository {plain.replace(':', '/', 1) if plain.startswith('git@') else plain}"
+    return f"repository {normalised(url)}"

@@ -59,6 +59,9 @@ class AgentSettings(ServiceSettings):
     check_interval_seconds: float = Field(
         default=600, ge=30, description="Between two checks of the credentials of an environment or repository."
     )
+    failed_check_interval_seconds: float = Field(
+        default=60, ge=10, description="At most this long after a failed check the next one is made."
+    )
     token_lifetime_seconds: float = Field(
         default=86_400,
         ge=3600,

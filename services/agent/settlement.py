@@ -27,7 +27,7 @@ class Settlement:
         self._refused: dict[ObjectKey, tuple[str, str]] = {}
         self._checked: dict[ObjectKey, tuple[str, str]] = {}
         self._untold: set[ObjectKey] = set()
-        """Of which an observation was lost."""
+        """Success with them is news: an observation was lost, or a failure was told."""
 
     def is_refused(self, key: ObjectKey, row: EngineResource) -> bool:
         """That very state of the row was refused; it is tried again by the full comparison."""
@@ -73,6 +73,9 @@ class Settlement:
         ticket, refusal = self._duties.unreported(key), (row.digest, str(error))
         known = self._refused.get(key) == refusal
         self._refused[key] = refusal
+        # The failure takes the place of what was told before: it has to be told again when the trouble is over.
+        self._checked.pop(key, None)
+        self._untold.add(key)
         if ticket is not None or not known:
             event = Failed(row.digest, permanent=True, message=str(error))
             self._duties.report(key, row, ticket, [event], lost=lambda: self.allow_again(key))
@@ -100,11 +103,11 @@ class Settlement:
     ) -> list[ObservationEvent]:
         version = done.version or row.digest
         drifted = done.changed and self._in_sync.get(key) == version
-        was_refused = self._refused.pop(key, None) is not None
+        self._refused.pop(key, None)
         self._in_sync[key] = version
         if drifted:
             metrics.DRIFT_REPAIRS.labels("agent", row.kind).inc()
-        is_news = ticket is not None or done.changed or was_refused or key in self._untold
+        is_news = ticket is not None or done.changed or key in self._untold
         self._untold.discard(key)
         return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
 

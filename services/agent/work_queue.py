@@ -1,8 +1,9 @@
 """Which object is worked on next: newest mark wins, waves within a lane, lanes in turn. Pure; no I/O, no clock.
 
 A lane is a tenant. Within it a present object waits for pending present work of lower waves (its AppProject), an
-absent one for pending absent work of higher waves (its Applications): creation goes up, deletion comes down. Lanes
-take turns, so that a tenant with a thousand objects delays nobody else by more than one of them.
+absent one for pending absent work of higher waves (its Applications): creation goes up, deletion comes down. What
+follows one object (a sync its Application) waits for that one alone, whatever else hangs in the lane. Lanes take
+turns, so that a tenant with a thousand objects delays nobody else by more than one of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Place:
     lane: str
     wave: int
     absent: bool
+    follows: ObjectKey | None = None
+    """The one object it waits for, in place of lower waves, while there is present work on that."""
 
 
 class _State(Enum):
@@ -63,6 +66,7 @@ class WorkQueue:
         self._lanes: dict[str, _Lane] = {}
         self._turns: deque[str] = deque()
         self._timers: list[tuple[datetime, ObjectKey]] = []
+        self._followers: dict[ObjectKey, set[ObjectKey]] = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -131,7 +135,7 @@ class WorkQueue:
 
     def clear(self) -> None:
         """Drop everything."""
-        for part in (self._items, self._lanes, self._turns, self._timers):
+        for part in (self._items, self._lanes, self._turns, self._timers, self._followers):
             part.clear()
 
     def _add(self, key: ObjectKey, place: Place) -> None:
@@ -139,6 +143,8 @@ class WorkQueue:
         lane.pending[place.absent, place.wave] += 1
         lane.blocked[key] = None
         self._items[key] = _Item(place)
+        if place.follows is not None:
+            self._followers.setdefault(place.follows, set()).add(key)
         self._release(place.lane, key)
 
     def _remove(self, key: ObjectKey) -> None:
@@ -153,16 +159,34 @@ class WorkQueue:
                 self._release(item.place.lane, blocked)
         if not lane.pending:
             del self._lanes[item.place.lane]
+        self._release_followers(key, item.place)
+
+    def _release_followers(self, key: ObjectKey, place: Place) -> None:
+        """``key`` is no longer pending: it follows nobody, and nobody waits for it."""
+        if place.follows is not None and (others := self._followers.get(place.follows)) is not None:
+            others.discard(key)
+            if not others:
+                del self._followers[place.follows]
+        for follower in sorted(self._followers.get(key, ())):
+            item = self._items[follower]
+            if item.state is _State.BLOCKED:
+                self._release(item.place.lane, follower)
 
     def _release(self, name: str, key: ObjectKey) -> None:
         """Blocked becomes ready if no wave holds it back."""
         lane, item = self._lanes[name], self._items[key]
-        if lane.holds_back(item.place):
+        if self._is_held_back(lane, item.place):
             return
         lane.blocked.pop(key, None)
         item.state = _State.READY
         lane.ready.append(key)
         self._take_turn(name, lane)
+
+    def _is_held_back(self, lane: _Lane, place: Place) -> bool:
+        if place.follows is None:
+            return lane.holds_back(place)
+        ahead = self._items.get(place.follows)
+        return ahead is not None and not ahead.place.absent
 
     def _take_turn(self, name: str, lane: _Lane) -> None:
         if lane.ready and not lane.queued:
@@ -175,7 +199,7 @@ class WorkQueue:
             item = self._items.get(key)
             if item is None or item.state is not _State.READY or self._lanes.get(item.place.lane) is not lane:
                 continue  # marked elsewhere since
-            if not lane.holds_back(item.place):
+            if not self._is_held_back(lane, item.place):
                 return key
             item.state = _State.BLOCKED
             lane.blocked[key] = None

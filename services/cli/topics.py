@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,7 +21,16 @@ from confluent_kafka.admin import (
 
 from services.cli import acls as brokers_acls
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import Topic, check_login, client_properties, load_acls, load_topics
+from services.common.kafka import (
+    COMMANDS,
+    ENGINE,
+    OBSERVATIONS,
+    Topic,
+    check_login,
+    client_properties,
+    load_acls,
+    load_topics,
+)
 from services.common.settings import BrokerSettings, load
 from services.common.startup import await_dependency
 
@@ -31,15 +40,20 @@ REQUEST_SECONDS = 10.0
 
 VARIABLE = "KAFKA_PASSWORD_{}"
 
+PARTITIONED_FOR_EVER = (COMMANDS, OBSERVATIONS, ENGINE)
+"""With another number of partitions keys move. Of tenants that moved a resync in their former partition would miss
+everything, and instances would lose their desired state: either way live Applications are deleted."""
+
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the brokers.")
 
 
 @app.command()
 def apply(timeout: float = TIMEOUT) -> None:
-    """Create missing topics, add missing partitions, set the declared settings. Never deletes anything."""
+    """Create missing topics, add missing partitions where that is safe, set the declared settings. Deletes nothing."""
     topics = load_topics()
     where, admin = _connected(timeout)
     existing = await_dependency(where, lambda: _partitions_by_topic(admin), timeout_seconds=timeout)
+    _require_partitions(existing, topics)
     _create(admin, [topic for topic in topics if topic.name not in existing])
     _grow(admin, [topic for topic in topics if existing.get(topic.name, topic.partitions) < topic.partitions])
     _configure(admin, [topic for topic in topics if topic.name in existing])
@@ -78,6 +92,18 @@ def _partitions_by_topic(admin: AdminClient) -> dict[str, int]:
     except KafkaException as error:
         raise Retry(str(error.args[0])) from error
     return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+
+def _require_partitions(existing: Mapping[str, int], topics: Iterable[Topic]) -> None:
+    """Refuse to move keys. Raises InvalidConfiguration."""
+    for topic in topics:
+        there = existing.get(topic.name, topic.partitions)
+        if topic.name in PARTITIONED_FOR_EVER and there != topic.partitions:
+            raise InvalidConfiguration(
+                f"compose/topics.yaml: {topic.name} has {there} partitions, not {topic.partitions}, and their number "
+                "must not change: keys would move, and Applications that are in use would be deleted; write "
+                f"{there} again. For more, see 'Partitions' in docs/operations.md"
+            )
 
 
 def _create(admin: AdminClient, topics: list[Topic]) -> None:

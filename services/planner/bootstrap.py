@@ -68,7 +68,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         store=store,
         rules=_rules(settings),
         batch_limit=settings.batch_limit,
-        upkeep=Upkeep(settings.operations_kept),
+        upkeep=Upkeep(settings.operations_kept, settings.sync_runs_kept),
         stopping=stopping,
         pulse=pulse,
     )
@@ -86,6 +86,7 @@ def _rules(settings: PlannerSettings) -> Rules:
             bytes=settings.tenant_bytes,
         ),
         addresses=settings.allowed_addresses,
+        local_workspaces=settings.local_workspaces,
     )
 
 

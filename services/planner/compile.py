@@ -105,7 +105,7 @@ def _engine(draft: Draft, tenants: Iterable[SettledTenant]) -> EngineChanges:
         changes.absent += tenant.engine.absent
         changes.gone += tenant.engine.gone
     changes.rows.sort(key=lambda row: (row.wave, row.name))
-    written = {(row.engine_instance_id, row.kind, row.namespace, row.name) for row in changes.rows}
+    written = {(row.engine_instance_id, row.kind, row.namespace, row.name, row.lane) for row in changes.rows}
     return EngineChanges(changes.rows, changes.absent, [key for key in changes.gone if key not in written])
 
 

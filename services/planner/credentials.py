@@ -6,30 +6,25 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from services.common.api import RepositoryCredentialSpec
+from services.common.urls.repository_url import normalised
 from services.planner.draft import Draft
 from services.planner.engines import argocd_secrets
 from services.planner.kinds import repository_credential
-from services.planner.kinds.conditions import Refused
 from services.planner.kinds.names import REPOSITORY_CREDENTIAL
-from services.planner.kinds.repository_url import normalised
 from services.planner.rows import Resource
 from services.planner.secrets import secret_of
 
 
-def accepted(draft: Draft, credential: Resource) -> RepositoryCredentialSpec | Refused:
-    """The spec, or what is wrong with it."""
-    try:
-        return repository_credential.accept(credential, draft.rules.addresses, draft.rules.limits)
-    except Refused as refused:
-        return refused
+def accepted(draft: Draft, credential: Resource) -> RepositoryCredentialSpec:
+    """The spec as it is written now. Raises Refused."""
+    return repository_credential.accept(credential, draft.rules.addresses, draft.rules.limits)
 
 
 def repositories(draft: Draft, tenant_id: UUID) -> Iterator[str]:
     """Repositories, normalised, that the tenant has credentials for."""
     for credential in draft.of_kind(tenant_id, REPOSITORY_CREDENTIAL):
-        spec = accepted(draft, credential) if credential.wanted else None
-        if isinstance(spec, RepositoryCredentialSpec):
-            yield normalised(spec.repository)
+        if credential.wanted and credential.accepted:
+            yield normalised(RepositoryCredentialSpec.model_validate_json(credential.accepted).repository)
 
 
 def repository_secrets(

@@ -5,7 +5,7 @@ Only ``plan`` changes a draft and only ``compile`` reads its result; it never ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -14,8 +14,8 @@ from services.planner.allowance import Allowance
 from services.planner.engines import argocd
 from services.planner.engines.argocd import Home
 from services.planner.kinds import gitops_deployment
-from services.planner.kinds.conditions import Refused
-from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS
+from services.planner.kinds.managed_environment import EnvironmentView
+from services.planner.kinds.names import GITOPS_DEPLOYMENT, RESOURCE_KINDS, SYNC_RUN
 from services.planner.placement import place
 from services.planner.rows import (
     Cause,
@@ -49,8 +49,8 @@ class Draft:
     resources: dict[UUID, Resource] = field(default_factory=dict)
     checks: dict[UUID, Check] = field(default_factory=dict)
     sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
-    refused: dict[UUID, Refused] = field(default_factory=dict)
-    """What is wrong with environments and credentials, of tenants that have been settled."""
+    views: dict[UUID, Mapping[str, EnvironmentView]] = field(default_factory=dict)
+    """Environments as deployments see them, by tenant and name; made when first asked for."""
     holdings: dict[UUID, dict[HoldingKey, Holding]] = field(default_factory=dict)
     """What each tenant has, or shall have, on its engine besides Applications."""
     causes: dict[UUID, Cause] = field(default_factory=dict)
@@ -59,8 +59,12 @@ class Draft:
     """Last event after which a tenant's AppProject has to be looked at."""
     resource_causes: dict[UUID, Cause] = field(default_factory=dict)
     """Last event that touched a resource."""
-    unsettled: dict[UUID, Cause] = field(default_factory=dict)
-    """Last event after which all that follows from a tenant's resources has to be looked at."""
+    unsettled: set[UUID] = field(default_factory=set)
+    """Tenants whose recipes have to be made again: their Secrets are at hand."""
+    recompiled: set[UUID] = field(default_factory=set)
+    """Those of them whose recipes have been."""
+    reviewed: dict[UUID, Cause] = field(default_factory=dict)
+    """Last event after which it may have changed whether a tenant's environments can be used."""
     operations: dict[UUID, Operation] = field(default_factory=dict)
     moved: dict[UUID, OperationMoved] = field(default_factory=dict)
     engine_gone: dict[EngineKey, None] = field(default_factory=dict)
@@ -98,6 +102,17 @@ class Draft:
         """Where the tenant's objects are."""
         tenant = self.tenants[tenant_id]
         return Home(tenant, self.state.instances[tenant.engine_instance_id])
+
+    def is_platform(self, namespace: str) -> bool:
+        """Whether a namespace of an engine's own cluster belongs to the platform."""
+        return self.rules.protects(namespace) or any(
+            namespace == instance.namespace for instance in self.state.instances.values()
+        )
+
+    def is_local(self, tenant_id: UUID) -> bool:
+        """Whether the tenant's namespace is one of the engine's own cluster, and its own there."""
+        tenant = self.tenants[tenant_id]
+        return tenant.workspace in self.rules.local_workspaces and not self.is_platform(tenant.namespace)
 
     def holding(self, tenant_id: UUID, kind: str, name: str) -> Holding | None:
         """What the tenant has on its engine under this name."""
@@ -142,14 +157,18 @@ class Draft:
         if before is None:
             self._index(now)
         self.resources[now.id] = now
+        if now.kind != SYNC_RUN:
+            self.unsettled.add(now.tenant_id)
         self.concern(now, cause)
         if now.kind in audit.AUDITED and (before is None or audit.change_id(before) != audit.change_id(now)):
             self._record_resource(before, now, cause, actor)
 
     def concern(self, resource: Resource, cause: Cause) -> None:
         """Something about the resource may have changed."""
-        self.resource_causes[resource.id] = cause
-        self.unsettled[resource.tenant_id] = self.tenant_causes[resource.tenant_id] = cause
+        self.resource_causes[resource.id] = self.tenant_causes[resource.tenant_id] = cause
+        if resource.kind != SYNC_RUN:
+            self.reviewed[resource.tenant_id] = cause
+            self.views.pop(resource.tenant_id, None)
 
     def touch(self, deployment: Deployment, observed: Observed, cause: Cause) -> None:
         """Take over what was reported about a deployment."""

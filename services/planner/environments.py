@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from uuid import UUID
 
 from services.common.api import ManagedEnvironmentSpec
@@ -11,60 +12,52 @@ from services.planner.engines import argocd_secrets
 from services.planner.engines.argocd import Destination
 from services.planner.engines.argocd_secrets import CLUSTER_SECRET, cluster_name
 from services.planner.kinds import managed_environment
-from services.planner.kinds.conditions import Refused
 from services.planner.kinds.managed_environment import EnvironmentView
 from services.planner.kinds.names import MANAGED_ENVIRONMENT
-from services.planner.rows import Resource
+from services.planner.kinds.resources import refusal_of
+from services.planner.rows import Check, Holding, HoldingKey, Resource
 from services.planner.secrets import secret_of
 
 
-def wanted_environments(draft: Draft, tenant_id: UUID) -> Iterator[tuple[Resource, ManagedEnvironmentSpec | Refused]]:
-    """Environments that shall exist, each with its spec or with what is wrong with that."""
-    for environment in draft.of_kind(tenant_id, MANAGED_ENVIRONMENT):
-        if environment.wanted:
-            yield environment, accepted(draft, environment)
+def accepted(draft: Draft, environment: Resource) -> ManagedEnvironmentSpec:
+    """The spec as it is written now. Raises Refused."""
+    return managed_environment.accept(environment, draft.rules.addresses, draft.rules.limits)
 
 
-def accepted(draft: Draft, environment: Resource) -> ManagedEnvironmentSpec | Refused:
-    """The spec, or what is wrong with it."""
-    try:
-        return managed_environment.accept(environment, draft.rules.addresses, draft.rules.limits)
-    except Refused as refused:
-        return refused
-
-
-def environment_views(draft: Draft, tenant_id: UUID) -> dict[str, EnvironmentView]:
+def environment_views(draft: Draft, tenant_id: UUID) -> Mapping[str, EnvironmentView]:
     """By name, what deployments must know of the tenant's environments."""
+    if tenant_id not in draft.views:
+        known = draft.of_kind(tenant_id, MANAGED_ENVIRONMENT)
+        draft.views[tenant_id] = views_of(known, draft.holdings.get(tenant_id, {}), draft.checks)
+    return draft.views[tenant_id]
+
+
+def views_of(
+    known: Iterable[Resource], held: Mapping[HoldingKey, Holding], checks: Mapping[UUID, Check]
+) -> dict[str, EnvironmentView]:
+    """The views that follow from these rows."""
     return {
-        environment.name: _view(draft, environment, spec) for environment, spec in wanted_environments(draft, tenant_id)
+        environment.name: _view(environment, held.get((CLUSTER_SECRET, cluster_name(environment.id))), checks)
+        for environment in known
+        if environment.wanted
     }
 
 
-def _view(draft: Draft, environment: Resource, spec: ManagedEnvironmentSpec | Refused) -> EnvironmentView:
-    held = draft.holding(environment.tenant_id, CLUSTER_SECRET, cluster_name(environment.id))
+def _view(environment: Resource, held: Holding | None, checks: Mapping[UUID, Check]) -> EnvironmentView:
+    check = checks.get(environment.id)
+    worked, compiled = _parsed(check.worked if check else ""), _parsed(environment.accepted)
+    same = worked is not None and compiled is not None and worked.api_url == compiled.api_url
     digest = held.digest if held is not None and held.wanted else None
-    refused = spec if isinstance(spec, Refused) else _refused(draft, environment, digest)
+    in_force = worked or compiled
     return EnvironmentView(
         id=str(environment.id),
         name=environment.name,
-        usability=managed_environment.is_usable(refused, draft.checks.get(environment.id), digest),
-        namespaces=() if isinstance(spec, Refused) else tuple(spec.namespaces or ()),
-        cluster_resources=not isinstance(spec, Refused) and spec.cluster_resources,
+        usability=managed_environment.is_usable(
+            refusal_of(environment), check, digest, holds_this_cluster=same and digest is not None
+        ),
+        namespaces=tuple(compiled.namespaces or ()) if compiled else (),
+        cluster_resources=in_force is not None and in_force.cluster_resources,
     )
-
-
-def _refused(draft: Draft, environment: Resource, digest: str | None) -> Refused | None:
-    """Why there is no cluster secret for an environment with a good spec; None if there is, or will be in a moment.
-
-    Of a tenant whose resources are not concerned the Secrets are not at hand; but then one that is there was compiled.
-    """
-    if digest is not None or environment.tenant_id in draft.unsettled:
-        return draft.refused.get(environment.id)
-    try:
-        managed_environment.sealed(environment, None, draft.rules.limits)
-    except Refused as refused:
-        return refused
-    return None
 
 
 def environment_names(draft: Draft, tenant_id: UUID) -> dict[str, str]:
@@ -83,13 +76,34 @@ def cluster_secret(draft: Draft, environment: Resource, spec: ManagedEnvironment
 def destinations(draft: Draft, tenant_id: UUID, *, cluster_resources: bool) -> list[Destination]:
     """Where the tenant's Applications may go besides its own namespace; in a stable order, to be compared.
 
-    An environment that is gone counts until its cluster secret is: what is being deleted there needs the right to be.
+    An environment counts as it is held: by the spec that its recipe was compiled from, and by the one with which its
+    credentials last worked, as long as an engine may still have that. One that is gone counts until its cluster secret
+    is: what is being deleted there needs the right to be.
     """
     found = []
     for environment in draft.of_kind(tenant_id, MANAGED_ENVIRONMENT):
         name = cluster_name(environment.id)
-        if environment.wanted or draft.holding(tenant_id, CLUSTER_SECRET, name) is not None:
-            spec = accepted(draft, environment)
-            if not isinstance(spec, Refused) and spec.cluster_resources == cluster_resources:
-                found.append(Destination(name, tuple(sorted(set(spec.namespaces or ())))))
+        if draft.holding(tenant_id, CLUSTER_SECRET, name) is not None:
+            specs = [spec for spec in _in_force(draft, environment) if spec.cluster_resources == cluster_resources]
+            if specs:
+                found.append(Destination(name, _namespaces(specs)))
     return sorted(found, key=lambda destination: destination.cluster)
+
+
+def _in_force(draft: Draft, environment: Resource) -> Iterator[ManagedEnvironmentSpec]:
+    check = draft.checks.get(environment.id)
+    for text in {environment.accepted, check.worked if check else ""}:
+        spec = _parsed(text)
+        if spec is not None:
+            yield spec
+
+
+def _namespaces(specs: Iterable[ManagedEnvironmentSpec]) -> tuple[str, ...]:
+    """All that any of them lists; a spec that lists none means all."""
+    lists = [spec.namespaces or () for spec in specs]
+    return () if any(not names for names in lists) else tuple(sorted({name for names in lists for name in names}))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ManagedEnvironmentSpec | None:
+    return ManagedEnvironmentSpec.model_validate_json(text) if text else None

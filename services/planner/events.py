@@ -11,12 +11,12 @@ from services.planner.rows import Cause
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentDue:
-    """Not a message but the clock asks to look at a deployment: its deletion takes long, or there is room for it."""
+class Due:
+    """Not a message but the clock asks to look at a CR: its deletion takes long, there is room for it, and the like."""
 
     workspace: str
     namespace: str
-    deployment_id: UUID
+    id: UUID
     at: datetime
 
 
@@ -24,7 +24,7 @@ class DeploymentDue:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | DeploymentDue
+    message: Command | Observation | Due
     partition: int
     trace_id: str
 
@@ -32,5 +32,5 @@ class Event:
     def cause(self) -> Cause:
         """When it happened, by the clock of the edge that saw it, and its trace."""
         match self.message:
-            case Command(seen_at=at) | Observation(observed_at=at) | DeploymentDue(at=at):
+            case Command(seen_at=at) | Observation(observed_at=at) | Due(at=at):
                 return Cause(at, self.trace_id)

@@ -9,10 +9,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.common.messages import Command, Failed, Observation, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages import (
+    Command,
+    Failed,
+    Observation,
+    ResourceChanged,
+    ResourceGone,
+    ResyncCompleted,
+    SyncMoved,
+)
 from services.planner import ids
 from services.planner.engines import argocd
-from services.planner.events import DeploymentDue, Event
+from services.planner.events import Due, Event
 from services.planner.kinds.names import GITOPS_DEPLOYMENT, SYNC_RUN, refers_to
 from services.planner.rows import SweepScope
 
@@ -31,7 +39,11 @@ class Keys:
     resource_names: set[tuple[UUID, str, str]] = field(default_factory=set)
     """Tenants, kinds and names of resources, of whatever incarnation."""
     unsettled: set[UUID] = field(default_factory=set)
-    """Tenants of which a resource is concerned: all that follows from their resources is looked at."""
+    """Tenants of which an environment, a credential or a Secret is concerned: their recipes are made again."""
+    reviewed: set[UUID] = field(default_factory=set)
+    """Tenants of which it may have changed whether environments can be used."""
+    crowded: set[UUID] = field(default_factory=set)
+    """Tenants in which a resource may have left room for others."""
     sweeps: set[SweepScope] = field(default_factory=set)
 
     @classmethod
@@ -49,7 +61,7 @@ class Keys:
             self.deployments.add(resource)
         else:
             self.resources.add(resource)
-            self.unsettled.add(tenant)
+            (self.crowded if kind == SYNC_RUN else self.unsettled).add(tenant)
 
     def _add(self, event: Event) -> None:
         match event.message:
@@ -59,9 +71,10 @@ class Keys:
                 self._add_cr(command, state)
             case Observation() as observation:
                 self._add_observation(observation)
-            case DeploymentDue() as due:
+            case Due() as due:
                 self.tenants.add(ids.tenant_id(due.workspace, due.namespace))
-                self.deployments.add(due.deployment_id)
+                self.deployments.add(due.id)
+                self.resources.add(due.id)
 
     def _add_cr(self, command: Command, state: ResourceChanged | ResourceGone) -> None:
         tenant = ids.tenant_id(command.workspace, command.namespace)
@@ -71,10 +84,13 @@ class Keys:
             self.deployments.add(own)
             self.names.add((tenant, state.name))
             return
-        self.unsettled.add(tenant)
         self.resources.add(own)
         self.resource_names.add((tenant, state.kind, state.name))
-        if state.kind == SYNC_RUN and isinstance(state, ResourceChanged):
+        if state.kind != SYNC_RUN:
+            self.unsettled.add(tenant)
+            return
+        self.crowded.add(tenant)
+        if isinstance(state, ResourceChanged):
             self.names.add((tenant, refers_to(state.kind, state.spec)))
 
     def _add_observation(self, observation: Observation) -> None:
@@ -88,5 +104,7 @@ class Keys:
                 uid = argocd.uid_of(observation.name)
                 if uid:
                     self.deployments.add(ids.resource_id(observation.workspace, uid))
+            case Observation(event=SyncMoved() as moved):
+                self.resources.add(ids.resource_id(observation.workspace, moved.run))
             case _:
-                self.unsettled.add(tenant)
+                self.reviewed.add(tenant)

@@ -49,12 +49,13 @@ SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest
 
 USAGE = """
 SELECT d.tenant_id, d.repository, count(*),
+       count(*) FILTER (WHERE d.spec IS NULL AND d.offered IS NOT NULL),
        sum(coalesce(octet_length(d.spec), 0) + coalesce(octet_length(d.offered), 0))::int8, 0::int8
   FROM unnest(%b::uuid[]) AS wanted(id) JOIN deployments d ON d.tenant_id = wanted.id
  GROUP BY d.tenant_id, d.repository
  UNION ALL
-SELECT r.tenant_id, NULL, 0, 0, sum(octet_length(r.spec))::int8
-  FROM unnest(%b::uuid[]) AS wanted(id) JOIN resources r ON r.tenant_id = wanted.id AND NOT r.over_quota
+SELECT r.tenant_id, NULL, 0, 0, 0, sum(octet_length(r.spec))::int8
+  FROM unnest(%b::uuid[]) AS wanted(id) JOIN resources r ON r.tenant_id = wanted.id AND r.present AND NOT r.over_quota
  GROUP BY r.tenant_id
 """
 
@@ -66,14 +67,14 @@ WITH wanted AS (
     UNION
     SELECT d.id FROM unnest(%b::uuid[]) AS whole(tenant_id) JOIN deployments d USING (tenant_id)
     UNION
-    SELECT d.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id) JOIN deployments d USING (tenant_id)
+    SELECT d.id FROM unnest(%b::uuid[]) AS reviewed(tenant_id) JOIN deployments d USING (tenant_id)
      WHERE d.environment IS NOT NULL
     UNION
     SELECT d.id
-      FROM unnest(%b::uuid[]) AS unsettled(tenant_id)
-      JOIN resources r ON r.tenant_id = unsettled.tenant_id AND r.kind = 'GitOpsDeploymentSyncRun'
+      FROM unnest(%b::uuid[]) AS known(tenant_id)
+      JOIN resources r ON r.tenant_id = known.tenant_id AND r.kind = 'GitOpsDeploymentSyncRun'
       JOIN sync_runs s ON s.resource_id = r.id AND s.state NOT IN ('Ended', 'Refused')
-      JOIN deployments d ON d.tenant_id = unsettled.tenant_id AND d.name = s.deployment_name
+      JOIN deployments d ON d.tenant_id = known.tenant_id AND d.name = s.deployment_name
 )
 SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.present, d.deleting,
        d.finalizer, d.spec, d.offered, d.environment, d.repository, d.digest, d.error, d.blocked, d.over_quota,
@@ -90,8 +91,9 @@ SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generat
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, 'GitOpsDeployment', d.name)
 """
 
-# Of a tenant's resources all count that are within its allowance; Secrets, which are long, only where they matter. Of
-# those beyond it the oldest come along, because what goes makes room for them.
+# Of a tenant's resources all count that are within its allowance; Secrets, which are long, only where they matter, and
+# runs that are over and gone only if an event names them. Of those beyond the allowance the oldest come along, because
+# what goes makes room for them.
 RESOURCES = """
 WITH wanted AS (
     SELECT unnest(%b::uuid[]) AS id
@@ -101,20 +103,22 @@ WITH wanted AS (
     UNION
     SELECT r.id FROM unnest(%b::uuid[]) AS known(tenant_id) JOIN resources r USING (tenant_id)
      WHERE NOT r.over_quota AND r.kind <> 'Secret'
+       AND (r.present OR r.kind <> 'GitOpsDeploymentSyncRun'
+            OR EXISTS (SELECT FROM sync_runs s WHERE s.resource_id = r.id AND s.state IN ('Running', 'Terminating')))
     UNION
     SELECT r.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id) JOIN resources r USING (tenant_id)
      WHERE NOT r.over_quota AND r.kind = 'Secret'
     UNION
-    SELECT r.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id)
+    SELECT r.id FROM unnest(%b::uuid[]) AS crowded(tenant_id)
      CROSS JOIN LATERAL (SELECT waiting.id FROM resources waiting
-                          WHERE waiting.tenant_id = unsettled.tenant_id AND waiting.over_quota
+                          WHERE waiting.tenant_id = crowded.tenant_id AND waiting.over_quota
                           ORDER BY waiting.created_at, waiting.id
                           LIMIT 100) AS r
 )
 SELECT r.id, r.tenant_id, r.kind, r.source, r.name, r.uid, r.resource_version, r.generation, r.epoch, r.present,
-       r.deleting, r.finalizer, r.spec, r.omitted, r.refers_to, r.secret_type, r.created_at, r.over_quota,
-       r.held_back_ms, r.seen_at, r.trace_id,
-       c.resource_id, c.digest, c.reason, c.message, c.succeeded_before,
+       r.deleting, r.finalizer, r.spec, r.omitted, r.refers_to, r.secret_type, r.created_at, r.target_uid,
+       r.target_generation, r.accepted, r.refusal, r.over_quota, r.held_back_ms, r.seen_at, r.trace_id,
+       c.resource_id, c.digest, c.reason, c.message, c.worked,
        s.resource_id, s.deployment_name, s.revision, s.first_version, s.deployment_id, s.sequence, s.state, s.phase,
        s.message, s.synced_revision, s.started_at, s.finished_at,
        w.workspace, w.namespace, w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer, w.digest,
@@ -131,17 +135,21 @@ SELECT r.id, r.tenant_id, r.kind, r.source, r.name, r.uid, r.resource_version, r
 SWEEPS = """
 WITH markers AS (
     SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[], %b::int8[]) AS m(source, kind, partition, epoch)
+), present AS (
+    SELECT m.*, d.id, d.tenant_id, d.epoch < m.epoch AS late
+      FROM markers m
+      JOIN tenants t ON t.partition = m.partition
+      JOIN deployments d ON d.tenant_id = t.id AND d.source = m.source AND d.present
+     WHERE m.kind = 'GitOpsDeployment'
+     UNION ALL
+    SELECT m.*, r.id, r.tenant_id, r.epoch < m.epoch
+      FROM markers m
+      JOIN tenants t ON t.partition = m.partition
+      JOIN resources r ON r.tenant_id = t.id AND r.kind = m.kind AND r.source = m.source AND r.present
 )
-SELECT m.source, m.kind, m.partition, m.epoch, d.id, d.tenant_id, d.epoch < m.epoch
-  FROM markers m
-  JOIN tenants t ON t.partition = m.partition
-  JOIN deployments d ON d.tenant_id = t.id AND d.source = m.source AND d.present
- WHERE m.kind = 'GitOpsDeployment'
- UNION ALL
-SELECT m.source, m.kind, m.partition, m.epoch, r.id, r.tenant_id, r.epoch < m.epoch
-  FROM markers m
-  JOIN tenants t ON t.partition = m.partition
-  JOIN resources r ON r.tenant_id = t.id AND r.kind = m.kind AND r.source = m.source AND r.present
+SELECT source, kind, partition, epoch, count(*),
+       coalesce(array_agg(id) FILTER (WHERE late), '{}'), coalesce(array_agg(tenant_id) FILTER (WHERE late), '{}')
+  FROM present GROUP BY source, kind, partition, epoch
 """
 
 
@@ -149,14 +157,14 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
     """The rows that ``events`` are about."""
     keys = Keys.of(events)
     sweeps = _load_sweeps(connection, keys) if keys.sweeps else {}
-    tenants, unsettled = sorted(keys.tenants), sorted(keys.unsettled)
+    tenants = sorted(keys.tenants)
     with connection.pipeline():
         instances = connection.execute(INSTANCES)
         tenant_rows = connection.execute(TENANTS, (tenants,), binary=True)
         holdings = connection.execute(HOLDINGS, (tenants,), binary=True)
         usage = connection.execute(USAGE, (tenants, tenants), binary=True)
-        deployments = connection.execute(DEPLOYMENTS, _deployment_keys(keys, tenants, unsettled), binary=True)
-        resources = connection.execute(RESOURCES, _resource_keys(keys, tenants, unsettled), binary=True)
+        deployments = connection.execute(DEPLOYMENTS, _deployment_keys(keys, tenants), binary=True)
+        resources = connection.execute(RESOURCES, _resource_keys(keys, tenants), binary=True)
     deployed = [_parted(row, (Deployment, Observed, WorkspaceRow)) for row in deployments]
     others = [_parted(row, (Resource, Check, SyncRun, WorkspaceRow)) for row in resources]
     return State(
@@ -174,22 +182,22 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
     )
 
 
-def _deployment_keys(keys: Keys, tenants: list[UUID], unsettled: list[UUID]) -> tuple[list[Any], ...]:
+def _deployment_keys(keys: Keys, tenants: list[UUID]) -> tuple[list[Any], ...]:
     names = sorted(keys.names)
     return (
         sorted(keys.deployments),
         [tenant for tenant, _ in names],
         [name for _, name in names],
         sorted(keys.whole_tenants),
-        unsettled,
+        sorted(keys.reviewed | keys.unsettled),
         tenants,
     )
 
 
-def _resource_keys(keys: Keys, tenants: list[UUID], unsettled: list[UUID]) -> tuple[list[Any], ...]:
+def _resource_keys(keys: Keys, tenants: list[UUID]) -> tuple[list[Any], ...]:
     names = sorted(keys.resource_names)
     by_column = [list(column) for column in zip(*names, strict=True)] if names else [[], [], []]
-    return (sorted(keys.resources), *by_column, tenants, unsettled, unsettled)
+    return (sorted(keys.resources), *by_column, tenants, sorted(keys.unsettled), sorted(keys.crowded | keys.unsettled))
 
 
 def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, int]:
@@ -197,9 +205,9 @@ def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, in
     scopes = sorted(keys.sweeps, key=lambda scope: (scope.source, scope.kind, scope.partition, scope.epoch))
     columns = [[getattr(scope, name) for scope in scopes] for name in ("source", "kind", "partition", "epoch")]
     known = dict.fromkeys(scopes, 0)
-    for source, kind, partition, epoch, resource, tenant, late in connection.execute(SWEEPS, columns, binary=True):
-        known[SweepScope(source, kind, partition, epoch)] += 1
-        if late:
+    for source, kind, partition, epoch, count, late, tenants in connection.execute(SWEEPS, columns, binary=True):
+        known[SweepScope(source, kind, partition, epoch)] = count
+        for resource, tenant in zip(late, tenants, strict=True):
             keys.add_unseen(kind, resource, tenant)
     return known
 
@@ -232,12 +240,12 @@ def _holdings(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, dict[HoldingKey, Ho
 
 def _usage(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, Usage]:
     repositories: dict[UUID, Counter[str | None]] = {}
-    sizes: dict[UUID, tuple[int, int]] = {}
-    for tenant, repository, deployments, of_deployments, of_resources in rows:
+    totals: dict[UUID, Counter[str]] = {}
+    for tenant, repository, deployments, waiting, of_deployments, of_resources in rows:
         repositories.setdefault(tenant, Counter())[repository] += deployments
-        known = sizes.get(tenant, (0, 0))
-        sizes[tenant] = (known[0] + of_deployments, known[1] + of_resources)
-    return {tenant: Usage(+counts, *sizes[tenant]) for tenant, counts in repositories.items()}
+        parts = {"waiting": waiting, "deployment_bytes": of_deployments, "resource_bytes": of_resources}
+        totals.setdefault(tenant, Counter()).update(parts)
+    return {tenant: Usage(+counts, **totals[tenant]) for tenant, counts in repositories.items()}
 
 
 def _statuses(rows: Iterable[WorkspaceRow]) -> dict[WorkspaceKey, WorkspaceRow]:

@@ -59,17 +59,19 @@ UPDATE deployments AS d
 
 RESOURCES = """
 INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
-                       finalizer, spec, omitted, refers_to, secret_type, created_at, over_quota, held_back_ms, seen_at,
-                       trace_id)
+                       finalizer, spec, omitted, refers_to, secret_type, created_at, target_uid, target_generation,
+                       accepted, refusal, over_quota, held_back_ms, seen_at, trace_id)
 SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[],
                      %b::int8[], %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::int8[], %b::bool[], %b::int8[], %b::timestamptz[], %b::text[])
+                     %b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[], %b::int8[],
+                     %b::timestamptz[], %b::text[])
     ON CONFLICT (id) DO UPDATE
    SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
        epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
        finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, omitted = EXCLUDED.omitted,
        refers_to = EXCLUDED.refers_to, secret_type = EXCLUDED.secret_type, created_at = EXCLUDED.created_at,
-       over_quota = EXCLUDED.over_quota, held_back_ms = EXCLUDED.held_back_ms, seen_at = EXCLUDED.seen_at,
+       accepted = EXCLUDED.accepted, refusal = EXCLUDED.refusal, over_quota = EXCLUDED.over_quota,
+       held_back_ms = EXCLUDED.held_back_ms, seen_at = EXCLUDED.seen_at,
        trace_id = EXCLUDED.trace_id
 """
 
@@ -81,11 +83,11 @@ UPDATE resources AS r
 """
 
 CHECKS = """
-INSERT INTO checks (resource_id, digest, reason, message, succeeded_before)
-SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::text[], %b::bool[])
+INSERT INTO checks (resource_id, digest, reason, message, worked)
+SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[])
     ON CONFLICT (resource_id) DO UPDATE
    SET digest = EXCLUDED.digest, reason = EXCLUDED.reason, message = EXCLUDED.message,
-       succeeded_before = EXCLUDED.succeeded_before
+       worked = EXCLUDED.worked
 """
 
 SYNC_RUNS = """
@@ -131,6 +133,7 @@ UPDATE operations AS o
  WHERE o.id = open.id
 """
 
+# The lane in the conditions: names contain uids, which another cluster may have given out too.
 ENGINE = """
 INSERT INTO engine_resources AS known (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane,
                                        wave, desired, manifest, digest, trace_id, seen_at, updated_at)
@@ -142,6 +145,7 @@ SELECT *, clock_timestamp()
        wave = EXCLUDED.wave, desired = EXCLUDED.desired, manifest = EXCLUDED.manifest, digest = EXCLUDED.digest,
        trace_id = EXCLUDED.trace_id, seen_at = EXCLUDED.seen_at, updated_at = EXCLUDED.updated_at
  WHERE (known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)
+   AND known.lane = EXCLUDED.lane
 """
 
 # The manifest is written anew although it stays: of a long value that an UPDATE leaves alone the log holds a reference.
@@ -149,18 +153,21 @@ ENGINE_ABSENT = """
 UPDATE engine_resources AS known
    SET desired = 'absent', manifest = known.manifest || '', trace_id = gone.trace_id, seen_at = gone.seen_at,
        updated_at = clock_timestamp()
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
-       AS gone(engine_instance_id, kind, namespace, name, trace_id, seen_at)
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
+       AS gone(engine_instance_id, kind, namespace, name, lane, trace_id, seen_at)
  WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
      = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
+   AND known.lane = gone.lane
    AND known.desired = 'present'
 """
 
 ENGINE_GONE = """
 DELETE FROM engine_resources AS known
- USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS gone(engine_instance_id, kind, namespace, name)
+ USING unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
+       AS gone(engine_instance_id, kind, namespace, name, lane)
  WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
      = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
+   AND known.lane = gone.lane
 """
 
 WORKSPACE = """
@@ -187,7 +194,11 @@ DELETE FROM workspace_resources AS known
 OBSERVED_GONE = "DELETE FROM observed_states WHERE deployment_id = ANY(%b::uuid[])"
 RESOURCES_GONE = "DELETE FROM resources WHERE id = ANY(%b::uuid[])"
 DEPLOYMENTS_GONE = "DELETE FROM deployments WHERE id = ANY(%b::uuid[])"
-TENANTS_GONE = "DELETE FROM tenants WHERE id = ANY(%b::uuid[])"
+# A plan does not see everything that a tenant has: its Secrets are read only where they matter.
+TENANTS_GONE = """
+DELETE FROM tenants AS t
+ WHERE t.id = ANY(%b::uuid[]) AND NOT EXISTS (SELECT FROM resources r WHERE r.tenant_id = t.id)
+"""
 
 Column = list[Any]
 

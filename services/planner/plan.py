@@ -1,7 +1,7 @@
 """From the state of the database and a batch of events to the rows that must be written.
 
-Called by the service once per batch. Pure: the same state and events make the same changes, whatever the time and
-however the events were cut into batches. Raises Wait if a new tenant cannot be placed.
+Called by the service once per batch. Pure: the same state and events make the same changes, whatever the time. What
+counts is how things stand at the end of the batch. Raises Wait if a new tenant cannot be placed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from services.planner import audit, ids, plan_resources
 from services.planner.compile import changes_of
 from services.planner.draft import Draft
 from services.planner.engines import argocd
-from services.planner.events import DeploymentDue, Event
-from services.planner.kinds import gitops_deployment
+from services.planner.events import Due, Event
+from services.planner.kinds import gitops_deployment, resources
+from services.planner.kinds.conditions import THROTTLING_SHOWN
 from services.planner.kinds.lifecycle import Origin, gone, is_late, swept
 from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.rows import Cause, Changes, Deployment, OperationMoved, OperationState, State, SweepScope, Tenant
@@ -42,9 +43,20 @@ def plan(state: State, events: Sequence[Event], rules: Rules) -> Changes:
                 _command(draft, command, event)
             case Observation() as observation:
                 _observation(draft, observation, event.cause)
-            case DeploymentDue(deployment_id=due) if due in draft.deployments:
-                draft.put(settled(draft, draft.deployments[due]), event.cause, actor="")
+            case Due() as due:
+                _look_again(draft, due, event.cause)
     return changes_of(draft)
+
+
+def _look_again(draft: Draft, due: Due, cause: Cause) -> None:
+    deployment, resource = draft.deployments.get(due.id), draft.resources.get(due.id)
+    if deployment is not None:
+        calm = due.at - deployment.seen_at >= THROTTLING_SHOWN
+        now = gitops_deployment.eased(deployment) if calm else deployment
+        draft.put(settled(draft, now), cause, actor="")
+    elif resource is not None:
+        draft.resources[resource.id] = resources.eased(resource)
+        draft.resource_causes[resource.id] = cause
 
 
 def _command(draft: Draft, command: Command, event: Event) -> None:

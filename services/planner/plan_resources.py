@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from services.common.api.catalogue import credential
 from services.common.messages import (
     Checked,
     Command,
@@ -18,6 +19,7 @@ from services.common.messages import (
     SyncMoved,
 )
 from services.planner import audit, ids
+from services.planner.conclusions import NAMES
 from services.planner.draft import Draft
 from services.planner.engines.argocd import application_name
 from services.planner.engines.argocd_secrets import SYNC_OPERATION, cluster_name, id_of, repository_name
@@ -25,14 +27,18 @@ from services.planner.events import Event
 from services.planner.kinds import managed_environment, repository_credential, resources, sync_run
 from services.planner.kinds.conditions import UNKNOWN
 from services.planner.kinds.lifecycle import Origin, gone, is_late, swept
-from services.planner.kinds.names import SECRET, SYNC_RUN
+from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET, SYNC_RUN
 from services.planner.kinds.sealed_secret import without_secret
 from services.planner.rows import Cause, Check, Deployment, OperationMoved, OperationState, Resource, SweepScope, Tenant
 
 MAX_REASON = 128
 MAX_MESSAGE = 4096
 SUCCEEDED = frozenset({managed_environment.SUCCEEDED, repository_credential.UP_TO_DATE})
-NOT_APPLIED = "UnableToCreateClusterCredentials"
+NOT_APPLIED = {
+    MANAGED_ENVIRONMENT: "UnableToCreateClusterCredentials",
+    REPOSITORY_CREDENTIAL: credential.ENGINE_REFUSED[0].reason,
+}
+"""Reason of a secret that an engine's API server refuses."""
 
 
 def changed(draft: Draft, command: Command, event: ResourceChanged, message: Event) -> None:
@@ -96,9 +102,9 @@ def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Caus
             draft.move(OperationMoved(audit.change_id(known), "Completed", "", cause.at))
         case Checked() as checked if observation.name in {cluster_name(known.id), repository_name(known.id)}:
             _checked(draft, known, checked, cause)
-        case Failed(digest=digest) as failed:
+        case Failed(digest=digest) as failed if observation.name in {cluster_name(known.id), repository_name(known.id)}:
             # The engine's own words are for operators, in the log of its agent.
-            _checked(draft, known, Checked(digest, NOT_APPLIED, UNKNOWN), cause)
+            _checked(draft, known, Checked(digest, NOT_APPLIED.get(known.kind, ""), UNKNOWN), cause)
             draft.move(OperationMoved(audit.change_id(known), "Failed", failed.message[:MAX_MESSAGE], cause.at))
 
 
@@ -114,14 +120,22 @@ def _checked(draft: Draft, known: Resource, checked: Checked, cause: Cause) -> N
     """A late result is of an older manifest; it still says whether some credentials have ever worked."""
     before = draft.checks.get(known.id)
     reason, message = (text.replace("\0", "") for text in (checked.reason[:MAX_REASON], checked.message[:MAX_MESSAGE]))
-    worked = reason in SUCCEEDED or (before is not None and before.succeeded_before)
-    now = Check(known.id, checked.digest, reason, message, worked)
+    now = Check(known.id, checked.digest, reason, message, _worked(draft, known, checked, before))
     if now == before:
         return
     draft.checks[known.id] = now
     draft.concern(known, cause)
     state: OperationState = "Completed" if reason in SUCCEEDED else "Failed"
     draft.move(OperationMoved(audit.change_id(known), state, message, cause.at))
+
+
+def _worked(draft: Draft, known: Resource, checked: Checked, before: Check | None) -> str:
+    """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
+    kind, name = NAMES[known.kind]
+    held = draft.holding(known.tenant_id, kind, name(known.id))
+    if checked.reason in SUCCEEDED and held is not None and held.digest == checked.digest:
+        return known.accepted
+    return before.worked if before is not None else ""
 
 
 def _sync_refused(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:

@@ -61,7 +61,7 @@ class Deployment:
     offered: str | None
     """A newer spec, well-formed, that waits for its environment or for room; None if ``spec`` is the newest."""
     environment: str | None
-    """Name of the environment that either of the two names."""
+    """Name of the environment that the newest of the two names."""
     repository: str | None
     digest: str | None
     error: str
@@ -133,8 +133,16 @@ class Resource:
     """Type of the Secret that it names, as the watcher found it at the last change."""
     created_at: int
     """Milliseconds since 1970, in whole seconds."""
+    target_uid: str
+    """Of a sync run: uid of the deployment it names, as the watcher first found it."""
+    target_generation: int
+    """Its generation then: what the run is meant to sync."""
+    accepted: str
+    """JSON of the spec that counts: of an environment the one that its recipe was compiled from; empty if none is."""
+    refusal: str
+    """JSON of what is wrong with it: status, reason and message of its condition; empty if nothing is."""
     over_quota: bool
-    """Its tenant has too many of its kind: nothing follows from it."""
+    """Its tenant has too many of its kind: nothing new follows from it."""
     held_back_ms: int
     """How long the watcher held the newest change back."""
     seen_at: datetime
@@ -155,8 +163,13 @@ class Check:
     """Of the compiled manifest that was tried."""
     reason: str
     message: str
-    succeeded_before: bool
-    """Some check of this resource has succeeded, so an engine holds credentials that worked once."""
+    worked: str
+    """JSON of the spec with which credentials last worked, which an engine holds since; empty if none ever did."""
+
+    @property
+    def succeeded_before(self) -> bool:
+        """An engine holds credentials that worked once."""
+        return bool(self.worked)
 
 
 SyncState = Literal["Waiting", "Running", "Terminating", "Ended", "Refused"]
@@ -204,6 +217,8 @@ class Usage:
 
     repositories: Mapping[str | None, int] = field(default_factory=dict)
     """Deployments by repository; those without an Application under None."""
+    waiting: int = 0
+    """Deployments that wait for their first Application with a spec on offer."""
     deployment_bytes: int = 0
     """Of the specs of deployments, UTF-8."""
     resource_bytes: int = 0
@@ -234,8 +249,8 @@ class EngineRow:
     seen_at: datetime
 
 
-EngineKey = tuple[str, str, str, str]
-"""Instance, kind, namespace, name."""
+EngineKey = tuple[str, str, str, str, str]
+"""Instance, kind, namespace, name; and the lane, so that a row of another tenant is never meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +261,7 @@ class EngineAbsence:
     kind: str
     namespace: str
     name: str
+    lane: str
     trace_id: str
     seen_at: datetime
 

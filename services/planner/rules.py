@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from services.common.addresses import AddressPolicy
 from services.planner.kinds.limits import Limits
 
+PLATFORM_NAMESPACE = "gitops-service"
+PLATFORM_PREFIXES = ("kube-", "openshift-")
+
 
 @dataclass(frozen=True, slots=True)
 class SweepGuard:
@@ -27,3 +30,9 @@ class Rules:
     guard: SweepGuard = field(default_factory=SweepGuard)
     limits: Limits = field(default_factory=Limits)
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
+    local_workspaces: frozenset[str] = frozenset({"local"})
+    """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
+
+    def protects(self, namespace: str) -> bool:
+        """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""
+        return namespace == PLATFORM_NAMESPACE or namespace.startswith(PLATFORM_PREFIXES)

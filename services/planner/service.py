@@ -79,7 +79,7 @@ class Planner:
             batch = self.consumer.batch(self.batch_limit, POLL_SECONDS)
             if batch.messages:
                 self._until_done(batch)
-            self.until_done(partial(self.upkeep, self))
+            self._keep_up()
 
     def process(self, batch: Batch) -> None:
         """The life of a batch."""
@@ -95,6 +95,18 @@ class Planner:
         for scope in changes.refused_sweeps:
             ERRORS.labels(SERVICE, "refused", "resync").inc()
             log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
+
+    def _keep_up(self) -> None:
+        """What is due by the clock is tried once and then again when it is due: messages do not wait for it."""
+        try:
+            self.upkeep(self)
+        except (Retry, Wait) as error:
+            self._failed(error)
+        except Fenced as error:
+            self._failed(error)
+            self.consumer.rewind()
+        else:
+            self.failing = ""
 
     def look_again(self, events: Sequence[Event]) -> None:
         """Look at what the clock says is due; whoever does not own a partition any more is fenced.

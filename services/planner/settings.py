@@ -36,6 +36,10 @@ class PlannerSettings(ServiceSettings):
         default=AddressPolicy(),
         description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
     )
+    local_workspaces: Annotated[frozenset[str], NoDecode] = Field(
+        default=frozenset({"local"}),
+        description="Workspaces whose cluster is the engines' own: only there a deployment needs no environment.",
+    )
     tenant_deployments: int = Field(default=1000, ge=0, description="GitOpsDeployments a tenant may have.")
     tenant_environments: int = Field(default=100, ge=0, description="ManagedEnvironments a tenant may have.")
     tenant_credentials: int = Field(default=100, ge=0, description="RepositoryCredentials a tenant may have.")
@@ -45,10 +49,21 @@ class PlannerSettings(ServiceSettings):
         default=16 * MEBIBYTE, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
     )
 
+    sync_runs_kept: timedelta = Field(
+        default=timedelta(days=15),
+        gt=timedelta(0),
+        description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
+    )
+
     @field_validator("allowed_addresses", mode="before")
     @classmethod
     def _parse_addresses(cls, value: object) -> object:
         return AddressPolicy.parse(value) if isinstance(value, str) else value
+
+    @field_validator("local_workspaces", mode="before")
+    @classmethod
+    def _parse_workspaces(cls, value: object) -> object:
+        return frozenset(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("database_url")
     @classmethod

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from services.common.api import GitOpsDeploymentSpec
+from services.common.api.catalogue import deployment as texts
 from services.common.errors import Permanent, Wait
+from services.common.urls.repository_url import normalised
 from services.planner.canonical import digest
 from services.planner.draft import Draft
 from services.planner.engines import argocd
@@ -21,7 +23,6 @@ from services.planner.kinds import gitops_deployment
 from services.planner.kinds.gitops_deployment_spec import resolve
 from services.planner.kinds.managed_environment import EnvironmentView
 from services.planner.kinds.names import GITOPS_DEPLOYMENT
-from services.planner.kinds.repository_url import normalised
 from services.planner.kinds.written_spec import accepted_deployment
 from services.planner.rows import Deployment
 
@@ -38,23 +39,52 @@ def _resolved(draft: Draft, now: Deployment, views: Views) -> Deployment:
     newest = now.offered or now.spec
     if newest is None or not now.wanted:
         return now
-    limits = draft.rules.limits
-    if draft.allowance.bytes_with(draft.deployments.get(now.id), now) > limits.bytes and now.offered is not None:
-        # Not kept, or what is refused would fill the database just as well.
-        return replace(now, offered=None, blocked=limits.message(GITOPS_DEPLOYMENT), over_quota=False)
-    if now.spec is None and draft.allowance.deployments(now.tenant_id) >= limits.deployments:
-        return replace(now, blocked=limits.message(GITOPS_DEPLOYMENT), over_quota=True)
+    if not _may_wait(draft, now):
+        quota = draft.rules.limits.message(GITOPS_DEPLOYMENT)
+        return gitops_deployment.refused(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
+    if now.offered is not None and not _has_room(draft, now):
+        return replace(now, blocked=draft.rules.limits.message(GITOPS_DEPLOYMENT), over_quota=True)
+    return _taken_over(draft, replace(now, blocked="", over_quota=False), newest, views)
+
+
+def _taken_over(draft: Draft, now: Deployment, newest: str, views: Views) -> Deployment:
+    """With ``newest`` as its spec if the environment that it names can be used, or needs none."""
     spec = accepted_deployment(newest)
-    freed = replace(now, blocked="", over_quota=False)
+    environment = spec.destination.environment
+    if environment and now.tenant_id in draft.unsettled - draft.recompiled:
+        return now  # settled again when it is known what has become of the environments
     try:
+        if not environment:
+            _check_local(draft, now)
         resolve(spec, views, exists=now.spec is not None)
     except Wait:
-        return freed
+        return now
     except Permanent as error:
-        return replace(freed, blocked=str(error))
+        return replace(now, blocked=str(error))
     repository = normalised(spec.source.repo_url)
-    environment = spec.destination.environment
-    return replace(freed, spec=newest, offered=None, environment=environment, repository=repository)
+    return replace(now, spec=newest, offered=None, environment=environment, repository=repository)
+
+
+def _may_wait(draft: Draft, now: Deployment) -> bool:
+    """Offers are kept for as many deployments again as may be had: beyond that they would fill the database."""
+    before = draft.deployments.get(now.id)
+    waits_already = before is not None and before.spec is None and before.offered is not None
+    newcomer = now.spec is None and now.offered is not None and not waits_already
+    return not newcomer or draft.allowance.waiting(now.tenant_id) < draft.rules.limits.deployments
+
+
+def _has_room(draft: Draft, now: Deployment) -> bool:
+    limits, allowance = draft.rules.limits, draft.allowance
+    if now.spec is None and allowance.deployments(now.tenant_id) >= limits.deployments:
+        return False
+    return allowance.bytes_with(draft.deployments.get(now.id), now) <= limits.bytes
+
+
+def _check_local(draft: Draft, now: Deployment) -> None:
+    """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's."""
+    if not draft.is_local(now.tenant_id):
+        foreign = draft.tenants[now.tenant_id].workspace not in draft.rules.local_workspaces
+        raise Permanent((texts.NO_LOCAL_CLUSTER if foreign else texts.PLATFORM_NAMESPACE).message)
 
 
 def _compiled(draft: Draft, now: Deployment, views: Views) -> Deployment:

@@ -24,7 +24,8 @@ from services.planner.kinds import gitops_deployment_status
 from services.planner.kinds.managed_environment import environment_status
 from services.planner.kinds.names import GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN
 from services.planner.kinds.repository_credential import credential_status
-from services.planner.kinds.sync_run import sync_status
+from services.planner.kinds.resources import refusal_of
+from services.planner.kinds.sync_run import OVER, sync_status
 from services.planner.rows import Cause, Deployment, Resource, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -58,7 +59,7 @@ class WorkspaceChanges:
         """Those touched, and those of tenants of which anything was: what is wrong with one may be another's doing."""
         draft = self.draft
         shown = {known: draft.resources[known] for known in draft.resource_causes}
-        for tenant in draft.unsettled:
+        for tenant in draft.reviewed:
             shown |= {known.id: known for kind in SHOWN for known in draft.of_kind(tenant, kind)}
         return [resource for resource in shown.values() if resource.kind in SHOWN]
 
@@ -91,7 +92,7 @@ class WorkspaceChanges:
             names = environment_names(draft, owner.tenant_id)
             observed = draft.observed.get(owner.id)
             return gitops_deployment_status.compiled(owner, observed, previous, draft.causes[owner.id].at, names)
-        at, check, refused = self._cause(owner).at, draft.checks.get(owner.id), draft.refused.get(owner.id)
+        at, check, refused = self._cause(owner).at, draft.checks.get(owner.id), refusal_of(owner)
         match owner.kind:
             case "GitOpsDeploymentManagedEnvironment":
                 held = self._held(owner, CLUSTER_SECRET, cluster_name(owner.id))
@@ -110,13 +111,16 @@ class WorkspaceChanges:
         """Its CR waits for us, and there is nothing left to wait for."""
         if isinstance(owner, Deployment):
             return owner.releasable
+        run = self.draft.sync_runs.get(owner.id)
+        if run is not None and run.state not in OVER:
+            return False
         removed = self.draft.holdings_removed
         held = self.draft.state.holdings.get(owner.tenant_id, {})
         left = [key for key in held if id_of(key[1]) == owner.id and (owner.tenant_id, key) not in removed]
         return owner.deleting and owner.finalizer and not left
 
     def _cause(self, owner: Resource) -> Cause:
-        return self.draft.resource_causes.get(owner.id) or self.draft.unsettled[owner.tenant_id]
+        return self.draft.resource_causes.get(owner.id) or self.draft.reviewed[owner.tenant_id]
 
     def _stamp(self, owner: Deployment | Resource, own: WorkspaceRow | None) -> Cause:
         """The first status after a change of the CR counts from that change, later ones from their own event."""

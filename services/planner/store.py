@@ -6,16 +6,17 @@ Library errors are translated here: Retry (the database is away or busy), Poison
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import Connection
 
 from services.common.errors import Poison, Retry
-from services.planner.events import DeploymentDue, Event
+from services.planner.events import Due, Event
+from services.planner.kinds.limits import Limits
 from services.planner.load import load
 from services.planner.offsets import Span, TopicPartition
 from services.planner.persist import persist
@@ -37,28 +38,54 @@ SELECT topic, partition, next_offset
 OVERDUE = """
 SELECT t.workspace, t.namespace, d.id, t.partition, d.trace_id
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
- WHERE d.present AND d.deleting AND d.spec IS NOT NULL AND d.seen_at < %s AND t.partition = ANY(%s)
+ WHERE d.present AND d.deleting AND d.spec IS NOT NULL AND d.seen_at < %(since)s AND t.partition = ANY(%(partitions)s)
    AND NOT EXISTS (SELECT FROM workspace_resources w
                     WHERE (w.workspace, w.namespace, w.name, w.uid) = (t.workspace, t.namespace, d.name, d.uid)
                       AND w.status LIKE '%%"type":"Deleting"%%')
  ORDER BY d.seen_at
- LIMIT %s
+ LIMIT %(limit)s
 """
 WITH_ROOM = """
-SELECT t.workspace, t.namespace, waiting.id, t.partition, waiting.trace_id
-  FROM (SELECT d.tenant_id, d.id, d.trace_id,
-               row_number() OVER (PARTITION BY d.tenant_id ORDER BY d.seen_at, d.id) AS place
-          FROM deployments d WHERE d.over_quota) AS waiting
-  JOIN tenants t ON t.id = waiting.tenant_id
- WHERE t.partition = ANY(%s)
-   AND waiting.place <= %s - (SELECT count(*) FROM deployments held
-                               WHERE held.tenant_id = waiting.tenant_id AND held.repository IS NOT NULL)
- LIMIT %s
+WITH crowded AS (
+    SELECT DISTINCT d.tenant_id FROM deployments d JOIN tenants t ON t.id = d.tenant_id
+     WHERE d.over_quota AND t.partition = ANY(%(partitions)s)
+), roomy AS (
+    SELECT c.tenant_id, %(deployments)s - held.count AS room
+      FROM crowded c
+     CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE d.repository IS NOT NULL) AS count,
+                                sum(coalesce(octet_length(d.spec), 0) + coalesce(octet_length(d.offered), 0)) AS bytes
+                           FROM deployments d WHERE d.tenant_id = c.tenant_id) AS held
+     WHERE held.count < %(deployments)s AND held.bytes < %(bytes)s
+)
+SELECT t.workspace, t.namespace, first.id, t.partition, first.trace_id
+  FROM roomy
+  JOIN tenants t ON t.id = roomy.tenant_id
+ CROSS JOIN LATERAL (SELECT d.id, d.trace_id FROM deployments d
+                      WHERE d.tenant_id = roomy.tenant_id AND d.over_quota
+                      ORDER BY d.seen_at, d.id
+                      LIMIT roomy.room) AS first
+ LIMIT %(limit)s
+"""
+HELD_BACK = """
+SELECT t.workspace, t.namespace, throttled.id, t.partition, throttled.trace_id
+  FROM (SELECT id, tenant_id, trace_id FROM deployments WHERE held_back_ms >= 1000 AND seen_at < %(since)s
+         UNION ALL
+        SELECT id, tenant_id, trace_id FROM resources WHERE held_back_ms >= 1000 AND seen_at < %(since)s AND present
+       ) AS throttled
+  JOIN tenants t ON t.id = throttled.tenant_id
+ WHERE t.partition = ANY(%(partitions)s)
+ LIMIT %(limit)s
+"""
+FORGET_RUNS = """
+DELETE FROM resources
+ WHERE id = ANY(ARRAY(SELECT r.id FROM resources r JOIN sync_runs s ON s.resource_id = r.id
+                       WHERE NOT r.present AND r.seen_at < %s AND s.state IN ('Ended', 'Refused')
+                       LIMIT %s FOR UPDATE OF r SKIP LOCKED))
 """
 PRUNE = """
 DELETE FROM operations
  WHERE id = ANY(ARRAY(SELECT id FROM operations
-                       WHERE created_at < %s AND state IN ('Completed', 'Failed')
+                       WHERE created_at < %s
                        LIMIT %s FOR UPDATE SKIP LOCKED))
 """
 COUNT = """
@@ -105,20 +132,26 @@ class Store:
 
     def overdue(self, since: datetime, now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
         """Deletions that were asked for before ``since`` and that CRs still wait for."""
-        with self._translated() as connection:
-            rows = connection.execute(OVERDUE, (since, list(partitions), limit)).fetchall()
-            connection.commit()
-        return [Event(DeploymentDue(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
+        return self._due(OVERDUE, {"since": since, "partitions": list(partitions), "limit": limit}, now)
 
-    def with_room(self, allowance: int, now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
-        """Deployments beyond their tenant's ``allowance`` that there is room for by now."""
+    def with_room(self, limits: Limits, now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+        """Deployments beyond their tenant's allowance that there is room for by now."""
+        values = {"deployments": limits.deployments, "bytes": limits.bytes, "partitions": list(partitions)}
+        return self._due(WITH_ROOM, values | {"limit": limit}, now)
+
+    def held_back(self, since: datetime, now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+        """CRs whose newest change was held back, but before ``since``."""
+        return self._due(HELD_BACK, {"since": since, "partitions": list(partitions), "limit": limit}, now)
+
+    def forget_runs(self, before: datetime, limit: int) -> int:
+        """Delete up to ``limit`` ended runs whose CR went before ``before``; returns how many."""
         with self._translated() as connection:
-            rows = connection.execute(WITH_ROOM, (list(partitions), allowance, limit)).fetchall()
+            deleted = connection.execute(FORGET_RUNS, (before, limit)).rowcount
             connection.commit()
-        return [Event(DeploymentDue(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
+        return deleted
 
     def prune_operations(self, before: datetime, limit: int) -> int:
-        """Delete up to ``limit`` finished audit rows made before ``before``; returns how many."""
+        """Delete up to ``limit`` audit rows made before ``before``; returns how many."""
         with self._translated() as connection:
             deleted = connection.execute(PRUNE, (before, limit)).rowcount
             connection.commit()
@@ -130,6 +163,12 @@ class Store:
             row = connection.execute(COUNT, (list(partitions),)).fetchone()
             connection.commit()
         return int(row[0]) if row else 0
+
+    def _due(self, query: LiteralString, values: Mapping[str, Any], now: datetime) -> list[Event]:
+        with self._translated() as connection:
+            rows = connection.execute(query, values).fetchall()
+            connection.commit()
+        return [Event(Due(row[0], row[1], row[2], now), row[3], row[4]) for row in rows]
 
     def abandon(self) -> None:
         """End the transaction of a batch that cannot be done now, so that nothing waits for it."""

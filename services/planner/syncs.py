@@ -14,8 +14,6 @@ from services.planner.kinds import sync_run
 from services.planner.kinds.names import SYNC_RUN
 from services.planner.rows import Cause, Deployment, OperationMoved, Resource, SyncRun
 
-OVER = frozenset({"Ended", "Refused"})
-
 
 def arrange(draft: Draft, tenant_id: UUID, cause: Cause) -> dict[str, str]:
     """Let the tenant's runs take their turns; returns the orders by name of the Application."""
@@ -38,7 +36,7 @@ def _by_deployment(draft: Draft, tenant_id: UUID) -> dict[str, list[tuple[Resour
     runs: defaultdict[str, list[tuple[Resource, SyncRun]]] = defaultdict(list)
     for resource in draft.of_kind(tenant_id, SYNC_RUN):
         run = draft.sync_runs.get(resource.id)
-        if run is not None and run.state not in OVER:
+        if run is not None and run.state not in sync_run.OVER:
             runs[run.deployment_name].append((resource, run))
     return runs
 
@@ -48,7 +46,7 @@ def _take_over(draft: Draft, now: SyncRun, cause: Cause) -> None:
         return
     draft.sync_runs[now.resource_id] = now
     draft.resource_causes.setdefault(now.resource_id, cause)
-    if now.state in OVER:
+    if now.state in sync_run.OVER:
         succeeded = now.state == "Ended" and now.phase in {sync_run.SUCCEEDED, ""}
         change = audit.change_id(draft.resources[now.resource_id])
         draft.move(OperationMoved(change, "Completed" if succeeded else "Failed", now.message, cause.at))

@@ -7,15 +7,15 @@ rows; what is held and no longer wanted goes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from services.common.api import ManagedEnvironmentSpec
+from services.common.api.model import ApiModel
 from services.planner import credentials, environments
 from services.planner.canonical import digest
 from services.planner.draft import Draft
 from services.planner.engines import argocd
-from services.planner.engines.argocd import APP_PROJECT
+from services.planner.engines.argocd import APP_PROJECT, Destination
 from services.planner.engines.argocd_secrets import (
     CLUSTER_SECRET,
     REPOSITORY_SECRET,
@@ -24,8 +24,10 @@ from services.planner.engines.argocd_secrets import (
     id_of,
 )
 from services.planner.kinds.conditions import Refused
-from services.planner.kinds.names import REPOSITORY_CREDENTIAL
-from services.planner.rows import Cause, EngineAbsence, EngineKey, EngineRow, Holding, HoldingKey
+from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL
+from services.planner.kinds.resources import refused
+from services.planner.kinds.sealed_secret import SECRET_NOT_FOUND
+from services.planner.rows import Cause, EngineAbsence, EngineKey, EngineRow, Holding, HoldingKey, Resource
 
 SECRETS = (CLUSTER_SECRET, REPOSITORY_SECRET)
 
@@ -51,15 +53,23 @@ class TenantObjects:
         self._looked_at: set[str] = set()
 
     def want_secrets(self) -> None:
-        """Cluster and repository secrets. A resource that is refused now keeps what it has."""
+        """Cluster and repository secrets.
+
+        A resource that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the
+        Secret that it names is gone: taking that away is how a user takes the credentials back.
+        """
         self._looked_at |= {*SECRETS}
-        for environment, spec in environments.wanted_environments(self._draft, self._tenant):
-            self._want_cluster(environment.id, spec)
+        for environment in self._draft.of_kind(self._tenant, MANAGED_ENVIRONMENT):
+            if environment.wanted:
+                self._want_cluster(environment)
+        self._hold((CLUSTER_SECRET,))
         in_cluster_project = bool(environments.destinations(self._draft, self._tenant, cluster_resources=True))
         for credential in self._draft.of_kind(self._tenant, REPOSITORY_CREDENTIAL):
             if credential.wanted:
-                self._want_repository(credential.id, in_cluster_project=in_cluster_project)
+                self._want_repository(credential, in_cluster_project=in_cluster_project)
         self._hold(SECRETS)
+        self._draft.views.pop(self._tenant, None)
+        self._draft.recompiled.add(self._tenant)
 
     def want_projects(self, repositories: Iterable[str]) -> None:
         """AppProjects, as long as there is an Application or a credential."""
@@ -67,7 +77,9 @@ class TenantObjects:
         allowed = {*repositories, *credentials.repositories(self._draft, self._tenant)}
         if not allowed:
             return
-        ordinary = environments.destinations(self._draft, self._tenant, cluster_resources=False)
+        namespace = self._draft.tenants[self._tenant].namespace
+        own = [Destination(argocd.LOCAL_CLUSTER, (namespace,))] if self._draft.is_local(self._tenant) else []
+        ordinary = [*own, *environments.destinations(self._draft, self._tenant, cluster_resources=False)]
         self._wanted[APP_PROJECT, self._home.project] = argocd.app_project(self._home, allowed, ordinary)
         if privileged := environments.destinations(self._draft, self._tenant, cluster_resources=True):
             manifest = argocd.cluster_project(self._home, allowed, privileged)
@@ -85,7 +97,7 @@ class TenantObjects:
             if self._before.get((kind, name)) != Holding(wanted=True, digest=digest(manifest)):
                 changes.rows.append(argocd.row(self._home, kind, name, manifest, "present", self._cause))
         for key, held in self._before.items():
-            if key[0] in self._looked_at and key not in self._wanted and key not in self._kept:
+            if key not in self._wanted and key not in self._kept:
                 self._let_go(key, held, changes)
         return changes
 
@@ -95,29 +107,36 @@ class TenantObjects:
         changes = self.changes()
         return not self._wanted and not self._kept and len(changes.gone) == len(self._before)
 
-    def _want_cluster(self, environment: UUID, spec: ManagedEnvironmentSpec | Refused) -> None:
-        key = (CLUSTER_SECRET, cluster_name(environment))
+    def _want_cluster(self, environment: Resource) -> None:
         try:
-            if isinstance(spec, Refused):
-                raise spec
-            self._wanted[key] = environments.cluster_secret(self._draft, self._draft.resources[environment], spec)
-        except Refused as refused:
-            self._refuse(environment, refused)
+            spec = environments.accepted(self._draft, environment)
+            manifest = environments.cluster_secret(self._draft, environment, spec)
+        except Refused as why:
+            self._refuse(environment, why)
+        else:
+            self._wanted[CLUSTER_SECRET, cluster_name(environment.id)] = manifest
+            self._accept(environment, spec)
 
-    def _want_repository(self, credential: UUID, *, in_cluster_project: bool) -> None:
-        resource = self._draft.resources[credential]
-        spec = credentials.accepted(self._draft, resource)
+    def _want_repository(self, credential: Resource, *, in_cluster_project: bool) -> None:
         try:
-            if isinstance(spec, Refused):
-                raise spec
-            recipes = credentials.repository_secrets(self._draft, resource, spec, in_cluster_project=in_cluster_project)
+            spec = credentials.accepted(self._draft, credential)
+            self._accept(credential, spec)
+            recipes = credentials.repository_secrets(
+                self._draft, credential, spec, in_cluster_project=in_cluster_project
+            )
+        except Refused as why:
+            self._refuse(self._draft.resources[credential.id], why)
+        else:
             self._wanted |= {(REPOSITORY_SECRET, name): manifest for name, manifest in recipes.items()}
-        except Refused as refused:
-            self._refuse(credential, refused)
 
-    def _refuse(self, resource: UUID, refused: Refused) -> None:
-        self._draft.refused[resource] = refused
-        self._kept |= {key for key, held in self._before.items() if held.wanted and id_of(key[1]) == resource}
+    def _accept(self, resource: Resource, spec: ApiModel) -> None:
+        now = replace(refused(resource, None), accepted=spec.model_dump_json(by_alias=True, exclude_none=True))
+        self._draft.resources[resource.id] = now
+
+    def _refuse(self, resource: Resource, why: Refused) -> None:
+        self._draft.resources[resource.id] = refused(resource, why)
+        if why.reason != SECRET_NOT_FOUND:
+            self._kept |= {key for key, held in self._before.items() if held.wanted and id_of(key[1]) == resource.id}
 
     def _hold(self, kinds: Iterable[str]) -> None:
         """Let the draft know: deployments look at it."""
@@ -132,7 +151,8 @@ class TenantObjects:
         """An order is withdrawn; an object has to be seen gone before its row may go."""
         kind, name = key
         engine_key = self._home.key(kind, name)
-        if kind == SYNC_OPERATION or (not held.wanted and (self._tenant, key) in self._draft.holdings_removed):
+        withdrawn = kind == SYNC_OPERATION and kind in self._looked_at
+        if withdrawn or (not held.wanted and (self._tenant, key) in self._draft.holdings_removed):
             changes.gone.append(engine_key)
-        elif held.wanted:
+        elif held.wanted and kind in self._looked_at:
             changes.absent.append(EngineAbsence(*engine_key, self._cause.trace_id, self._cause.at))

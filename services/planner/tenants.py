@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from services.planner import syncs
+from services.planner.conclusions import conclude
 from services.planner.draft import Draft
 from services.planner.engines.argocd_secrets import id_of
+from services.planner.environments import environment_views, views_of
 from services.planner.kinds.limits import Claim, Taken, over_quota
+from services.planner.kinds.managed_environment import EnvironmentView
+from services.planner.kinds.names import MANAGED_ENVIRONMENT, SYNC_RUN
 from services.planner.rows import Cause, Resource
 from services.planner.settle import settled
 from services.planner.tenant_objects import EngineChanges, TenantObjects
+
+KEPT_BEYOND_QUOTA = 4096
+"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -40,32 +47,51 @@ def settle_tenant(draft: Draft, tenant_id: UUID, cause: Cause) -> SettledTenant:
     4. AppProjects, which list what 2 and 3 have come to.
     5. Syncs, of deployments as they are now.
     """
-    unsettled = tenant_id in draft.unsettled
     objects = TenantObjects(draft, tenant_id, cause)
-    if unsettled:
-        _admit(draft, tenant_id, cause)
+    _admit(draft, tenant_id, cause)
+    if tenant_id in draft.unsettled:
         objects.want_secrets()
-        _settle_deployments(draft, tenant_id, cause)
+    if tenant_id in draft.reviewed:
+        _settle_deployments(draft, tenant_id, draft.reviewed[tenant_id])
     finished = {known.id for known in draft.deployments_of(tenant_id) if not known.present and known.spec is None}
     counts = _by_repository(draft, tenant_id, finished)
     objects.want_projects(repository for repository in counts if repository is not None)
     objects.want_syncs(syncs.arrange(draft, tenant_id, cause))
     engine = objects.changes()
     gone = _finished_resources(draft, tenant_id, engine)
+    conclude(draft, tenant_id, gone)
     left = [known for known in draft.resources_of(tenant_id) if known.id not in gone]
     is_empty = not counts and not left and objects.is_empty
     return SettledTenant(tenant_id, engine, frozenset(finished | gone), is_empty)
 
 
 def _admit(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
-    """Those that are admitted stay; what goes makes room for the oldest of the others."""
-    present = [known for known in draft.resources_of(tenant_id) if known.present]
+    """Those that are admitted stay; what goes makes room for the oldest of the others.
+
+    Without its Secrets at hand a tenant's sync runs are looked at alone: no other resource has come or gone.
+    """
+    touched = [known for known in draft.resources_of(tenant_id) if known.id in draft.resource_causes]
+    if tenant_id in draft.unsettled:
+        present = [known for known in draft.resources_of(tenant_id) if known.present]
+    elif any(known.kind == SYNC_RUN for known in touched):
+        present = [known for known in draft.of_kind(tenant_id, SYNC_RUN) if known.present]
+    else:
+        return
     taken = Taken(bytes=draft.allowance.deployment_bytes(tenant_id))
     beyond = over_quota([_claim(draft, known) for known in present], draft.rules.limits, taken)
     for known in present:
-        if known.over_quota != (known.id in beyond):
-            draft.resources[known.id] = replace(known, over_quota=not known.over_quota)
+        now = _admitted(draft, known, within=known.id not in beyond)
+        if now != known:
+            draft.resources[known.id] = now
             draft.resource_causes[known.id] = cause
+
+
+def _admitted(draft: Draft, known: Resource, *, within: bool) -> Resource:
+    """What is beyond the allowance is kept only if it is short: it would fill the database just as well."""
+    if within or len(known.spec) <= KEPT_BEYOND_QUOTA:
+        return replace(known, over_quota=not within)
+    omitted = f"{draft.rules.limits.message(known.kind)}; change it afterwards to have it looked at again"
+    return replace(known, over_quota=True, spec="{}", omitted=omitted)
 
 
 def _claim(draft: Draft, known: Resource) -> Claim:
@@ -75,11 +101,20 @@ def _claim(draft: Draft, known: Resource) -> Claim:
 
 
 def _settle_deployments(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
+    """Those whose environment looks different now, and those that were settled before that was known."""
+    before, now = _views_before(draft, tenant_id), environment_views(draft, tenant_id)
+    changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
     for known in draft.deployments_of(tenant_id):
-        if known.environment is not None and known.wanted:
-            now = settled(draft, known)
-            if now != known:
-                draft.put(now, cause, actor="")
+        if known.wanted and (known.environment in changed or (known.environment and known.id in draft.causes)):
+            settled_now = settled(draft, known)
+            if settled_now != known:
+                draft.put(settled_now, cause, actor="")
+
+
+def _views_before(draft: Draft, tenant_id: UUID) -> dict[str, EnvironmentView]:
+    ids = [known.id for known in draft.of_kind(tenant_id, MANAGED_ENVIRONMENT)]
+    known = [draft.state.resources[each] for each in ids if each in draft.state.resources]
+    return views_of(known, draft.state.holdings.get(tenant_id, {}), draft.state.checks)
 
 
 def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> Counter[str | None]:
@@ -100,11 +135,14 @@ def _by_repository(draft: Draft, tenant_id: UUID, finished: Iterable[UUID]) -> C
 
 
 def _finished_resources(draft: Draft, tenant_id: UUID, engine: EngineChanges) -> set[UUID]:
-    going = {name for _, _, _, name in engine.gone}
+    going = {name for _, _, _, name, _ in engine.gone}
     held = {id_of(name) for _, name in draft.state.holdings.get(tenant_id, {}) if name not in going}
     return {known.id for known in draft.resources_of(tenant_id) if _is_over(draft, known, held)}
 
 
 def _is_over(draft: Draft, known: Resource, held: set[UUID | None]) -> bool:
-    run = draft.sync_runs.get(known.id)
-    return not known.present and known.id not in held and (run is None or run.state in syncs.OVER)
+    """A run is remembered for a while after its end: what has run must not run again, whoever tells of it late."""
+    if known.kind == SYNC_RUN:
+        run = draft.sync_runs.get(known.id)
+        return not known.present and (run is None or run.sequence == 0)
+    return not known.present and known.id not in held

@@ -1,4 +1,4 @@
-"""What is due by the clock rather than by a message: overdue deletions, room in an allowance, old audit rows, gauges.
+"""What is due by the clock rather than by a message: overdue deletions, room in an allowance, old rows, gauges.
 
 Called by the loop between batches, so that it never runs beside one.
 """
@@ -13,6 +13,7 @@ import structlog
 
 from services.common.telemetry.metrics import RESOURCES
 from services.planner.consume import SERVICE
+from services.planner.kinds.conditions import THROTTLING_SHOWN
 from services.planner.kinds.gitops_deployment_status import DELETION_NOTICE
 from services.planner.kinds.names import GITOPS_DEPLOYMENT
 from services.planner.service import Planner
@@ -30,6 +31,7 @@ class Upkeep:
     """Remembers what was done when."""
 
     operations_kept: timedelta
+    sync_runs_kept: timedelta = timedelta(days=15)
     _last: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, planner: Planner) -> None:
@@ -39,6 +41,7 @@ class Upkeep:
             self._notice(planner)
         if self._due("room", 5 * SECOND):
             self._give_room(planner)
+            self._ease(planner)
         if self._due("prune", MINUTE):
             self._prune(planner)
         if self._due("count", 10 * SECOND):
@@ -60,16 +63,27 @@ class Upkeep:
 
     def _give_room(self, planner: Planner) -> None:
         """Deployments that were beyond their tenant's allowance, the oldest first, as far as there is room by now."""
-        limit = planner.rules.limits.deployments
         now = datetime.now(UTC)
-        events = planner.store.with_room(limit, now, planner.consumer.partitions, NOTICED_AT_ONCE)
-        if events:
+        partitions = planner.consumer.partitions
+        if events := planner.store.with_room(planner.rules.limits, now, partitions, NOTICED_AT_ONCE):
+            planner.look_again(events)
+
+    def _ease(self, planner: Planner) -> None:
+        """Changes that were held back some time ago are no news any more."""
+        now = datetime.now(UTC)
+        partitions = planner.consumer.partitions
+        if events := planner.store.held_back(now - THROTTLING_SHOWN, now, partitions, NOTICED_AT_ONCE):
             planner.look_again(events)
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
         before = datetime.now(UTC) - self.operations_kept
-        if planner.store.prune_operations(before, PRUNED_AT_ONCE) == PRUNED_AT_ONCE:
+        runs_before = datetime.now(UTC) - self.sync_runs_kept
+        pruned = (
+            planner.store.prune_operations(before, PRUNED_AT_ONCE),
+            planner.store.forget_runs(runs_before, PRUNED_AT_ONCE),
+        )
+        if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 
     def _count(self, planner: Planner) -> None:

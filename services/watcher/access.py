@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from services.watcher.kinds import BY_NAME, Kind
 log = structlog.get_logger(__name__)
 
 FORBIDDEN = 403
+FORBIDDEN_SECONDS = 5.0
+"""A missing right is believed when it was missing for so long: an API server that has just started knows none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +47,35 @@ async def require(kube: KubeClient, kind: Kind, timeout_seconds: float) -> None:
 
     Raises NoPermission naming the right and the remedy, InvalidConfiguration if the CRD is missing, Unavailable.
     """
+    await _insist(lambda: _check(kube, kind), kind.resource, timeout_seconds)
+
+
+async def require_lease(kube: KubeClient, namespace: str, timeout_seconds: float) -> None:
+    """Return when a lease in ``namespace`` can be held. Raises NoPermission, Unavailable."""
+    await _insist(lambda: _check_lease(kube, namespace), LEASE, timeout_seconds)
+
+
+async def _insist(check: Callable[[], Awaitable[None]], resource: Resource, timeout_seconds: float) -> None:
+    """Return when ``check`` passes; believe that a right is missing only when it has been for a while."""
     deadline, delays = time.monotonic() + timeout_seconds, Backoff(limit=1)
-    plural = kind.resource.plural
+    forbidden_since: float | None = None
     while True:
         try:
-            await _check(kube, kind)
-        except Unauthenticated as error:
-            raise NoPermission(f"cannot list {plural}: KUBECONFIG's credentials are refused: {error}") from error
-        except Refused as error:
-            raise refusal(kind, error) from error
+            await check()
+        except NoPermission as error:
+            now = time.monotonic()
+            forbidden_since = forbidden_since or now
+            if now >= min(forbidden_since + FORBIDDEN_SECONDS, deadline):
+                raise
+            reason: GitOpsError = error
         except (Retry, NotFound) as error:
-            delay = delays.next()
-            if time.monotonic() + delay > deadline:
-                raise _gave_up(kind, error, timeout_seconds) from error
-            log.info("awaiting the API server", resource=plural, error=one_line(error))
-            await asyncio.sleep(delay)
+            if time.monotonic() >= deadline:
+                raise _gave_up(resource, error, timeout_seconds) from error
+            forbidden_since, reason = None, error
         else:
             return
-
-
-async def require_lease(kube: KubeClient, namespace: str) -> None:
-    """Return when a lease in ``namespace`` can be held. Raises NoPermission."""
-    for need in LEADING:
-        if not await _is_granted(kube, LEASE, need, namespace):
-            raise NoPermission(
-                f"may not {need.verb} leases in namespace {namespace}; grant the watcher's user a Role there for "
-                f"apiGroup {LEASE.group}: get, create, patch on leases, or set LEADER_ELECTION=false"
-            )
+        log.info("awaiting the API server", resource=resource.plural, error=one_line(reason))
+        await asyncio.sleep(delays.next())
 
 
 def refusal(kind: Kind, error: Refused) -> StartupError:
@@ -82,13 +87,29 @@ def refusal(kind: Kind, error: Refused) -> StartupError:
 
 
 async def _check(kube: KubeClient, kind: Kind) -> None:
-    for part in kind.parts:
-        async with aclosing(kube.pages(kind.resource, fields=part, limit=1)) as pages:
-            await anext(pages)
+    try:
+        for part in kind.parts:
+            selection = kube.pages(kind.resource, fields=part, limit=1, metadata_only=kind.metadata_only)
+            async with aclosing(selection) as pages:
+                await anext(pages)
+    except Unauthenticated as error:
+        plural = kind.resource.plural
+        raise NoPermission(f"cannot list {plural}: KUBECONFIG's credentials are refused: {error}") from error
+    except Refused as error:
+        raise refusal(kind, error) from error
     for need in needs(kind):
         if not await _is_granted(kube, kind.resource, need):
             what = "/".join(filter(None, (kind.resource.plural, need.subresource)))
             raise NoPermission(f"may not {need.verb} {what} {_group(kind)} in all namespaces; {_remedy(kind)}")
+
+
+async def _check_lease(kube: KubeClient, namespace: str) -> None:
+    for need in LEADING:
+        if not await _is_granted(kube, LEASE, need, namespace):
+            raise NoPermission(
+                f"may not {need.verb} leases in namespace {namespace}; grant the watcher's user a Role there for "
+                f"apiGroup {LEASE.group}: get, create, patch on leases, or set LEADER_ELECTION=false"
+            )
 
 
 async def _is_granted(kube: KubeClient, resource: Resource, need: Need, namespace: str = "") -> bool:
@@ -109,7 +130,7 @@ def _remedy(kind: Kind) -> str:
     return f'grant the watcher\'s user a ClusterRole for apiGroup "{kind.resource.group}": {rights}{status}'
 
 
-def _gave_up(kind: Kind, error: GitOpsError, seconds: float) -> StartupError:
+def _gave_up(resource: Resource, error: GitOpsError, seconds: float) -> StartupError:
     if isinstance(error, NotFound):
-        return InvalidConfiguration(f"the API server does not serve {kind.resource.plural}; run 'gitopsctl crds apply'")
+        return InvalidConfiguration(f"the API server does not serve {resource.plural}; run 'gitopsctl crds apply'")
     return Unavailable(f"the API server did not answer within {seconds:g} s: {one_line(error)}")

@@ -23,11 +23,13 @@ from services.watcher import access
 from services.watcher.allowance import Allowance
 from services.watcher.command_log import CommandLog
 from services.watcher.commands import Translator, spec_within
+from services.watcher.dispatch import LOOKUPS
 from services.watcher.epochs import Epochs
 from services.watcher.feed import Feed
 from services.watcher.kinds import CUSTOM_KINDS, KINDS, SECRETS
-from services.watcher.leadership import Leadership
+from services.watcher.leadership import Leadership, lease_name
 from services.watcher.lifecycle import Watcher
+from services.watcher.lookups import Lookups
 from services.watcher.outbox import Outbox
 from services.watcher.reporter import Reporter
 from services.watcher.rows import Rows, consumer_settings
@@ -36,7 +38,8 @@ from services.watcher.settings import WatcherSettings
 from services.watcher.status_writer import StatusWriter
 
 SERVICE = "watcher"
-SPARE_CONNECTIONS = 4  # for each kind: its watch, its list, and reading a resource before its finalizer goes
+SPARE_CONNECTIONS = LOOKUPS + 5
+"""For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
     for kind in KINDS:
         await access.require(kube, kind, settings.start_timeout_seconds)
     if settings.leader_election:
-        await access.require_lease(kube, settings.leader_election_namespace)
+        await access.require_lease(kube, settings.leader_election_namespace, settings.start_timeout_seconds)
 
 
 def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient) -> Watcher:
@@ -153,6 +156,8 @@ def _feeds(
 ) -> list[Feed]:
     """One for each kind; a tenant's allowance is for all of them together."""
     sealer = Sealer(SealingKeys.load(settings.sealing_public_keys), settings.workspace, settings.max_secret_bytes)
+    lookups = Lookups(kube)
+    types = SecretTypes(lookups)
     feed = partial(
         Feed,
         kube=kube,
@@ -160,7 +165,8 @@ def _feeds(
         allowance=Allowance(settings.tenant_changes_per_second, settings.tenant_change_burst),
         new_outbox=lambda: Outbox(publisher, log.commands, settings.commands_in_flight, topics.commands),
         count_partitions=partial(asyncio.to_thread, log.brokers.count_partitions, topics.commands),
-        secret_type=SecretTypes(kube).type_of,
+        lookups=lookups,
+        types=types,
     )
     spec = spec_within(settings.max_spec_bytes)
     custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]
@@ -169,6 +175,7 @@ def _feeds(
         translate=Translator(settings.workspace, SECRETS.resource, sealer.content),
         fingerprint=sealer.fingerprint,
         until_outdated=sealer.until_rotated,
+        observe=types.observe,
     )
     return [*custom, secrets]
 
@@ -177,7 +184,7 @@ def _election(settings: WatcherSettings, kube: KubeClient) -> Election:
     return Election(
         kube=kube,
         namespace=settings.leader_election_namespace,
-        name=f"gitops-watcher-{settings.workspace}".lower(),
+        name=lease_name(settings.workspace),
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         seconds=settings.lease_seconds,
     )

@@ -35,6 +35,10 @@ class Echoes:
         """Whether the planner has been told all that matters of this state."""
         return uid in self._sent and self._sent[uid] == state
 
+    def state(self, uid: str) -> Fingerprint | None:
+        """The state last sent, None if it was not told of since the last list."""
+        return self._sent.get(uid)
+
     def sent(self, uid: str, state: Fingerprint) -> None:
         """A command about this state is on its way."""
         self._sent[uid] = state

@@ -25,18 +25,20 @@ class Kind:
     resource: Resource
     parts: tuple[str, ...] = ("",)
     """Field selectors of what is followed."""
-    one_shot: bool = False
-    """Whether each resource is an order of its own: its coming is told even if it has gone since."""
+    metadata_only: bool = False
+    """Whether no more than the metadata is followed, and each resource is read when something is said of it."""
     reference: str = ""
-    """The part of the spec that names a Secret."""
+    """The part of the spec that names another resource of the same namespace."""
+    refers_to: Resource | None = None
+    """Of which kind that is."""
 
     @property
     def name(self) -> str:
         """As manifests, commands and metrics say it."""
         return self.resource.kind
 
-    def secret_of(self, manifest: Manifest) -> str:
-        """Name of the Secret that a resource refers to, "" if none. The spec may be anything a user wrote."""
+    def reference_of(self, manifest: Manifest) -> str:
+        """Name of what a resource refers to, "" if nothing. The spec may be anything a user wrote."""
         spec = manifest.get("spec")
         name = spec.get(self.reference) if self.reference and isinstance(spec, dict) else None
         return name if isinstance(name, str) else ""
@@ -44,11 +46,12 @@ class Kind:
 
 CUSTOM_KINDS = (
     Kind(GITOPS_DEPLOYMENT),
-    Kind(MANAGED_ENVIRONMENT, reference="credentialsSecret"),
-    Kind(REPOSITORY_CREDENTIAL, reference="secret"),
-    Kind(SYNC_RUN, one_shot=True),
+    Kind(MANAGED_ENVIRONMENT, reference="credentialsSecret", refers_to=SECRET),
+    Kind(REPOSITORY_CREDENTIAL, reference="secret", refers_to=SECRET),
+    Kind(SYNC_RUN, reference="gitopsDeploymentName", refers_to=GITOPS_DEPLOYMENT),
 )
-SECRETS = Kind(SECRET, parts=tuple(f"type={secret_type}" for secret_type in SECRET_TYPES))
+TYPE_IS = "type="
+SECRETS = Kind(SECRET, parts=tuple(f"{TYPE_IS}{secret_type}" for secret_type in SECRET_TYPES), metadata_only=True)
 KINDS = (*CUSTOM_KINDS, SECRETS)
 
 BY_NAME = {kind.name: kind.resource for kind in CUSTOM_KINDS}

@@ -6,6 +6,8 @@ Run by :mod:`lifecycle`. Only the leader reads resources and declares epochs com
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -23,6 +25,19 @@ from services.watcher.feed import Feed
 log = structlog.get_logger(__name__)
 
 SERVICE = "watcher"
+LEASE = "gitops-watcher"
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def lease_name(workspace: str) -> str:
+    """Name of the Lease of those that serve ``workspace``: valid in Kubernetes, and no other workspace's.
+
+    A name that has to be changed gets a hash of what it was, and another separator, so that none can be spelt alike.
+    """
+    if LABEL.fullmatch(workspace):
+        return f"{LEASE}-{workspace}"
+    readable = re.sub(r"[^a-z0-9-]", "-", workspace.lower())
+    return f"{LEASE}.{readable}-{hashlib.sha256(workspace.encode()).hexdigest()[:16]}"
 
 
 @dataclass(slots=True)

@@ -6,7 +6,9 @@ Called by :mod:`feed`. Promises that nothing is dropped silently: a command is d
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from services.common.backoff import Backoff
 from services.common.errors import Retry
@@ -16,16 +18,17 @@ from services.common.messages import AvroCodec, Command
 from services.common.telemetry import TRACEPARENT, new_traceparent
 
 FULL_QUEUE_SECONDS = 0.05
+BYTES_IN_FLIGHT = 16 * 1024 * 1024
 
 
 class Outbox:
-    """Sends commands; at most ``limit`` of them are unacknowledged."""
+    """Sends commands; at most ``limit`` of them, and :data:`BYTES_IN_FLIGHT` or one, are unacknowledged."""
 
     def __init__(self, publisher: Publisher, codec: AvroCodec[Command], limit: int, topic: str = COMMANDS) -> None:
         """Belongs to the running event loop."""
         self._publisher, self._codec, self._limit, self._topic = publisher, codec, limit, topic
         self._loop = asyncio.get_running_loop()
-        self._in_flight = 0
+        self._in_flight = self._bytes = 0
         self._settled = asyncio.Event()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         """Fails with Retry as soon as one command could not be delivered."""
@@ -43,10 +46,10 @@ class Outbox:
 
     async def delivered(self) -> None:
         """Wait until Kafka has acknowledged all that was queued. Raises Retry if one was lost."""
-        await self._at_most_in_flight(0)
+        await self._until(lambda: self._in_flight == 0)
 
     async def _put(self, key: bytes | None, value: bytes, partition: int) -> None:
-        await self._at_most_in_flight(self._limit - 1)
+        await self._until(lambda: self._has_room(len(value)))
         delays = Backoff(first=FULL_QUEUE_SECONDS, limit=1)
         while True:
             headers = {TRACEPARENT: new_traceparent()}
@@ -57,20 +60,26 @@ class Outbox:
             else:
                 break
         self._in_flight += 1
-        outcome.add_done_callback(self._from_delivery_thread)
+        self._bytes += len(value)
+        outcome.add_done_callback(partial(self._from_delivery_thread, len(value)))
 
-    async def _at_most_in_flight(self, count: int) -> None:
-        while self._in_flight > count and not self.lost.done():
+    def _has_room(self, size: int) -> bool:
+        within = self._in_flight < self._limit and self._bytes + size <= BYTES_IN_FLIGHT
+        return within or self._in_flight == 0
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition() and not self.lost.done():
             self._settled.clear()
             await self._settled.wait()
         if self.lost.done():
             self.lost.result()
 
-    def _from_delivery_thread(self, outcome: Future[int]) -> None:
-        self._loop.call_soon_threadsafe(self._settle, outcome)
+    def _from_delivery_thread(self, size: int, outcome: Future[int]) -> None:
+        self._loop.call_soon_threadsafe(self._settle, size, outcome)
 
-    def _settle(self, outcome: Future[int]) -> None:
+    def _settle(self, size: int, outcome: Future[int]) -> None:
         self._in_flight -= 1
+        self._bytes -= size
         error = outcome.exception()
         if error is not None and not self.lost.done():
             self.lost.set_exception(error if isinstance(error, Retry) else Retry(str(error)))

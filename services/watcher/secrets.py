@@ -1,25 +1,22 @@
-"""Secrets, sealed as soon as they are read. Nothing here logs, raises, counts or represents their content."""
+"""Secrets, sealed as soon as they are read, which is when they are sent: only their metadata is followed and waits.
+
+Nothing here logs, raises, counts or represents their content.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass, field
 
 import orjson
-import structlog
 
-from services.common.backoff import Backoff
-from services.common.errors import Retry
-from services.common.kube import SECRET, KubeClient, Manifest, NotFound, Refused
+from services.common.kube import SECRET, Changed, ListStarted, Manifest, Reflection, Removed, Seen
 from services.common.sealing import SealingKeys, SecretContext, key_id_of
 from services.watcher.commands import OMITTED_SPEC
 from services.watcher.echoes import Fingerprint
+from services.watcher.kinds import TYPE_IS
+from services.watcher.lookups import Lookups
 
-log = structlog.get_logger(__name__)
-
-OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""What Kubernetes takes as a name, and nothing that means something else in a path."""
 ROTATION_SECONDS = 2.0
 """How soon a change of the key file is noticed; asking costs one call of stat."""
 
@@ -55,28 +52,33 @@ class Sealer:
 
 @dataclass(frozen=True, slots=True)
 class SecretTypes:
-    """Tells the types of Secrets, of which it keeps nothing."""
+    """Tells the types of Secrets: of those that are followed at once, of others by asking."""
 
-    kube: KubeClient
-    delays: Backoff = field(default_factory=Backoff)
+    lookups: Lookups
+    _followed: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """uid and type by namespace and name."""
+
+    def observe(self, event: Reflection) -> None:
+        """Take note of what became of the Secrets that are followed."""
+        match event:
+            case ListStarted():
+                self._followed.clear()
+            case Seen(manifest, part) | Changed(manifest, part):
+                self._followed[_place(manifest)] = (manifest["metadata"]["uid"], part.removeprefix(TYPE_IS))
+            case Removed(manifest) if self._followed.get(_place(manifest), ("",))[0] == manifest["metadata"]["uid"]:
+                del self._followed[_place(manifest)]
+
+    def is_followed(self, namespace: str, name: str) -> bool:
+        """Whether the planner learns of this Secret, and of its end, by itself."""
+        return (namespace, name) in self._followed
 
     async def type_of(self, namespace: str, name: str) -> str:
-        """Type of a Secret at this moment, "" if there is none that can be read by this name.
+        """Type of a Secret at this moment, "" if there is none that can be read by this name."""
+        if (namespace, name) in self._followed:
+            return self._followed[namespace, name][1]
+        secret = await self.lookups.find(SECRET, namespace, name)
+        return str(secret.get("type", "")) if secret else ""
 
-        The name is a user's: whatever the API server says to it is an answer. Waits while the API server is away.
-        """
-        if not OBJECT_NAME.fullmatch(name):
-            return ""
-        while True:
-            try:
-                secret = await self.kube.get(SECRET, namespace, name)
-            except (NotFound, Refused) as error:
-                if isinstance(error, Refused):
-                    log.warning("a Secret's type cannot be read", namespace=namespace, error=str(error))
-                return ""
-            except Retry as error:
-                log.info("awaiting a Secret's type", namespace=namespace, error=str(error))
-                await asyncio.sleep(self.delays.next())
-            else:
-                self.delays.reset()
-                return str(secret.get("type", ""))
+
+def _place(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]

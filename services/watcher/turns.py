@@ -1,6 +1,7 @@
 """Whose turn it is: each owner gives one item at a time, however many it has. Pure.
 
-Used on both ways: :mod:`waiting` for changes by tenant, :mod:`backlog` for statuses by namespace.
+Used on both ways: :mod:`waiting` for changes by tenant, :mod:`backlog` for statuses by namespace; and by
+:mod:`references`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Turns(Generic[ItemT]):
     def owner(self) -> str | None:
         """Whose turn it is; None if nobody waits who may."""
         return next(iter(self._order), None)
+
+    def next_item(self) -> ItemT:
+        """The item that :meth:`take` would give. Somebody must be in turn."""
+        return next(iter(self._items[next(iter(self._order))]))
 
     def take(self) -> ItemT:
         """The next item of the owner whose turn it is; with more to give that owner is last in turn now."""

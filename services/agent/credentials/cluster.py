@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,15 +13,16 @@ import structlog
 
 from services.agent.clock import Clock
 from services.agent.credentials.composition import Composition, CredentialSettings, TargetSilent
-from services.agent.credentials.endpoint import Endpoint, parse_https
-from services.agent.credentials.held import Held, held_token, token_notes
+from services.agent.credentials.farewell import FAREWELL_SECONDS, attempted, leave, withdraw
+from services.agent.credentials.held import Held, held_account, token_notes
 from services.agent.credentials.kubeconfig import Access, read_access
 from services.agent.credentials.names import Trouble, Unreached
-from services.agent.credentials.outbound import Connection, Outbound, trust
+from services.agent.credentials.outbound import Connection, Outbound
 from services.agent.credentials.probe import unvalidated, validate, works
+from services.agent.credentials.reach import ApiServer, connected
 from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, secret_metadata
 from services.agent.credentials.secret import Unopened, opened, secret
-from services.agent.credentials.service_account import Account, Token, TooOld
+from services.agent.credentials.service_account import Account, Token, TooOld, places_of
 from services.agent.credentials.target import FORBIDDEN, UNAUTHORIZED, Target, TargetRefused
 from services.agent.credentials.verdict import SUCCEEDED, CheckFailed, failed
 from services.common.api.catalogue import environment
@@ -50,16 +50,22 @@ class ClusterSecrets:
         """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
         recipe = cluster_recipe(row)
         access = self._access(recipe)
-        held = held_token(live, recipe, self.clock.now())
+        here, elsewhere = self._held(live, recipe)
         renew_at: datetime | None
         try:
             async with self._connected(recipe, access) as connection:
                 if recipe.creates_account:
-                    token = await self._account_token(recipe, access, connection, held)
+                    token = await self._account_token(recipe, access, connection, here)
+                    if elsewhere is not None:
+                        await leave(self.outbound, recipe.uid, elsewhere)
+                        # Two URLs may lead to one cluster: what has just been removed there is made again.
+                        token = await self._account_token(recipe, access, connection, None)
                     text, notes, renew_at = token.text, token_notes(recipe, token), token.renew_at
                 else:
                     await validate(Target(connection, access.token), recipe)
-                    notes, renew_at = await self._farewell(recipe, access, connection, held)
+                    if elsewhere is not None:
+                        await leave(self.outbound, recipe.uid, elsewhere)
+                    notes, renew_at = await self._farewell(recipe, access, connection, here)
                     text = access.token
         except Unreached as error:
             trouble = error.trouble
@@ -69,28 +75,29 @@ class ClusterSecrets:
             return Composition(secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
         raise _unreached(trouble)
 
-    async def dispose(self, row: EngineResource, giving_up: bool) -> None:
-        """Remove account and rights, if the row had them made. Raises TargetSilent unless ``giving_up``."""
+    async def dispose(self, row: EngineResource, live: Manifest | None, giving_up: bool) -> None:
+        """Remove accounts and rights that the row had made, now or before. Raises TargetSilent unless ``giving_up``."""
         recipe = cluster_recipe(row)
-        if not recipe.creates_account:
-            return
-        try:
-            access = self._access(recipe)
-            async with asyncio.timeout(INSTALL_SECONDS), self._connected(recipe, access) as connection:
-                await Account(Target(connection, access.token), recipe.uid).remove(recipe)
-        except CheckFailed as error:
-            why, may_pass = error.reason, False
-        except TargetRefused as error:
-            why, may_pass = str(error), error.may_pass
-        except Unreached as error:
-            why, may_pass = str(error), error.trouble is not Trouble.ADDRESS
-        except TimeoutError:
-            why, may_pass = Trouble.SILENCE.value, True
-        else:
-            return
-        if may_pass and not giving_up:
-            raise TargetSilent(f"the service account of {row.name} is not removed yet: {why}")
-        log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=why)
+        here, elsewhere = self._held(live, recipe)
+        left = []
+        if recipe.creates_account or here is not None:
+            left.append(await attempted(self._remove(recipe), INSTALL_SECONDS))
+        if elsewhere is not None:
+            left.append(await attempted(withdraw(self.outbound, recipe.uid, elsewhere), FAREWELL_SECONDS))
+        for leftover in filter(None, left):
+            if leftover.may_pass and not giving_up:
+                raise TargetSilent(f"the service account of {row.name} is not removed yet: {leftover.why}")
+            log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=leftover.why)
+
+    async def _remove(self, recipe: ClusterRecipe) -> None:
+        access = self._access(recipe)
+        async with self._connected(recipe, access) as connection:
+            await Account(Target(connection, access.token), recipe.uid).remove(_places(recipe))
+
+    def _held(self, live: Manifest | None, recipe: ClusterRecipe) -> tuple[Held | None, Held | None]:
+        """What is told of an account on the recipe's server, and of one on another."""
+        held = held_account(live, recipe.uid, self.clock.now())
+        return (held, None) if held is None or held.server == recipe.server else (None, held)
 
     def _access(self, recipe: ClusterRecipe) -> Access:
         try:
@@ -99,17 +106,8 @@ class ClusterSecrets:
             why = str(error)
         raise failed(environment.UNPARSABLE_KUBECONFIG, why)
 
-    @asynccontextmanager
-    async def _connected(self, recipe: ClusterRecipe, access: Access) -> AsyncGenerator[Connection]:
-        try:
-            endpoint, why = _endpoint(recipe.api_url), ""
-            tls = trust(access.authority, insecure=recipe.insecure)
-        except ValueError as error:
-            why = str(error)
-        if why:
-            raise failed(environment.NO_REST_CONFIG, why)
-        async with self.outbound.open(endpoint, tls) as connection:
-            yield connection
+    def _connected(self, recipe: ClusterRecipe, access: Access) -> AbstractAsyncContextManager[Connection]:
+        return connected(self.outbound, ApiServer(recipe.api_url, access.authority, recipe.insecure))
 
     async def _account_token(
         self, recipe: ClusterRecipe, access: Access, connection: Connection, held: Held | None
@@ -146,20 +144,16 @@ class ClusterSecrets:
             return {}, None
         if held.text != access.token:
             return held.notes, self.clock.now() + LEFTOVER_DELAY
-        try:
-            async with asyncio.timeout(INSTALL_SECONDS):
-                await Account(Target(connection, access.token), recipe.uid).remove(recipe)
-        except (TargetRefused, Unreached, TimeoutError) as error:
-            log.warning("service account not removed yet", uid=recipe.uid, reason=str(error))
-            return held.notes, None
-        return {}, None
+        removal = Account(Target(connection, access.token), recipe.uid).remove(_places(recipe))
+        left = await attempted(removal, INSTALL_SECONDS)
+        if left is None:
+            return {}, None
+        log.warning("service account not removed yet", uid=recipe.uid, reason=left.why)
+        return held.notes, None
 
 
-def _endpoint(api_url: str) -> Endpoint:
-    endpoint = parse_https(api_url)
-    if endpoint.user:
-        raise ValueError("the API URL names a user")
-    return endpoint
+def _places(recipe: ClusterRecipe) -> frozenset[str]:
+    return places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
 
 
 def _data(row: EngineResource, recipe: ClusterRecipe, access: Access, token: str) -> dict[str, str]:

@@ -38,6 +38,7 @@ class Composers:
             keys,
             HttpsRepositories(outbound, settings.git_authorities),
             SshRepositories(names, settings.known_hosts, settings.connect_seconds, settings.request_seconds),
+            policy,
         )
         self._turns = Turns(settings.checks, settings.checks_per_tenant)
 
@@ -58,15 +59,16 @@ class Composers:
                 return Composition(None, error.reason, error.message)
         raise Permanent(f"kind {row.kind} is not one that is composed")
 
-    async def dispose(self, row: EngineResource, *, giving_up: bool = False) -> None:
-        """Remove what was created on the row's cluster; to be called before its Argo CD Secret goes.
+    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
+        """Remove what was created for the row on clusters; to be called before its Argo CD Secret goes.
 
-        Returns when nothing is left, when the cluster refuses for good, and in any case with ``giving_up``.
-        Raises TargetSilent (a Retry of this row alone) if the cluster does not answer, Permanent as ``compose``.
+        ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
+        Returns when nothing is left, when a cluster refuses for good, and in any case with ``giving_up``.
+        Raises TargetSilent (a Retry of this row alone) if a cluster does not answer, Permanent as ``compose``.
         """
         if row.kind == CLUSTER_SECRET:
             async with self._turn(row):
-                await self._clusters.dispose(row, giving_up)
+                await self._clusters.dispose(row, live, giving_up)
 
     @asynccontextmanager
     async def _turn(self, row: EngineResource) -> AsyncGenerator[None]:

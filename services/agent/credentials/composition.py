@@ -30,8 +30,6 @@ class CredentialSettings:
     """OpenSSH known_hosts file of the git servers that may be reached by ssh; read anew for each check."""
     git_authorities: Path | None = None
     """PEM file of certificate authorities that git servers may have besides the system's."""
-    check_interval: timedelta = timedelta(minutes=10)
-    """Between two checks of a row. The caller's to keep."""
     token_lifetime: timedelta = timedelta(hours=24)
     """Of the tokens of service accounts we create; renewed at half of it."""
     connect_seconds: float = 5.0

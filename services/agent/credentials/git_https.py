@@ -48,7 +48,7 @@ class HttpsRepositories:
         raise CheckFailed(INVALID_URL, _TEXTS.get(trouble, trouble.value))
 
     async def _discover(self, endpoint: Endpoint, login: Login) -> Answer:
-        pair = f"{login.username or endpoint.user}:{login.password}".encode()
+        pair = f"{login.username}:{login.password}".encode()
         headers = {"Authorization": f"Basic {base64.b64encode(pair).decode()}", "Accept": "*/*"}
         async with self.outbound.open(endpoint, _tls(self.authorities)) as connection:
             return await connection.beginning("/info/refs?service=git-upload-pack", headers, len(FIRST_LINE))

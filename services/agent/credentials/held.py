@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import orjson
 
 from services.agent.credentials.recipe import ClusterRecipe
-from services.agent.credentials.service_account import Token
+from services.agent.credentials.service_account import Token, places_of
 from services.common.kube import Manifest
 
 ACCOUNT_OF = "managed-gitops.redhat.com/service-account-of"
@@ -29,6 +30,17 @@ class Held:
     """The same, if it need not be renewed yet."""
     notes: dict[str, str]
     """The annotations that say so."""
+    server: str
+    """As Argo CD knows it: the API URL and a query."""
+    authority: str | None
+    insecure: bool
+    places: frozenset[str]
+    """Where the account has rights."""
+
+    @property
+    def api_url(self) -> str:
+        """As the environment had it."""
+        return self.server.partition("?")[0]
 
 
 def token_notes(recipe: ClusterRecipe, token: Token) -> dict[str, str]:
@@ -40,19 +52,35 @@ def token_notes(recipe: ClusterRecipe, token: Token) -> dict[str, str]:
     }
 
 
-def held_token(live: Manifest | None, recipe: ClusterRecipe, now: datetime) -> Held | None:
-    """What ``live`` holds of the account of ``recipe``, None if nothing, or of another cluster."""
-    notes = ((live or {}).get("metadata") or {}).get("annotations") or {}
-    notes = {name: str(notes[name]) for name in (ACCOUNT_OF, EXPIRES_AT, RENEW_AT) if name in notes}
-    data = (live or {}).get("data") or {}
-    config = _json(_decoded(data.get("config")))
-    text = config.get("bearerToken") if isinstance(config, dict) else None
-    ours = notes.get(ACCOUNT_OF) == recipe.uid and _decoded(data.get("server")) == recipe.server.encode()
-    if not ours or not isinstance(text, str):
+def held_account(live: Manifest | None, uid: str, now: datetime) -> Held | None:
+    """What ``live`` tells of the account of the environment ``uid``, on whatever server; None if nothing."""
+    annotations = ((live or {}).get("metadata") or {}).get("annotations") or {}
+    notes = {name: str(annotations[name]) for name in (ACCOUNT_OF, EXPIRES_AT, RENEW_AT) if name in annotations}
+    data = {name: _decoded(value).decode(errors="replace") for name, value in ((live or {}).get("data") or {}).items()}
+    config = _mapping(_json(data.get("config", "")))
+    text = config.get("bearerToken")
+    if notes.get(ACCOUNT_OF) != uid or not isinstance(text, str) or not text.isascii() or not text.isprintable():
         return None
+    tls = _mapping(config.get("tlsClientConfig"))
     expires_at, renew_at = _time(notes.get(EXPIRES_AT)), _time(notes.get(RENEW_AT))
-    fresh = expires_at is not None and renew_at is not None and now < renew_at
-    return Held(text, Token(text, expires_at, renew_at) if fresh and expires_at and renew_at else None, notes)
+    return Held(
+        text=text,
+        token=Token(text, expires_at, renew_at) if expires_at and renew_at and now < renew_at else None,
+        notes=notes,
+        server=data.get("server", ""),
+        authority=_decoded(tls.get("caData")).decode(errors="replace") or None,
+        insecure=tls.get("insecure") is True,
+        places=_places(data),
+    )
+
+
+def _places(data: Mapping[str, str]) -> frozenset[str]:
+    namespaces = [name for name in data.get("namespaces", "").split(",") if name]
+    return places_of(namespaces, cluster_resources=data.get("clusterResources") == "true")
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _decoded(value: Any) -> bytes:
@@ -62,7 +90,7 @@ def _decoded(value: Any) -> bytes:
         return b""
 
 
-def _json(text: bytes) -> Any:
+def _json(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -12,6 +12,7 @@ from services.agent.credentials.recipe import RepositoryRecipe, repository_recip
 from services.agent.credentials.repository_url import HttpsUrl, SshUrl, parse_repository
 from services.agent.credentials.secret import Unopened, opened, secret
 from services.agent.credentials.verdict import INVALID_CREDENTIALS, INVALID_URL, UP_TO_DATE, CheckFailed
+from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys
 
@@ -23,16 +24,24 @@ class RepositorySecrets:
     keys: OpeningKeys
     https: HttpsRepositories
     ssh: SshRepositories
+    policy: AddressPolicy
 
     async def compose(self, row: EngineResource) -> Composition:
         """The row's Secret. Raises Permanent (not the planner's row), CheckFailed, Retry (our known hosts)."""
         recipe = repository_recipe(row)
-        url = _url(recipe)
+        url = self._url(recipe)
         login = self._login(recipe)
         await self._try(url, login)
         name = recipe.secret.context.name
         message = f"Repository Credentials provided {name} for Repository {recipe.repository} are valid"
         return Composition(secret(secret_metadata(row, "repository"), _data(recipe, login)), UP_TO_DATE, message)
+
+    def _url(self, recipe: RepositoryRecipe) -> HttpsUrl | SshUrl:
+        try:
+            return parse_repository(recipe.repository, self.policy)
+        except ValueError as error:
+            why = str(error)
+        raise CheckFailed(INVALID_URL, f"spec.repository {why}")
 
     def _login(self, recipe: RepositoryRecipe) -> Login:
         try:
@@ -50,14 +59,6 @@ class RepositorySecrets:
             if login.private_key:
                 raise CheckFailed(INVALID_CREDENTIALS, "sshPrivateKey does not open an https URL; write an ssh one")
             await self.https.check(url, login)
-
-
-def _url(recipe: RepositoryRecipe) -> HttpsUrl | SshUrl:
-    try:
-        return parse_repository(recipe.repository)
-    except ValueError as error:
-        why = str(error)
-    raise CheckFailed(INVALID_URL, f"spec.repository is not accepted: {why}")
 
 
 def _data(recipe: RepositoryRecipe, login: Login) -> dict[str, str]:

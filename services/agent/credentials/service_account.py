@@ -12,6 +12,7 @@ be listed, in case somebody deleted the account.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import quote
@@ -74,7 +75,7 @@ class Account:
 
         Returns whether the account was there before: tokens of one that was deleted may seem to work for seconds.
         """
-        wanted = frozenset(recipe.namespaces) if recipe.is_confined else frozenset({EVERYWHERE})
+        wanted = places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
         account = await self._find()
         granted = _granted(account)
         # 1. Note where rights will be. 2. Give them. 3. Take away the others. 4. Shorten the note.
@@ -102,13 +103,29 @@ class Account:
         # The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
         return Token(text, expires, now + max(MIN_RENEWAL, min(expires - now, lifetime) / 2))
 
-    async def remove(self, recipe: ClusterRecipe) -> None:
-        """Remove rights and account; the account last, because it knows where the rights are."""
-        places = _granted(await self._find()) | await self._labelled()
-        places |= frozenset(recipe.namespaces) if recipe.is_confined else frozenset({EVERYWHERE})
+    async def remove(self, places: frozenset[str]) -> None:
+        """Remove rights, in ``places`` and wherever else there are, and account: that last, as it knows where."""
+        places |= _granted(await self._find()) | await self._labelled()
         for place in sorted(places):
             await self._revoke(place)
         await self.target.remove(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+
+    async def withdraw(self, places: frozenset[str]) -> list[TargetRefused]:
+        """Remove whatever the target's token may remove, and return what was refused. Raises Unreached.
+
+        The token may be the account's own, which has less rights after each removal. So the account goes first if it
+        may: all its tokens end with it. What is left then is an account without rights, or rights of nobody.
+        """
+        with contextlib.suppress(TargetRefused):
+            places |= _granted(await self._find()) | await self._labelled()
+        account = (SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+        refused = []
+        for each in (account, *(grant for place in sorted(places) for grant in self._grants(place))):
+            try:
+                await self.target.remove(*each)
+            except TargetRefused as error:
+                refused.append(error)
+        return refused
 
     async def _find(self) -> Manifest | None:
         return await self.target.find(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
@@ -142,9 +159,8 @@ class Account:
         await self.target.apply(binding, self._object(binding, metadata) | bound)
 
     async def _revoke(self, place: str) -> None:
-        role, binding, namespace = self._places(place)
-        await self.target.remove(binding, namespace, self._binding_name(place))
-        await self.target.remove(role, namespace, self._role_name(place))
+        for grant in self._grants(place):
+            await self.target.remove(*grant)
 
     async def _whole_cluster(self) -> list[Manifest]:
         groups: list[tuple[str, list[str]]] = []
@@ -154,6 +170,11 @@ class Account:
                 raise TooOld
             groups += rights.namespaced_resources(found)
         return rights.whole_cluster(groups)
+
+    def _grants(self, place: str) -> tuple[tuple[Resource, str, str], tuple[Resource, str, str]]:
+        """Binding and role in ``place``, in the order in which they go."""
+        role, binding, namespace = self._places(place)
+        return (binding, namespace, self._binding_name(place)), (role, namespace, self._role_name(place))
 
     def _places(self, place: str) -> tuple[Resource, Resource, str]:
         if place == EVERYWHERE:
@@ -172,6 +193,12 @@ class Account:
 
     def _object(self, resource: Resource, metadata: Manifest) -> Manifest:
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def places_of(namespaces: Iterable[str], *, cluster_resources: bool) -> frozenset[str]:
+    """Where an environment's account has rights."""
+    confined = frozenset() if cluster_resources else frozenset(namespaces)
+    return confined or frozenset({EVERYWHERE})
 
 
 def _granted(account: Manifest | None) -> frozenset[str]:

@@ -23,14 +23,18 @@ from services.common.kube.resources import Manifest, Resource
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
-PAGE = 500
-EVERYTHING = 0
-"""As the limit of a list: one page, however long."""
+PAGE = 100
+"""Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
 MESSAGE_LIMIT = 1024  # an admission message can hold a user's whole object; a log line must not
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+WHOLE = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Of each object only its metadata, all that a follower of Secrets needs to hold; whole objects if that is unknown."""
+METADATA_LIST = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 
 _NETWORK_ERRORS = (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError, ssl.SSLError)
 
@@ -112,16 +116,18 @@ class KubeClient:
         selector: str = "",
         fields: str = "",
         limit: int = PAGE,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[Page]:
         """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost.
 
         ``selector`` chooses by labels, ``fields`` by fields.
         """
+        accept = METADATA_LIST if metadata_only else WHOLE
         query = {"limit": str(limit)} | _selection(selector, fields)
         while True:
-            body = await self._call("GET", resource.path(namespace), query)
+            body = await self._call("GET", resource.path(namespace), query, accept=accept)
             meta = body["metadata"]
-            yield Page(body["items"], meta["resourceVersion"])
+            yield Page(body["items"] or [], meta["resourceVersion"])  # an empty list of metadata is null
             if not meta.get("continue"):
                 return
             query["continue"] = meta["continue"]
@@ -134,6 +140,7 @@ class KubeClient:
         *,
         selector: str = "",
         fields: str = "",
+        metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent]:
         """Stream changes after ``resource_version`` until the server ends the watch. Raises Expired, Retry."""
         query = {
@@ -143,8 +150,10 @@ class KubeClient:
             "timeoutSeconds": str(WATCH_SECONDS),
         } | _selection(selector, fields)
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
+        accept = METADATA if metadata_only else WHOLE
         try:
-            async with self._request("GET", resource.path(namespace), query, timeout=timeout) as response:
+            path = resource.path(namespace)
+            async with self._request("GET", path, query, timeout=timeout, accept=accept) as response:
                 await _raise_for_status(response)
                 _keep_alive(response)
                 async for line in _lines(response):
@@ -203,15 +212,16 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
+        accept: str = WHOLE,
     ) -> Manifest:
         try:
-            async with self._request(method, path, query, body, content_type) as response:
+            async with self._request(method, path, query, body, content_type, accept=accept) as response:
                 await _raise_for_status(response)
                 return _json(await response.read())
         except _NETWORK_ERRORS as error:
             raise Retry(f"{method} {path}: {_describe(error)}") from error
 
-    def _request(
+    def _request(  # noqa: PLR0917 - what HTTP has
         self,
         method: str,
         path: str,
@@ -219,8 +229,11 @@ class KubeClient:
         body: object = None,
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+        accept: str = WHOLE,
     ) -> _AuthorizedRequest:
-        return _AuthorizedRequest(self.api, self.session, method, path, dict(query or {}), body, content_type, timeout)
+        return _AuthorizedRequest(
+            self.api, self.session, method, path, dict(query or {}), body, content_type, timeout, accept
+        )
 
 
 @dataclass(slots=True)
@@ -235,10 +248,11 @@ class _AuthorizedRequest:
     body: object
     content_type: str
     timeout: aiohttp.ClientTimeout
+    accept: str
     _response: aiohttp.ClientResponse | None = None
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": self.accept}
         await self.api.update_params_for_auth(headers, [], ["BearerToken"])
         extra: dict[str, Any] = {}
         if self.body is not None:

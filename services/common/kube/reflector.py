@@ -20,7 +20,7 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
-from services.common.kube.client import EVERYTHING, PAGE, KubeClient
+from services.common.kube.client import PAGE, KubeClient
 from services.common.kube.errors import Expired, Refused, ServerFailed
 from services.common.kube.merge import merged
 from services.common.kube.resources import Manifest, Resource
@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
+LARGER = 10
+"""By how much pages grow when a list expires halfway."""
 FORBIDDEN = 403
 FORBIDDEN_SECONDS = 30.0
 MAX_FAILED_RESUMES = 5
@@ -45,6 +47,8 @@ class Seen:
     """An object of the list."""
 
     object: Manifest = field(repr=False)  # may be a Secret, here and below
+    part: str = ""
+    """The field selector that chose it, here and below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Changed:
     """An object was added or modified."""
 
     object: Manifest = field(repr=False)
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Removed:
     """An object is gone; ``object`` is its last state."""
 
     object: Manifest = field(repr=False)
+    part: str = ""
 
 
 Reflection = ListStarted | Seen | ListCompleted | Changed | Removed
@@ -78,17 +84,20 @@ async def reflect(
     *,
     selector: str = "",
     parts: Sequence[str] = ("",),
+    metadata_only: bool = False,
     backoff: Callable[[], Backoff] = Backoff,
     forbidden_seconds: float = FORBIDDEN_SECONDS,
 ) -> AsyncGenerator[Reflection]:
     """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
+
+    With ``metadata_only`` the objects have no more than their metadata.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
     that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
     forbids the list or the watch, and goes on doing so for ``forbidden_seconds``.
     """
     delays, forbidden = backoff(), _Forbidden(forbidden_seconds)
-    following = [_Part(client, resource, namespace, selector, part, delays, forbidden) for part in parts]
+    following = [_Part(client, resource, namespace, selector, part, delays, forbidden, metadata_only) for part in parts]
     while True:
         try:
             # Closed by hand: an abandoned generator would hold its connection until the collector finds it.
@@ -113,7 +122,7 @@ async def _listed(following: Sequence[_Part]) -> AsyncGenerator[Reflection]:
         async with aclosing(part.listed()) as items:
             async for item in items:
                 count += 1
-                yield Seen(item)
+                yield Seen(item, part.fields)
     yield ListCompleted(count)
 
 
@@ -147,6 +156,7 @@ class _Part:
     fields: str
     delays: Backoff
     forbidden: _Forbidden
+    metadata_only: bool = False
     version: str = ""
     page: int = PAGE
     failed_resumes: int = 0
@@ -154,7 +164,12 @@ class _Part:
     async def listed(self) -> AsyncGenerator[Manifest]:
         """List once."""
         pages = self.client.pages(
-            self.resource, self.namespace, selector=self.selector, fields=self.fields, limit=self.page
+            self.resource,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
+            limit=self.page,
+            metadata_only=self.metadata_only,
         )
         try:
             async for page in pages:
@@ -162,7 +177,7 @@ class _Part:
                 for item in page.items:
                     yield item
         except Expired:
-            self.page = EVERYTHING  # we read more slowly than history is forgotten: one page cannot expire halfway
+            self.page *= LARGER  # we read more slowly than history is forgotten, and one page cannot expire halfway
             raise
         self.page = PAGE
 
@@ -186,7 +201,12 @@ class _Part:
         """One watch; bookmarks only move the version on."""
         opened = time.monotonic()
         events = self.client.watch(
-            self.resource, self.version, self.namespace, selector=self.selector, fields=self.fields
+            self.resource,
+            self.version,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
+            metadata_only=self.metadata_only,
         )
         async with aclosing(events):
             async for event in events:
@@ -195,7 +215,8 @@ class _Part:
                 self.delays.reset()
                 self.forbidden.reset()
                 if event.type != "BOOKMARK":
-                    yield Removed(event.object) if event.type == "DELETED" else Changed(event.object)
+                    what = Removed if event.type == "DELETED" else Changed
+                    yield what(event.object, self.fields)
         if time.monotonic() - opened < SHORT_WATCH_SECONDS:
             raise Retry("the API server ended the watch as soon as it began")
 

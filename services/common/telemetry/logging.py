@@ -12,6 +12,16 @@ from structlog.tracebacks import ExceptionDictTransformer
 CHATTY_LIBRARIES = ("aiokafka", "faust", "mode", "httpx2")
 """Libraries whose INFO lines tell of each connection and each inner service."""
 
+_RENDERERS: dict[Literal["json", "console"], list[structlog.typing.Processor]] = {
+    # Both without the frames' local variables: they hold what users sent, and what only we may know. Exceptions are
+    # rendered here and nowhere earlier, so that this is true of the libraries' records as well.
+    "json": [
+        structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+        structlog.processors.JSONRenderer(),
+    ],
+    "console": [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
+}
+
 
 def configure_logging(service: str, level: str, style: Literal["json", "console"]) -> None:
     """Send structlog's and the libraries' log lines to stderr in one format. Called once, by the bootstrap."""
@@ -20,22 +30,19 @@ def configure_logging(service: str, level: str, style: Literal["json", "console"
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer()
-    )
     structlog.configure(
-        processors=[
-            *shared,
-            # Without the frames' local variables: they hold what users sent, and what only we may know.
-            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_RENDERERS[style]],
+            foreign_pre_chain=shared,
+        )
+    )
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in CHATTY_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)

@@ -57,7 +57,7 @@ class Home:
 
     def key(self, kind: str, name: str) -> EngineKey:
         """Key of an object of the tenant."""
-        return (self.instance.id, kind, self.instance.namespace, name)
+        return (self.instance.id, kind, self.instance.namespace, name, self.project)
 
 
 def application_name(uid: str) -> str:
@@ -118,10 +118,9 @@ class Destination:
         return [{"name": self.cluster, "namespace": namespace} for namespace in self.namespaces or ("*",)]
 
 
-def app_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination] = ()) -> str:
-    """Canonical JSON of the AppProject that confines a tenant to its repositories, namespace and environments."""
-    own = {"name": LOCAL_CLUSTER, "namespace": home.tenant.namespace}
-    allowed = [own, *(entry for destination in destinations for entry in destination.entries())]
+def app_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination]) -> str:
+    """Canonical JSON of the AppProject that confines a tenant to its repositories and destinations."""
+    allowed = [entry for destination in destinations for entry in destination.entries()]
     return _project(home, home.project, {"sourceRepos": sorted(repositories), "destinations": allowed})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -31,6 +31,9 @@ INVALID_SPEC = "InvalidSpec"
 
 HELD_BACK_NOTICE_MS = 1000
 """A change that was held back for less is not worth a condition."""
+
+THROTTLING_SHOWN = timedelta(seconds=60)
+"""For so long after the change the condition is shown."""
 
 UNKNOWN = "an unknown error occurred"
 """For whatever users cannot mend."""

@@ -15,6 +15,7 @@ from services.common.messages import Applied, Failed, ResourceChanged, StatusRep
 from services.planner.kinds.conditions import UNKNOWN
 from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept
 from services.planner.kinds.lifecycle import Origin, version_order
+from services.planner.kinds.written_spec import accepted_deployment
 from services.planner.rows import Cause, Deployment, Observed
 
 
@@ -116,14 +117,25 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
     )
 
 
+def refused(seen: Deployment, error: str) -> Deployment:
+    """The newest spec cannot be had, and what was on offer before it is not wanted any more."""
+    environment = accepted_deployment(seen.spec).destination.environment if seen.spec is not None else None
+    return replace(seen, offered=None, environment=environment, error=error, blocked="", over_quota=False)
+
+
+def eased(known: Deployment) -> Deployment:
+    """What was held back is long past."""
+    return replace(known, held_back_ms=0)
+
+
 def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
     """The row with the event's spec on offer, or with what is wrong with it; then its Application stays as it was."""
     if event.spec_omitted:
-        return replace(seen, error=event.spec_omitted.replace("\0", "")[:MAX_MESSAGE])
+        return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_MESSAGE])
     try:
         spec = accept(event.api_version, event.spec, policy)
     except Permanent as error:
-        return replace(seen, error=str(error))
+        return refused(seen, str(error))
     text = spec.model_dump_json(by_alias=True, exclude_none=True)
     offered = text if text != seen.spec else None
     return replace(seen, offered=offered, environment=spec.destination.environment, error="")

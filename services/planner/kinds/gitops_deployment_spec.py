@@ -14,9 +14,9 @@ from services.common.api import ApplicationDestination, ApplicationSource, GitOp
 from services.common.api.catalogue import deployment as texts
 from services.common.api.gitops_deployment import SYNC_OPTIONS
 from services.common.errors import Permanent, Wait
+from services.common.urls.repository_url import refusal
+from services.common.urls.web_address import shown
 from services.planner.kinds.managed_environment import EnvironmentView, Usability, is_namespace
-from services.planner.kinds.repository_url import refusal
-from services.planner.kinds.web_address import shown
 from services.planner.kinds.written_spec import MAX_MESSAGE, cleaned, parsed
 
 API_VERSION = "managed-gitops.redhat.com/v1alpha1"

@@ -15,6 +15,7 @@ from services.common.api.catalogue.entry import ERROR, THROTTLED
 from services.common.api.limits import MAX_NAME
 from services.common.api.managed_environment import API_URL_MESSAGE, FRAGMENT_MESSAGE, SECRET_TYPE
 from services.common.api.urls import ASCII_MESSAGE, USER_INFO_MESSAGE
+from services.common.urls.web_address import Parts, port_problem, split
 from services.planner.kinds.conditions import (
     CHECKING,
     QUOTA_EXCEEDED,
@@ -28,7 +29,6 @@ from services.planner.kinds.conditions import (
 from services.planner.kinds.limits import Limits
 from services.planner.kinds.names import SECRET
 from services.planner.kinds.sealed_secret import SealedSecret, content_of
-from services.planner.kinds.web_address import Parts, port_problem, split
 from services.planner.kinds.written_spec import spec_of
 from services.planner.rows import Check, Resource
 
@@ -55,7 +55,7 @@ class EnvironmentView:
     """An environment as a deployment sees it."""
 
     id: str
-    """Names its cluster secret."""
+    """Of the environment: names its cluster secret."""
     name: str
     usability: Usability
     namespaces: tuple[str, ...]
@@ -116,15 +116,18 @@ def environment_status(
     return compiled(previous, {texts.CONNECTION: _connection(refused, check, digest)} | others, at)
 
 
-def is_usable(refused: Refused | None, check: Check | None, digest: str | None) -> Usability:
-    """Whether deployments may go there; the arguments are those of ``environment_status``.
+def is_usable(
+    refused: Refused | None, check: Check | None, digest: str | None, *, holds_this_cluster: bool = False
+) -> Usability:
+    """Whether deployments may go there; the first arguments are those of ``environment_status``.
 
     Once its credentials have worked, an engine holds them until better ones have: then a failing check says that new
-    credentials are bad, or that the cluster is away for a moment.
+    credentials are bad, or that the cluster is away for a moment. But what it holds must be of the cluster that the
+    environment names now (``holds_this_cluster``), or deployments would go to the one it named before.
     """
     if refused is not None and not refused.pending:
         return Usability.UNUSABLE
-    if check is not None and (check.succeeded_before or check.reason == SUCCEEDED):
+    if holds_this_cluster or (check is not None and check.reason == SUCCEEDED and check.digest == digest):
         return Usability.USABLE
     is_current = refused is None and check is not None and check.digest == digest
     return Usability.UNUSABLE if is_current else Usability.PENDING

@@ -10,6 +10,7 @@ from services.common.api.catalogue import credential as texts
 from services.common.api.catalogue.entry import ERROR
 from services.common.api.limits import MAX_NAME
 from services.common.api.repository_credential import SECRET_TYPE
+from services.common.urls.repository_url import refusal
 from services.planner.kinds.conditions import (
     CHECKING,
     QUOTA_EXCEEDED,
@@ -22,7 +23,6 @@ from services.planner.kinds.conditions import (
 )
 from services.planner.kinds.limits import Limits
 from services.planner.kinds.names import SECRET
-from services.planner.kinds.repository_url import refusal
 from services.planner.kinds.sealed_secret import SealedSecret, content_of
 from services.planner.kinds.written_spec import spec_of
 from services.planner.rows import Check, Resource

@@ -11,6 +11,8 @@ import orjson
 
 from services.common.api import FINALIZER
 from services.common.messages import ResourceChanged
+from services.planner.canonical import canonical
+from services.planner.kinds.conditions import Refused
 from services.planner.kinds.lifecycle import Origin
 from services.planner.kinds.names import SECRET, refers_to
 from services.planner.rows import Cause, Resource
@@ -38,6 +40,10 @@ def changed(known: Resource | None, event: ResourceChanged, origin: Origin, caus
         refers_to=refers_to(event.kind, event.spec),
         secret_type=event.secret_type.replace("\0", ""),
         created_at=event.created_at,
+        target_uid=known.target_uid if known else event.target_uid.replace("\0", ""),
+        target_generation=known.target_generation if known else event.target_generation,
+        accepted=known.accepted if known else "",
+        refusal=known.refusal if known else "",
         over_quota=known.over_quota if known else False,
         held_back_ms=event.held_back_ms,
         seen_at=cause.at,
@@ -68,3 +74,19 @@ def _key_id(resource: Resource) -> str:
 
 def _content(resource: Resource) -> tuple[object, ...]:
     return (resource.generation, resource.deleting, resource.present, resource.spec, resource.secret_type)
+
+
+def eased(known: Resource) -> Resource:
+    """What was held back is long past."""
+    return replace(known, held_back_ms=0)
+
+
+def refused(known: Resource, why: Refused | None) -> Resource:
+    """With what is wrong with it, or without."""
+    text = canonical({"status": why.status, "reason": why.reason, "message": why.message}) if why is not None else ""
+    return replace(known, refusal=text)
+
+
+def refusal_of(known: Resource) -> Refused | None:
+    """What is wrong with it; None if nothing is."""
+    return Refused(**orjson.loads(known.refusal)) if known.refusal else None

@@ -9,6 +9,8 @@ import orjson
 
 from services.planner.rows import Resource
 
+SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a condition's reason
+
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:

@@ -32,6 +32,7 @@ from services.planner.rows import Deployment, Resource, SyncRun
 Run = tuple[Resource, SyncRun]
 
 ACTIVE = frozenset({"Running", "Terminating"})
+OVER = frozenset({"Ended", "Refused"})
 SUCCEEDED = "Succeeded"
 FAILED = frozenset({"Failed", "Error"})
 FINAL = FAILED | {SUCCEEDED, "Terminated"}
@@ -84,7 +85,8 @@ def arrange(runs: Sequence[Run], deployment: Deployment | None, sequence: int) -
         if run.state != "Waiting" or target is None or blocker is not None:
             arranged.append(run if blocker is None else replace(run, message=blocker))
             continue
-        sequence, is_busy = sequence + 1, True
+        # Never lower than before, also in a database built anew: the engine remembers.
+        sequence, is_busy = max(sequence + 1, resource.created_at), True
         arranged.append(replace(run, state="Running", deployment_id=target.id, sequence=sequence, message=""))
     return arranged, sequence
 
@@ -162,7 +164,7 @@ def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> Sy
     if not is_asked:
         return replace(run, state="Ended", message="")
     spec = _spec(target)
-    if spec is not None and spec.automated:
+    if spec is not None and spec.automated and not _is_ahead(resource, run, target):
         return replace(run, state="Refused", message=texts.DEPLOYMENT_AUTOMATED.text(name=resource.name))
     return run
 
@@ -173,11 +175,20 @@ def _blocker(resource: Resource, run: SyncRun, target: Deployment | None, *, is_
         return None
     if target is None:
         return texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
-    if target.spec is None:
+    if target.spec is None or _is_ahead(resource, run, target):
         return WAITS_FOR_APPLICATION
     if resource.over_quota:
         return ""
     return WAITS_FOR_TURN if is_busy else None
+
+
+def _is_ahead(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
+    """The run was seen before the state of its deployment that it means: the two come by ways of their own."""
+    if target is None or not resource.target_uid:
+        return False
+    if target.uid == resource.target_uid:
+        return target.generation < resource.target_generation
+    return version_order(target.resource_version) < run.first_version
 
 
 def _errors(resource: Resource, run: SyncRun, limits: Limits) -> Iterator[str]:

@@ -27,7 +27,7 @@ class RecipeComposers:
         encoded = base64.b64encode(uid.encode()).decode()
         return Composition(manifest | {"data": {"config": encoded}}, "Succeeded", "")
 
-    async def dispose(self, row: EngineResource, *, giving_up: bool = False) -> None:
+    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
         """Nothing was made elsewhere."""
 
 

@@ -286,7 +286,7 @@ async def test_environment_when_disposed_then_nothing_is_left_and_its_token_is_d
     tenant = await cluster.tenant(EVERYTHING)
     namespaces = [await cluster.namespace(), await cluster.namespace()]
     composed = await cluster.compose(tenant, namespaces=namespaces)
-    await cluster.composers().dispose(cluster.row(tenant, namespaces=namespaces))
+    await cluster.composers().dispose(cluster.row(tenant, namespaces=namespaces), composed.secret)
     assert await cluster.left() == []
     with pytest.raises(NotFound):
         await cluster.kube.get(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
@@ -297,11 +297,42 @@ async def test_environment_when_disposed_then_nothing_is_left_and_its_token_is_d
 
 
 async def test_environment_when_disposed_by_an_identity_without_rights_then_given_up(cluster: Cluster) -> None:
-    await cluster.composers().dispose(cluster.row("wrong"))
+    await cluster.composers().dispose(cluster.row("wrong"), None)
 
 
 async def test_environment_when_its_cluster_is_silent_then_tried_again_until_given_up(cluster: Cluster) -> None:
     silent = replace(cluster, url="https://127.0.0.1:1")
     with pytest.raises(TargetSilent):
-        await silent.composers().dispose(silent.row("token"))
-    await silent.composers().dispose(silent.row("token"), giving_up=True)
+        await silent.composers().dispose(silent.row("token"), None)
+    await silent.composers().dispose(silent.row("token"), None, giving_up=True)
+
+
+async def test_api_url_when_it_is_only_spelled_otherwise_then_the_account_is_there_and_its_new_token_works(
+    cluster: Cluster,
+) -> None:
+    tenant = await cluster.tenant(EVERYTHING)
+    first = await cluster.compose(tenant)
+    url = f"{cluster.url}/"
+    second = await cluster.compose(tenant, first.secret, apiURL=url, server=f"{url}?managedEnvironment=e1")
+    assert token_of(second) != token_of(first)
+    assert await cluster.may(token_of(second), "create", "namespaces")
+    assert "kube-system/argocd-manager" in await cluster.left()
+
+
+WITHDRAWN: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "cluster-resources": ({"clusterResources": True}, {"/argocd-manager-cluster-role"}),
+    "whole-cluster": ({}, {"/argocd-manager-cluster-role", "/argocd-manager-cluster-role-binding"}),
+    "namespaces": ({"namespaces": ["default"]}, {"kube-system/argocd-manager", "default/argocd-manager-role"}),
+}
+"""What may be left where an account removes itself: an account, or rights, but never an account with rights."""
+
+
+@pytest.mark.parametrize(("recipe", "left"), WITHDRAWN.values(), ids=WITHDRAWN)
+async def test_account_when_only_its_own_token_is_left_to_remove_it_then_nobody_has_its_rights_any_more(
+    cluster: Cluster, recipe: dict[str, Any], left: set[str]
+) -> None:
+    made = await cluster.compose(await cluster.tenant(EVERYTHING), **recipe)
+    url = "https://127.0.0.1:1"
+    turned_away = {"apiURL": url, "server": f"{url}?managedEnvironment=e1", "createServiceAccount": False}
+    await cluster.composers().dispose(cluster.row("token", **turned_away), made.secret)
+    assert set(await cluster.left()) <= left

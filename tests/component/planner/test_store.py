@@ -22,7 +22,7 @@ from services.planner.kinds.limits import Limits
 from services.planner.offsets import Span
 from services.planner.persist import STEPS, Fenced
 from services.planner.plan import plan
-from services.planner.rows import Changes, Usage
+from services.planner.rows import Changes
 from services.planner.rules import Rules
 from services.planner.store import Store
 from tests.component.conftest import Database
@@ -151,14 +151,10 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     for batch in life(application.engine_instance_id, application.digest):
         assert take(store, *batch) == world.take(*batch)
         state, model = store.load(batch), world.state(batch)
-        assert state.deployments.items() <= model.deployments.items()
-        assert state.observed.items() <= model.observed.items()
-        assert state.statuses.items() <= model.statuses.items()
-        assert state.resources.items() <= model.resources.items()
-        assert state.checks.items() <= model.checks.items()
-        assert state.sync_runs.items() <= model.sync_runs.items()
-        assert state.holdings == {tenant: held for tenant, held in model.holdings.items() if held}
-        assert {tenant: used for tenant, used in model.usage.items() if used != Usage()} == state.usage
+        assert (state.deployments, state.observed) == (model.deployments, model.observed)
+        assert state.statuses == model.statuses
+        assert (state.resources, state.checks, state.sync_runs) == (model.resources, model.checks, model.sync_runs)
+        assert (state.holdings, state.usage) == (model.holdings, model.usage)
     store.save(Changes(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
@@ -346,24 +342,55 @@ def test_deployment_when_there_is_room_again_then_it_is_found_once(store: Store)
         return changes
 
     changes = under_rules(changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"))
-    assert store.with_room(1, at(4), partitions=[0], limit=10) == []
+    assert store.with_room(rules.limits, at(4), partitions=[0], limit=10) == []
     under_rules(gone(5))
     (application,) = [row for row in changes.engine if row.kind == "Application"]
     removed = observed(6, Removed(forced=False), instance=application.engine_instance_id)
     under_rules(removed)
-    assert store.with_room(1, at(7), partitions=[5], limit=10) == []
-    waiting = store.with_room(1, at(7), partitions=[0], limit=10)
+    assert store.with_room(rules.limits, at(7), partitions=[5], limit=10) == []
+    waiting = store.with_room(rules.limits, at(7), partitions=[0], limit=10)
     assert [row.name for row in under_rules(*waiting).engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
-    assert store.with_room(1, at(8), partitions=[0], limit=10) == []
+    assert store.with_room(rules.limits, at(8), partitions=[0], limit=10) == []
 
 
-def test_operations_when_old_and_finished_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:
+def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:
     changes = take(store, *(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
     take(store, *(gone(10, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
     after = changes.operations[-1].created_at.replace(year=2999)
-    assert store.prune_operations(after, limit=3) == 3
-    assert store.prune_operations(after, limit=3) == 2
-    assert store.prune_operations(after, limit=3) == 0
+    assert [store.prune_operations(after, limit=4) for _ in range(4)] == [4, 4, 2, 0]
+
+
+def test_change_when_held_back_then_it_is_found_once_that_is_long_past(store: Store) -> None:
+    take(store, changed(1, held_back_ms=3000), sync_run(1, held_back_ms=3000))
+    assert store.held_back(at(1), at(90), partitions=[0], limit=10) == []
+    assert store.held_back(at(30), at(90), partitions=[5], limit=10) == []
+    due = store.held_back(at(30), at(90), partitions=[0], limit=10)
+    assert len(due) == 2
+    take(store, *due)
+    assert store.held_back(at(30), at(90), partitions=[0], limit=10) == []
+
+
+def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(store: Store, database: Database) -> None:
+    take(store, changed(1, content=spec(type="manual")), sync_run(2))
+    take(store, resource_gone(3, SYNC_RUN, "now"))
+    instance = next(iter(store.load([changed(4)]).tenants.values())).engine_instance_id
+    ended = SyncMoved("uid-now", "Failed", "", "", "", "")
+    take(store, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
+    assert store.forget_runs(at(1), limit=10) == 0
+    assert len(contents(database)["sync_runs"]) == 1
+    assert store.forget_runs(at(60), limit=10) == 1
+    assert contents(database)["sync_runs"] == []
+
+
+def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(store: Store, database: Database) -> None:
+    take(store, secret(1))
+    changes = take(store, changed(2))
+    take(store, gone(3))
+    for row in reversed(changes.engine):
+        gone_too = observed(4, Removed(forced=False), instance=row.engine_instance_id, kind=row.kind, name=row.name)
+        take(store, gone_too)
+    assert len(contents(database)["tenants"]) == 1
+    assert contents(database)["engine_resources"] == []
 
 
 def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr_says_so(store: Store) -> None:

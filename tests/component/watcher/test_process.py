@@ -89,7 +89,7 @@ async def test_right_when_missing_then_it_is_named_with_what_to_grant(
     path = as_account(await with_rights(kube, namespace, {what: verbs for what, verbs in rights.items() if verbs}))
     async with await connect(path) as limited:
         with pytest.raises(NoPermission, match=text) as refusal:
-            await access.require(limited, DEPLOYMENTS, timeout_seconds=5)
+            await access.require(limited, DEPLOYMENTS, timeout_seconds=1)
     assert "grant" in str(refusal.value)
 
 
@@ -115,7 +115,7 @@ async def test_secrets_when_they_may_not_be_read_one_by_one_then_it_is_named(
     token = await with_rights(kube, namespace, {"secrets": ["list", "watch"]}, group="")
     async with await connect(as_account(token)) as limited:
         with pytest.raises(NoPermission, match="may not get secrets of group core"):
-            await access.require(limited, SECRETS, timeout_seconds=5)
+            await access.require(limited, SECRETS, timeout_seconds=1)
 
 
 async def test_lease_when_it_may_not_be_held_then_what_to_grant_is_named(
@@ -123,7 +123,7 @@ async def test_lease_when_it_may_not_be_held_then_what_to_grant_is_named(
 ) -> None:
     async with await connect(as_account(await with_rights(kube, namespace, {}))) as limited:
         with pytest.raises(NoPermission, match="may not get leases in namespace"):
-            await access.require_lease(limited, namespace)
+            await access.require_lease(limited, namespace, timeout_seconds=1)
 
 
 async def test_crd_when_missing_then_the_command_that_installs_it_is_named(kube: KubeClient) -> None:

@@ -258,6 +258,8 @@ class FakeComposers:
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     composed: list[tuple[str, Manifest | None]] = field(default_factory=list)
     disposed: list[tuple[str, bool]] = field(default_factory=list)
+    parted_from: list[Manifest | None] = field(default_factory=list)
+    """The Secrets that were there at each of these farewells."""
     in_flight: int = 0
 
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
@@ -268,8 +270,9 @@ class FakeComposers:
             raise outcome
         return outcome
 
-    async def dispose(self, row: EngineResource, *, giving_up: bool = False) -> None:
+    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
         self.disposed.append((row.name, giving_up))
+        self.parted_from.append(live)
         await self._enter(row.name)
         if row.name in self.farewells and not giving_up:
             raise self.farewells[row.name]

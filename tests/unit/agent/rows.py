@@ -38,10 +38,11 @@ def project_row(name: str = "project", desired: Desired = "present", **spec: Any
 
 
 def cluster_row(
-    name: str = "managed-env-1", desired: Desired = "present", lane: str = "project", uid: str = "uid-1"
+    name: str = "managed-env-1", desired: Desired = "present", lane: str = "project", uid: str = "uid-1", **recipe: Any
 ) -> EngineResource:
     labels = {"argocd.argoproj.io/secret-type": "cluster"} | LABEL
-    return row("ClusterSecret", name, desired, lane, 0, {"metadata": {"labels": labels}, "recipe": {"uid": uid}})
+    body = {"metadata": {"labels": labels}, "recipe": {"uid": uid} | recipe}
+    return row("ClusterSecret", name, desired, lane, 0, body)
 
 
 def repository_row(

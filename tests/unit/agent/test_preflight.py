@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from services.agent.kinds import KINDS, VERBS
-from services.agent.preflight import check_namespace
+from services.agent.preflight import believed, check_namespace
 from services.common.errors import GitOpsError, NoPermission, Retry
 from services.common.kube import KubeClient, Manifest, NotFound, Refused, Resource
 
@@ -76,3 +76,33 @@ async def test_crds_when_they_are_missing_then_the_start_waits_for_them() -> Non
     client.list_error = NotFound("404")
     with pytest.raises(Retry, match="Argo CD's CRDs"):
         await check(client)
+
+
+async def test_right_when_it_is_missing_for_a_moment_only_then_the_start_goes_on() -> None:
+    client = FakeClient()
+    client.list_error = FORBIDDEN
+    asked = []
+
+    async def look() -> None:
+        asked.append(client.list_error)
+        try:
+            await check(client)
+        finally:
+            client.list_error = None
+
+    await believed(look, seconds=5)
+    assert asked == [FORBIDDEN, None]
+
+
+async def test_right_when_it_is_still_missing_in_the_end_then_it_is_named() -> None:
+    client = FakeClient()
+    client.denied = {("watch", "secrets")}
+    with pytest.raises(NoPermission, match="may not watch secrets"):
+        await believed(lambda: check(client), seconds=0)
+
+
+async def test_api_server_when_it_does_not_answer_then_it_is_not_asked_again_here() -> None:
+    client = FakeClient()
+    client.list_error = NotFound("404")
+    with pytest.raises(Retry):
+        await believed(lambda: check(client), seconds=5)

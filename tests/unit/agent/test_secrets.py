@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -192,7 +193,7 @@ async def test_application_when_the_check_of_its_cluster_fails_then_it_comes_all
 
 
 @pytest.mark.parametrize(
-    "repository", ["https://example.com/repo", "https://EXAMPLE.com/repo.git", " https://example.com/repo/ "]
+    "repository", ["https://example.com/repo", "https://EXAMPLE.com/repo.git", " https://example.com/repo "]
 )
 async def test_application_when_its_repository_is_still_checked_then_it_waits(driver: Driver, repository: str) -> None:
     await driver.begin()
@@ -282,6 +283,74 @@ async def test_secret_when_the_api_server_refuses_it_then_what_it_quotes_is_kept
     assert "hunter2" not in event.message
 
 
+async def test_secret_when_a_refused_repair_succeeds_at_last_then_the_outcome_of_its_check_is_told_again(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    row = cluster_row()
+    await driver.apply(row)
+    driver.cluster.refusing[NAME] = Refused("denied", 403)
+    driver.cluster.edit("Secret", NAME, {"data": {"server": "ZXZpbA=="}})
+    await settle()
+    assert isinstance(driver.reports.of(NAME)[-1], Failed)
+    del driver.cluster.refusing[NAME]
+    await driver.clock.advance(300)
+    assert value(driver, "server") == "uid-1"
+    assert driver.reports.of(NAME)[-2:] == [checked(row), Applied(row.digest, drift_repaired=True)]
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_secret_when_its_recipe_changes_and_the_check_fails_then_the_former_stays_untouched_and_whole(
+    driver: Driver, taken_over: bool
+) -> None:
+    await driver.begin()
+    row = cluster_row()
+    content = {"name": NAME, "project": "app-project-a", "clusterResources": "true"}
+    driver.composers.outcomes[NAME] = Composition(secret_of(row, **content), "Succeeded", "")
+    await driver.apply(row)
+    before = copy.deepcopy(secret(driver))
+    if taken_over:
+        await driver.instance.suspend()
+        driver.instance.work([row])
+    driver.composers.outcomes[NAME] = BAD
+    changed = cluster_row(project="app-project-b", clusterResources=False)
+    await driver.apply(changed)
+    await driver.clock.advance(3600)
+    assert secret(driver) == before
+    assert driver.reports.of(NAME)[-1] == checked(changed, BAD.reason, BAD.message)
+
+
+async def test_composition_when_it_fails_then_it_is_tried_again_within_a_minute_and_a_good_one_after_ten(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    driver.composers.outcomes[NAME] = BAD
+    await driver.apply(cluster_row())
+    await driver.clock.advance(29)
+    assert len(driver.composers.composed) == 1
+    await driver.clock.advance(31)
+    assert len(driver.composers.composed) == 2
+    del driver.composers.outcomes[NAME]
+    await driver.clock.advance(60)
+    assert driver.cluster.names("Secret") == [NAME]
+    known = len(driver.composers.composed)
+    await driver.clock.advance(500)
+    assert len(driver.composers.composed) == known
+
+
+async def test_absent_secret_when_the_api_server_does_not_show_it_then_its_cluster_is_not_given_up(
+    driver: Driver,
+) -> None:
+    await driver.begin(cluster_row())
+    driver.cluster.failing = Retry("silent")
+    await driver.apply(cluster_row(desired="absent"))
+    await driver.clock.advance(600)
+    driver.cluster.failing = None
+    await driver.clock.advance(60)
+    assert driver.composers.disposed == [(NAME, False)]
+    assert driver.reports.of(NAME)[-1] == Removed(forced=False)
+
+
 async def test_absent_secret_when_its_turn_comes_then_it_is_disposed_then_deleted_then_reported(
     driver: Driver,
 ) -> None:
@@ -291,10 +360,12 @@ async def test_absent_secret_when_its_turn_comes_then_it_is_disposed_then_delete
     await driver.apply(cluster_row(desired="absent"), application_row())
     assert driver.cluster.names("Secret") == [NAME]
     assert driver.cluster.names("Application") == ["app"]
+    there = copy.deepcopy(secret(driver))
     gate.set()
     await settle()
     assert driver.cluster.names("Secret") == []
     assert driver.composers.disposed == [(NAME, False)]
+    assert driver.composers.parted_from == [there]
     assert driver.reports.of(NAME)[-1] == Removed(forced=False)
     assert driver.acknowledged == [0, 1]
 

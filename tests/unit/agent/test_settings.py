@@ -44,6 +44,7 @@ def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest
         ("SSH_KNOWN_HOSTS", "/nowhere"),
         ("GIT_AUTHORITIES", "/nowhere"),
         ("CHECK_INTERVAL_SECONDS", "1"),
+        ("FAILED_CHECK_INTERVAL_SECONDS", "1"),
         ("TOKEN_LIFETIME_SECONDS", "60"),
         ("CHECKS_AT_ONCE", "0"),
     ],

@@ -64,6 +64,18 @@ async def test_sync_when_its_application_is_not_there_yet_then_it_waits_and_is_a
     assert driver.cluster.writes() == [("create", "app"), ("patch", "app")]
 
 
+async def test_sync_when_another_application_of_its_tenant_hangs_then_it_does_not_wait_for_that(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row("hanging"))
+    going = {"finalizers": ["example.com/never"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    driver.cluster.edit("Application", "hanging", {"metadata": going})
+    await settle()
+    assert driver.instance.pending == 1
+    await driver.apply(application_row(), sync_row())
+    assert application(driver)["operation"]["info"] == OURS["info"]
+
+
 async def test_sync_when_somebody_elses_runs_then_it_waits_for_its_end(driver: Driver) -> None:
     await driver.begin(application_row())
     await edit(driver, {"operation": THEIRS})

@@ -106,3 +106,52 @@ def test_object_when_it_moves_to_another_lane_then_it_is_taken_once() -> None:
     queue.mark(key("app"), up("a", 1))
     queue.mark(key("app"), up("b", 1))
     assert taken(queue) == ["app"]
+
+
+def after(name: str) -> Place:
+    return Place("a", 2, absent=False, follows=key(name))
+
+
+def test_follower_when_another_object_of_its_lane_hangs_then_it_does_not_wait() -> None:
+    queue = WorkQueue()
+    for name in ("hanging", "app"):
+        queue.mark(key(name), up("a", 1))
+    assert taken(queue) == ["hanging", "app"]
+    queue.wait(key("hanging"), NOW + timedelta(seconds=60))
+    queue.mark(key("sync"), after("app"))
+    assert taken(queue) == []
+    queue.finish(key("app"))
+    assert taken(queue) == ["sync"]
+
+
+def test_follower_when_its_object_becomes_pending_after_it_was_ready_then_it_waits() -> None:
+    queue = WorkQueue()
+    queue.mark(key("sync"), after("app"))
+    queue.mark(key("app"), up("a", 1))
+    assert taken(queue) == ["app"]
+    queue.finish(key("app"))
+    assert taken(queue) == ["sync"]
+
+
+def test_follower_when_its_object_is_going_or_is_worked_on_once_more_then_only_the_latter_holds_it() -> None:
+    queue = WorkQueue()
+    queue.mark(key("app"), up("a", 1))
+    queue.mark(key("sync"), after("app"))
+    assert taken(queue) == ["app"]
+    queue.mark(key("app"), up("a", 1))
+    queue.finish(key("app"))
+    assert taken(queue) == ["app"]
+    queue.mark(key("app"), down("a", 1))
+    queue.finish(key("app"))
+    assert sorted(taken(queue)) == ["app", "sync"]
+
+
+def test_follower_when_everything_is_done_then_nothing_is_remembered() -> None:
+    queue = WorkQueue()
+    queue.mark(key("app"), up("a", 1))
+    queue.mark(key("sync"), after("app"))
+    queue.mark(key("sync"), after("other"))
+    for name in taken(queue):
+        queue.finish(key(name))
+    assert len(queue) == 0
+    assert queue._followers == {}

@@ -1,4 +1,4 @@
-"""The table of behaviour names tests that exist."""
+"""The tables of behaviour and of hostile inputs name tests that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from services.common.paths import ROOT
 
 TEXT = (ROOT / "docs" / "behaviour.md").read_text()
-PROOFS = sorted(set(re.findall(r"`([\w/]+\.py)::(test_\w+)`", TEXT)))
+PROOF = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+PROOFS = sorted(set(PROOF.findall(TEXT)))
+FILES = sorted(set(re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "security.md").read_text())))
 POINTS = re.findall(r"^\| (\d+\.\d+) \|", TEXT, re.MULTILINE)
 
 
@@ -21,3 +23,13 @@ def test_proof_when_a_point_names_it_then_it_is_there(file: str, test: str) -> N
 def test_points_when_listed_then_each_has_a_number_of_its_own() -> None:
     assert POINTS
     assert len(POINTS) == len(set(POINTS))
+
+
+def test_points_when_listed_then_each_names_its_proof() -> None:
+    rows = re.findall(r"^\| (\d+\.\d+|\+) \|(.*)$", TEXT, re.MULTILINE)
+    assert [number for number, row in rows if not PROOF.search(row)] == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file_when_an_input_names_it_as_its_proof_then_it_is_there(file: str) -> None:
+    assert (ROOT / file).is_file()

@@ -61,6 +61,8 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
     content: dict[str, Any] | str | None = None,
     omitted: str = "",
     partition: int = 0,
+    workspace: str = WORKSPACE,
+    held_back_ms: int = 0,
 ) -> Event:
     text = content if isinstance(content, str) else json.dumps(spec() if content is None else content)
     event = ResourceChanged(
@@ -76,8 +78,9 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
         actor="kubectl",
         spec=text,
         spec_omitted=omitted,
+        held_back_ms=held_back_ms,
     )
-    return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), partition, traceparent(second))
+    return Event(Command(workspace, workspace, namespace, at(second), event), partition, traceparent(second))
 
 
 def gone(second: int, name: str = "web", *, uid: str = "uid-1", namespace: str = NAMESPACE) -> Event:
@@ -129,6 +132,8 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     namespace: str = NAMESPACE,
     secret_type: str = "",
     omitted: str = "",
+    target: tuple[str, int] = ("", 0),
+    held_back_ms: int = 0,
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -146,6 +151,9 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         spec_omitted=omitted,
         created_at=second * 1000,
         secret_type=secret_type,
+        target_uid=target[0],
+        target_generation=target[1],
+        held_back_ms=held_back_ms,
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 

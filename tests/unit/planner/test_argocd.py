@@ -81,7 +81,8 @@ def test_application_when_there_is_no_revision_then_the_field_is_left_out() -> N
 
 
 def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() -> None:
-    assert json.loads(argocd.app_project(HOME, {"https://b", "https://a"})) == {
+    own = argocd.Destination("in-cluster", ("team-a",))
+    assert json.loads(argocd.app_project(HOME, {"https://b", "https://a"}, [own])) == {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
         "metadata": {
@@ -98,7 +99,7 @@ def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() ->
 
 
 def test_row_when_compiled_then_its_manifest_is_canonical_and_its_digest_that_of_the_manifest() -> None:
-    manifest = argocd.app_project(HOME, [])
+    manifest = argocd.app_project(HOME, [], [])
     row = argocd.row(HOME, "AppProject", HOME.project, manifest, "present", Cause(START, "trace"))
     assert manifest == json.dumps(json.loads(manifest), sort_keys=True, separators=(",", ":"))
     assert row.digest == hashlib.sha256(manifest.encode()).hexdigest()

@@ -9,15 +9,19 @@ import pytest
 
 from services.common.api import FINALIZER
 from services.common.messages import Checked, SyncMoved
+from services.planner.events import Due, Event
 from services.planner.kinds.limits import Limits
 from services.planner.rows import EngineRow
 from services.planner.rules import Rules
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
+    NAMESPACE,
     SYNC_RUN,
+    WORKSPACE,
     Failed,
     Removed,
+    at,
     changed,
     credential,
     environment,
@@ -344,7 +348,7 @@ def test_sync_when_run_then_the_order_names_run_sequence_and_revision(manual: Wo
     manual.take(sync_run(2))
     assert manifest(manual, "SyncOperation")["operation"] == {
         "run": "uid-now",
-        "sequence": 1,
+        "sequence": 2000,
         "revision": "HEAD",
         "state": "Running",
     }
@@ -356,7 +360,7 @@ def test_sync_when_several_are_asked_for_then_they_run_one_after_the_other(manua
     finish(manual, 4, "first")
     assert manifest(manual, "SyncOperation")["operation"] == {
         "run": "uid-second",
-        "sequence": 2,
+        "sequence": 3000,
         "revision": "HEAD",
         "state": "Running",
     }
@@ -414,7 +418,7 @@ def test_sync_when_its_cr_goes_while_it_runs_then_it_is_terminated_and_the_next_
     assert manifest(manual, "SyncOperation")["operation"]["state"] == "Terminated"
     finish(manual, 5, "first")
     assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-second"
-    assert [known.name for known in manual.resources.values()] == ["second"]
+    assert operation(manual, "second")["phase"] == "Running"
 
 
 def test_sync_when_its_deployment_goes_then_the_order_is_withdrawn(manual: World) -> None:
@@ -445,12 +449,210 @@ def test_deployment_when_there_is_no_room_then_it_says_so_and_gets_the_room_that
     assert [known.over_quota for known in world.deployments.values()] == [False, True]
 
 
-def test_deployment_when_its_tenant_has_too_many_bytes_then_its_spec_is_not_kept(world: World) -> None:
+def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(world: World) -> None:
     world.rules = Rules(limits=Limits(bytes=200))
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     (api,) = [known for known in world.deployments.values() if known.name == "api"]
-    assert (api.spec, api.offered) == (None, None)
+    assert (api.spec, api.over_quota) == (None, True)
     assert api.blocked.startswith("quota exceeded: ")
+
+
+def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_kept(world: World) -> None:
+    world.rules = Rules(limits=Limits(deployments=1))
+    world.take(*(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(1, 5)))
+    offers = {known.name: (known.offered is not None, known.error != "") for known in world.deployments.values()}
+    assert offers == {"w-1": (False, False), "w-2": (True, False), "w-3": (False, True), "w-4": (False, True)}
+    assert conditions(world, "GitOpsDeployment", "w-4")["ErrorOccurred"][2].startswith("quota exceeded: ")
+
+
+def test_change_when_there_is_no_room_for_it_then_the_error_stays_whatever_else_happens(connected: World) -> None:
+    connected.take(changed(4, content=REMOTE))
+    connected.rules = Rules(limits=Limits(bytes=600))
+    longer = spec(destination={"environment": "prod", "namespace": "web"}, source={"path": "a" * 500})
+    connected.take(changed(5, generation=2, content=longer))
+    assert conditions(connected, "GitOpsDeployment", "web")["ErrorOccurred"][0] == "True"
+    connected.take(secret(6, "other"))
+    assert conditions(connected, "GitOpsDeployment", "web")["ErrorOccurred"][0] == "True"
+    assert manifest(connected, "Application")["spec"]["source"]["path"] == "apps/web"
+
+
+def test_deployment_when_a_newer_spec_is_wrong_then_the_one_before_it_is_not_deployed(world: World) -> None:
+    world.take(secret(1), environment(2), changed(3, content=REMOTE))
+    world.take(changed(4, generation=2, content=spec(source={"path": "/"})))
+    check(world, 5)
+    assert world.application() is None
+
+
+def test_resource_when_beyond_the_allowance_then_only_a_short_one_is_kept(world: World) -> None:
+    world.rules = Rules(limits=Limits(secrets=1))
+    world.take(secret(1), secret(2, "short"), resource(3, "Secret", "long", {"sealed": "x" * 5000}))
+    kept = {known.name: (known.over_quota, len(known.spec) > 2) for known in world.resources.values()}
+    assert kept == {"kubeconfig": (False, True), "short": (True, True), "long": (True, False)}
+
+
+# Fences and identities
+
+
+def test_tenant_when_it_still_has_a_secret_then_it_stays(world: World) -> None:
+    world.take(secret(1), changed(2))
+    world.take(gone(3))
+    for kind in ("Application", "AppProject"):
+        says(world, 4, Removed(forced=False), kind)
+    assert (world.engine, len(world.tenants), len(world.resources)) == ({}, 1, 1)
+    world.take(resource_gone(5, "Secret", "kubeconfig", "uid-secret-kubeconfig"))
+    assert (world.tenants, world.resources) == ({}, {})
+
+
+def test_namespace_of_another_workspaces_cluster_then_it_is_none_of_the_engines(world: World) -> None:
+    world.take(changed(1, namespace="kube-system", workspace="elsewhere"))
+    assert world.application() is None
+    (shown,) = world.workspace.values()
+    assert "need an environment" in shown.status
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "gitops-service", "argocd-1"])
+def test_namespace_when_it_is_the_platforms_then_nothing_is_deployed_there(world: World, namespace: str) -> None:
+    world.take(changed(1, namespace=namespace))
+    assert world.application() is None
+    assert "belongs to the platform" in next(iter(world.workspace.values())).status
+
+
+def test_uid_when_another_workspace_gives_it_out_too_then_the_first_keeps_its_application(world: World) -> None:
+    world.fleet = world.fleet[:1]
+    world.rules = Rules(local_workspaces=frozenset({"local", "elsewhere"}))
+    world.take(changed(1))
+    mine = world.application()
+    world.take(changed(2, workspace="elsewhere"))
+    world.take(changed(3, workspace="elsewhere", deleting=True))
+    assert world.application() == mine
+
+
+# What an engine holds stays in force until something better has worked
+
+
+def test_project_when_an_environment_becomes_wrong_then_its_deployments_keep_their_right(
+    connected: World,
+) -> None:
+    connected.take(changed(4, content=REMOTE))
+    before = manifest(connected, "AppProject")["spec"]["destinations"]
+    connected.take(environment(5, generation=2, apiURL="https://169.254.169.254"))
+    assert manifest(connected, "AppProject")["spec"]["destinations"] == before
+    assert row(connected, "ClusterSecret").desired == "present"
+
+
+def test_deployment_when_its_environment_names_another_cluster_then_a_new_one_waits_for_its_check(
+    connected: World,
+) -> None:
+    connected.take(changed(4, content=REMOTE))
+    connected.take(environment(5, generation=2, apiURL="https://other.example.com"))
+    connected.take(changed(6, "late", uid="uid-2", content=REMOTE))
+    assert connected.application("uid-2") is None
+    check(connected, 7)
+    assert connected.application("uid-2") is not None
+
+
+def test_application_when_its_environment_is_to_allow_more_then_it_changes_projects_once_that_works(
+    connected: World,
+) -> None:
+    connected.take(changed(4, content=REMOTE))
+    connected.take(environment(5, generation=2, clusterResources=True))
+    assert not manifest(connected, "Application")["spec"]["project"].endswith("-cluster")
+    check(connected, 6)
+    assert manifest(connected, "Application")["spec"]["project"].endswith("-cluster")
+
+
+def test_secret_when_it_is_deleted_then_what_was_made_of_it_goes(connected: World) -> None:
+    connected.take(resource_gone(5, "Secret", "kubeconfig", "uid-secret-kubeconfig"))
+    assert row(connected, "ClusterSecret").desired == "absent"
+    assert conditions(connected, ENVIRONMENT, "prod")["ConnectionInitializationSucceeded"][1] == "SecretNotFound"
+
+
+def test_deployment_when_the_secret_went_before_then_the_outcome_is_the_same_in_one_batch_or_two() -> None:
+    shown = []
+    for batches in (([0, 1],), ([0], [1])):
+        world = World()
+        world.take(secret(1), environment(2))
+        check(world, 3)
+        events = [resource_gone(4, "Secret", "kubeconfig", "uid-secret-kubeconfig"), changed(5, content=REMOTE)]
+        for batch in batches:
+            world.take(*(events[number] for number in batch))
+        shown.append(
+            (conditions(world, "GitOpsDeployment", "web"), sorted(known.name for known in world.engine.values()))
+        )
+    assert shown[0] == shown[1]
+
+
+def test_credential_when_the_engine_refuses_its_secret_then_the_reason_is_one_of_its_own(world: World) -> None:
+    world.take(secret(1, "login", "repository-credential"), credential(2))
+    refused = Failed(row(world, "RepositorySecret").digest, permanent=True, message="no")
+    says(world, 3, refused, "RepositorySecret")
+    assert {state[1] for state in conditions(world, CREDENTIAL, "login").values()} == {"KubernetesError"}
+
+
+# Runs, once more
+
+
+def test_sync_when_an_old_message_tells_of_it_after_its_end_then_it_does_not_run_again(manual: World) -> None:
+    manual.take(sync_run(2))
+    finish(manual, 3, "now")
+    manual.take(resource_gone(4, SYNC_RUN, "now"))
+    changes = manual.take(sync_run(2, epoch=9))
+    assert (changes.engine, rows(manual, "SyncOperation")) == ((), [])
+
+
+def test_sync_when_it_is_swept_wrongly_after_its_end_then_it_does_not_run_again(manual: World) -> None:
+    manual.take(sync_run(2))
+    finish(manual, 3, "now")
+    manual.take(resync(4, 5, kind=SYNC_RUN))
+    changes = manual.take(sync_run(2, epoch=6))
+    assert (changes.engine, rows(manual, "SyncOperation")) == ((), [])
+
+
+def test_sync_when_it_comes_before_the_change_it_means_then_it_waits_for_that(world: World) -> None:
+    world.take(changed(1))
+    world.take(sync_run(3, target=("uid-1", 2)))
+    assert operation(world, "now")["phase"] == "Waiting"
+    world.take(changed(2, generation=2, content=MANUAL))
+    assert manifest(world, "SyncOperation")["operation"]["run"] == "uid-now"
+
+
+def test_sync_when_it_means_a_newer_incarnation_then_it_waits_for_that(manual: World) -> None:
+    manual.take(sync_run(9, target=("uid-2", 1)))
+    assert rows(manual, "SyncOperation") == []
+    manual.take(changed(10, uid="uid-2", content=MANUAL))
+    assert manifest(manual, "SyncOperation")["metadata"]["name"] == "gitopsdepl-uid-2"
+
+
+def test_sync_when_its_cr_waits_with_the_finalizer_then_it_is_released_after_the_end(manual: World) -> None:
+    manual.take(sync_run(2))
+    manual.take(sync_run(3, deleting=True, finalizers=(FINALIZER,), version=3))
+    assert not any(known.release_finalizer for known in manual.workspace.values())
+    finish(manual, 4, "now")
+    assert any(known.release_finalizer for known in manual.workspace.values())
+
+
+# The audit ends, and so does the notice
+
+
+def test_operations_when_everything_has_come_to_its_end_then_none_waits(manual: World) -> None:
+    manual.take(sync_run(2), environment(3), secret(4, "login", "repository-credential"), credential(5))
+    finish(manual, 6, "now")
+    check(manual, 7, "RepositoryCredentialUpToDate", "RepositorySecret")
+    manual.take(credential(8, generation=2))
+    manual.take(resource_gone(9, SYNC_RUN, "now"), resource_gone(10, ENVIRONMENT, "prod"))
+    manual.take(resource_gone(11, CREDENTIAL, "login"))
+    says(manual, 12, Removed(forced=False), "RepositorySecret")
+    kinds = (SYNC_RUN, ENVIRONMENT, CREDENTIAL)
+    assert {known.state for known in manual.operations.values() if known.kind in kinds} == {"Completed"}
+
+
+def test_notice_when_the_held_back_change_is_long_past_then_it_ends(world: World) -> None:
+    world.take(changed(1, held_back_ms=5000), sync_run(2, held_back_ms=5000))
+    assert conditions(world, "GitOpsDeployment", "web")["Throttled"][0] == "True"
+    due = [*world.deployments, *world.resources]
+    world.take(*(Event(Due(WORKSPACE, NAMESPACE, each, at(90)), 0, "") for each in due))
+    assert conditions(world, "GitOpsDeployment", "web")["Throttled"][0] == "False"
+    assert conditions(world, SYNC_RUN, "now")["Throttled"][0] == "False"
 
 
 def test_environment_when_there_is_no_room_then_it_waits_for_it(world: World) -> None:

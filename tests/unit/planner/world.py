@@ -11,12 +11,13 @@ from uuid import UUID
 from services.common.messages import Command, ResyncCompleted
 from services.planner.coalesce import coalesce
 from services.planner.events import Event
+from services.planner.ids import tenant_id
+from services.planner.keys import Keys
 from services.planner.plan import plan
 from services.planner.rows import (
     Changes,
     Check,
     Deployment,
-    EngineKey,
     EngineRow,
     Holding,
     Instance,
@@ -32,6 +33,9 @@ from services.planner.rows import (
     WorkspaceRow,
 )
 from services.planner.rules import Rules
+
+WAITING_AT_ONCE = 100
+"""As in the query."""
 
 FLEET = (Instance("engine-1", "argocd-1", accepting=True), Instance("engine-2", "argocd-2", accepting=True))
 
@@ -49,7 +53,7 @@ class World:
     checks: dict[UUID, Check] = field(default_factory=dict)
     sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
     operations: dict[UUID, Operation] = field(default_factory=dict)
-    engine: dict[EngineKey, EngineRow] = field(default_factory=dict)
+    engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
 
     def take(self, *events: Event) -> Changes:
@@ -60,19 +64,65 @@ class World:
         return changes
 
     def state(self, events: Sequence[Event]) -> State:
+        """What the real store would read for these events, and no more."""
+        keys = Keys.of(events)
+        sweeps = dict(self._sweep(event, keys) for event in events if _is_marker(event))
+        tenants = {known: self.tenants[known] for known in sorted(keys.tenants) if known in self.tenants}
+        waiting = self._waiting(keys)
+        matter = [row for row in self.resources.values() if self._matters(row, keys) or row.id in waiting]
+        resources = {row.id: row for row in sorted(matter, key=_id)}
+        deployments = {row.id: row for row in sorted(self.deployments.values(), key=_id) if self._concerns(row, keys)}
         return State(
             instances={instance.id: instance for instance in self.fleet},
-            tenants=dict(self.tenants),
-            holdings={tenant: self._holdings(tenant) for tenant in self.tenants},
-            usage={tenant: self._usage(tenant) for tenant in self.tenants},
-            resources=dict(sorted(self.resources.items())),
-            checks=dict(self.checks),
-            sync_runs=dict(self.sync_runs),
-            deployments=dict(sorted(self.deployments.items())),
-            observed=dict(self.observed),
-            statuses=dict(self.workspace),
-            sweeps=dict(self._sweep(event) for event in events if _is_marker(event)),
+            tenants=tenants,
+            holdings={tenant: held for tenant in tenants if (held := self._holdings(tenant))},
+            usage={tenant: usage for tenant in tenants if (usage := self._usage(tenant)) != Usage()},
+            resources=resources,
+            checks={known: row for known, row in self.checks.items() if known in resources},
+            sync_runs={known: row for known, row in self.sync_runs.items() if known in resources},
+            deployments=deployments,
+            observed={known: row for known, row in self.observed.items() if known in deployments},
+            statuses=self._statuses(deployments, resources),
+            sweeps=sweeps,
         )
+
+    def _matters(self, row: Resource, keys: Keys) -> bool:
+        """The query RESOURCES."""
+        run = self.sync_runs.get(row.id)
+        over = row.kind == "GitOpsDeploymentSyncRun" and not row.present and run is not None
+        remembered = over and run is not None and run.state not in {"Running", "Terminating"}
+        named = row.id in keys.resources or (row.tenant_id, row.kind, row.name) in keys.resource_names
+        known = row.tenant_id in keys.tenants and not row.over_quota and row.kind != "Secret" and not remembered
+        secret = row.tenant_id in keys.unsettled and not row.over_quota and row.kind == "Secret"
+        return named or known or secret
+
+    def _waiting(self, keys: Keys) -> set[UUID]:
+        """Of each tenant the oldest resources beyond its allowance."""
+        found: set[UUID] = set()
+        for tenant in keys.crowded | keys.unsettled:
+            beyond = [row for row in self.resources.values() if row.tenant_id == tenant and row.over_quota]
+            found |= {row.id for row in sorted(beyond, key=lambda row: (row.created_at, row.id))[:WAITING_AT_ONCE]}
+        return found
+
+    def _concerns(self, row: Deployment, keys: Keys) -> bool:
+        """The query DEPLOYMENTS."""
+        open_runs = {
+            (self.resources[run.resource_id].tenant_id, run.deployment_name)
+            for run in self.sync_runs.values()
+            if run.state not in {"Ended", "Refused"}
+        }
+        reviewed = row.tenant_id in keys.reviewed | keys.unsettled and row.environment is not None
+        synced = row.tenant_id in keys.tenants and (row.tenant_id, row.name) in open_runs
+        named = row.id in keys.deployments or (row.tenant_id, row.name) in keys.names
+        return named or reviewed or synced or row.tenant_id in keys.whole_tenants
+
+    def _statuses(
+        self, deployments: dict[UUID, Deployment], resources: dict[UUID, Resource]
+    ) -> dict[WorkspaceKey, WorkspaceRow]:
+        """They come joined to the rows of their names."""
+        names = {(row.tenant_id, "GitOpsDeployment", row.name) for row in deployments.values()}
+        names |= {(row.tenant_id, row.kind, row.name) for row in resources.values()}
+        return {key: row for key, row in self.workspace.items() if (tenant_id(*key[:2]), *key[2:]) in names}
 
     def apply(self, changes: Changes) -> None:
         _drop(self.observed, changes.observed_gone)
@@ -93,23 +143,37 @@ class World:
             operation = self.operations.get(moved.id)
             if operation is not None and operation.state in {"Waiting", "Failed"}:
                 self.operations[moved.id] = replace(operation, state=moved.state, message=moved.message)
-        self.engine |= {(row.engine_instance_id, row.kind, row.namespace, row.name): row for row in changes.engine}
-        for gone in changes.engine_absent:
-            key = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
-            assert self.engine[key].desired == "present"
-            self.engine[key] = replace(self.engine[key], desired="absent", trace_id=gone.trace_id, seen_at=gone.seen_at)
-        _drop(self.engine, changes.engine_gone)
+        self._apply_engine(changes)
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
         _drop(self.workspace, changes.workspace_gone)
         _drop(self.resources, changes.resources_gone)
         _drop(self.checks, changes.resources_gone)
         _drop(self.sync_runs, changes.resources_gone)
         _drop(self.deployments, changes.deployments_gone)
-        _drop(self.tenants, changes.tenants_gone)
+        left = {resource.tenant_id for resource in self.resources.values()}
+        _drop(self.tenants, [tenant for tenant in changes.tenants_gone if tenant not in left])
         assert all(known in self.deployments for known in self.observed)
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
+
+    def _apply_engine(self, changes: Changes) -> None:
+        """A row of another lane is another tenant's, whatever its name."""
+        for row in changes.engine:
+            if self._lane(row.engine_instance_id, row.kind, row.namespace, row.name) in {None, row.lane}:
+                self.engine[row.engine_instance_id, row.kind, row.namespace, row.name] = row
+        for gone in changes.engine_absent:
+            key = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
+            if self._lane(*key) == gone.lane:
+                absent = replace(self.engine[key], desired="absent", trace_id=gone.trace_id, seen_at=gone.seen_at)
+                self.engine[key] = absent
+        for instance, kind, namespace, name, lane in changes.engine_gone:
+            if self._lane(instance, kind, namespace, name) == lane:
+                del self.engine[instance, kind, namespace, name]
+
+    def _lane(self, instance: str, kind: str, namespace: str, name: str) -> str | None:
+        held = self.engine.get((instance, kind, namespace, name))
+        return held.lane if held is not None else None
 
     def application(self, uid: str = "uid-1") -> EngineRow | None:
         return next((row for row in self.engine.values() if row.name == f"gitopsdepl-{uid}"), None)
@@ -132,14 +196,19 @@ class World:
 
     def _usage(self, tenant: UUID) -> Usage:
         deployments = [known for known in self.deployments.values() if known.tenant_id == tenant]
-        resources = [known for known in self.resources.values() if known.tenant_id == tenant and not known.over_quota]
+        resources = [
+            known
+            for known in self.resources.values()
+            if known.tenant_id == tenant and known.present and not known.over_quota
+        ]
         return Usage(
             Counter(known.repository for known in deployments),
+            sum(known.spec is None and known.offered is not None for known in deployments),
             sum(len(known.spec or "") + len(known.offered or "") for known in deployments),
             sum(len(known.spec) for known in resources),
         )
 
-    def _sweep(self, event: Event) -> tuple[SweepScope, int]:
+    def _sweep(self, event: Event, keys: Keys) -> tuple[SweepScope, int]:
         assert isinstance(event.message, Command)
         assert isinstance(event.message.event, ResyncCompleted)
         marker = event.message.event
@@ -148,10 +217,18 @@ class World:
         found: Sequence[Deployment | Resource] = (
             list(self.deployments.values()) if marker.kind == "GitOpsDeployment" else of_kind
         )
-        return scope, len([known for known in found if known.present and self._partition(known) == event.partition])
+        in_scope = [known for known in found if known.present and self._partition(known) == event.partition]
+        for known in in_scope:
+            if known.epoch < marker.epoch:
+                keys.add_unseen(marker.kind, known.id, known.tenant_id)
+        return scope, len(in_scope)
 
     def _partition(self, known: Deployment | Resource) -> int:
         return self.tenants[known.tenant_id].partition
+
+
+def _id(row: Deployment | Resource) -> UUID:
+    return row.id
 
 
 def _is_marker(event: Event) -> bool:

@@ -35,7 +35,7 @@ class FakePublisher:
         if self.refusing:
             raise self.refusing.pop(0)
         outcome: Future[int] = Future()
-        self.sent.append((topic, key, value, partition))
+        self.sent.append((topic, key, getattr(value, "message", value), partition))
         self.headers.append(headers or {})
         self.outcomes.append(outcome)
         if not self.holding:
@@ -62,11 +62,19 @@ class FakePublisher:
         return [command.event for command in self.commands]
 
 
+class Encoded(bytes):
+    """As long as a message is, and known to be that message."""
+
+    message: Any
+
+
 class PlainCodec:
     """Leaves messages as they are, so that tests can look at them."""
 
-    def encode(self, message: Any) -> Any:
-        return message
+    def encode(self, message: Any) -> Encoded:
+        encoded = Encoded(repr(message).encode())
+        encoded.message = message
+        return encoded
 
 
 FULL = QueueFull("queue is full")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from services.watcher.commands import Translator, spec_within
 from services.watcher.epochs import Epochs
 from services.watcher.feed import MAX_LOSSES, Feed
 from services.watcher.kinds import CUSTOM_KINDS, Kind
+from services.watcher.lookups import Lookups
 from services.watcher.outbox import Outbox
+from services.watcher.secrets import SecretTypes
 from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, expires_between_pages, serving
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC
@@ -53,19 +56,21 @@ def feed_of(kind: Kind, kube: KubeClient, publisher: FakePublisher, **parts: Any
     async def partitions() -> int:
         return PARTITIONS
 
-    async def secret_type(namespace: str, name: str) -> str:
-        return f"type of {namespace}/{name}"
-
+    lookups = Lookups(kube, partial(Backoff, first=0.001), forbidden_seconds=0.05)
+    defaults: dict[str, Any] = {
+        "allowance": Allowance(1000, 1000),
+        "translate": Translator("local", kind.resource, spec_within(1024)),
+        "types": SecretTypes(lookups),
+    }
     return Feed(
         kube=kube,
         kind=kind,
-        translate=Translator("local", kind.resource, spec_within(1024)),
         epochs=Epochs(0),
         new_outbox=lambda: Outbox(transport, codec, 100),
         count_partitions=partitions,
-        secret_type=secret_type,
+        lookups=lookups,
         delays=Backoff(first=0.001),
-        **{"allowance": Allowance(1000, 1000)} | parts,
+        **defaults | parts,
     )
 
 
@@ -103,7 +108,7 @@ def told(publisher: FakePublisher) -> list[tuple[str, str]]:
 
 async def put(server: FakeApiServer, name: str, generation: int = 1, namespace: str = "team-a", **content: Any) -> None:
     meta = {"name": name, "uid": f"uid-{name}", "generation": generation, "namespace": namespace}
-    await server.put(name, spec=SPEC, metadata=meta, **content)
+    await server.put(name, **{"spec": SPEC} | content, metadata=meta)
 
 
 async def test_list_when_complete_then_markers_follow_once_everything_listed_is_acknowledged(

@@ -131,32 +131,53 @@ async def test_removal_when_held_back_then_it_is_sent_once_the_tenant_may(
     assert told(publisher)[-1] == ("a", "gone")
 
 
-async def test_sync_run_when_it_comes_and_goes_while_held_back_then_both_are_told_in_order(
+async def test_sync_runs_when_they_come_and_go_while_held_back_then_neither_is_told_nor_kept(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
 ) -> None:
     feed = feed_of(SYNC_RUNS, kube, publisher, allowance=Allowance(50, 1))
     async with running(feed):
         await until(lambda: feed.listed)
-        for name in ("a", "b", "c"):
+        for name in ("told", "a", "b", "c"):
             await put(server, name)
+            if name == "told":
+                await until(lambda: told(publisher) == [("told", "changed")])
             await server.delete(name)
-        await until(lambda: ("c", "gone") in told(publisher))
-    assert told(publisher) == [(name, what) for name in ("a", "b", "c") for what in ("changed", "gone")]
+        await put(server, "last")
+        await until(lambda: ("last", "changed") in told(publisher))
+    assert told(publisher) == [("told", "changed"), ("told", "gone"), ("last", "changed")]
 
 
-async def test_environment_when_sent_then_the_type_of_its_secret_goes_with_it(
+async def test_change_when_a_long_list_is_going_out_then_another_tenants_is_sent_meanwhile(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
 ) -> None:
-    meta = {"name": "env", "uid": "uid-env", "namespace": "team-a"}
-    await server.put("env", metadata=meta, spec={"credentialsSecret": "kube"})
-    await server.put("bare", metadata=meta | {"name": "bare", "uid": "uid-bare"}, spec={})
+    for number in range(300):
+        await put(server, f"busy-{number}", namespace="busy", spec={"credentialsSecret": f"secret-{number}"})
+    server.get_seconds = 0.02
     feed = feed_of(ENVIRONMENTS, kube, publisher)
     async with running(feed):
+        await until(lambda: len(changes(publisher)) > 0)
+        await put(server, "quiet", namespace="quiet")
+        await until(lambda: ("quiet", "changed") in told(publisher))
+        assert len(told(publisher)) < 200
+        assert not feed.listed
         await until(lambda: feed.listed)
-    assert {event.name: event.secret_type for event in changes(publisher)} == {
-        "env": "type of team-a/kube",
-        "bare": "",
-    }
+    assert len(told(publisher)) == 301
+    assert len(epochs(publisher)) == PARTITIONS
+
+
+async def test_removal_when_of_a_list_that_is_going_out_then_it_is_told_as_the_planner_may_know_the_resource(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for number in range(100):
+        await put(server, f"env-{number}", spec={"credentialsSecret": f"secret-{number}"})
+    server.get_seconds = 0.02
+    feed = feed_of(ENVIRONMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: len(changes(publisher)) > 0)
+        await server.delete("env-99")
+        await until(lambda: feed.listed)
+    assert ("env-99", "gone") in told(publisher)
+    assert ("env-99", "changed") not in told(publisher)
 
 
 async def test_feed_when_all_has_to_be_said_anew_then_it_lists_again_without_counting_a_loss(

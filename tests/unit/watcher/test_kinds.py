@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from services.common.kube import GITOPS_DEPLOYMENT
 from services.watcher.kinds import BY_NAME, CUSTOM_KINDS, SECRETS
 from tests.unit.watcher.manifests import resource
 
-_, ENVIRONMENTS, CREDENTIALS, _ = CUSTOM_KINDS
+_, ENVIRONMENTS, CREDENTIALS, SYNC_RUNS = CUSTOM_KINDS
 
 SPECS: dict[str, tuple[Any, str]] = {
     "named": ({"credentialsSecret": "kube"}, "kube"),
@@ -21,11 +22,16 @@ SPECS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), SPECS.values(), ids=SPECS)
 def test_secret_when_the_spec_is_like_this_then_it_names_this_one(spec: Any, expected: str) -> None:
-    assert ENVIRONMENTS.secret_of(resource(spec=spec)) == expected
+    assert ENVIRONMENTS.reference_of(resource(spec=spec)) == expected
 
 
 def test_secret_when_of_a_repository_credential_then_its_own_field_names_it() -> None:
-    assert CREDENTIALS.secret_of(resource(spec={"secret": "login", "credentialsSecret": "no"})) == "login"
+    assert CREDENTIALS.reference_of(resource(spec={"secret": "login", "credentialsSecret": "no"})) == "login"
+
+
+def test_sync_run_when_it_names_a_deployment_then_it_refers_to_that() -> None:
+    assert SYNC_RUNS.refers_to is GITOPS_DEPLOYMENT
+    assert SYNC_RUNS.reference_of(resource(spec={"gitopsDeploymentName": "web"})) == "web"
 
 
 def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -> None:
@@ -33,4 +39,5 @@ def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -
         "type=managed-gitops.redhat.com/managed-environment",
         "type=managed-gitops.redhat.com/repository-credential",
     )
+    assert SECRETS.metadata_only, "content is read when it is sealed and sent"
     assert SECRETS.name not in BY_NAME

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from services.common.errors import NoPermission, Retry, Unavailable
 from services.common.kube import Refused
 from services.watcher.epochs import Epochs
 from services.watcher.kinds import CUSTOM_KINDS
-from services.watcher.leadership import Leadership
+from services.watcher.leadership import Leadership, lease_name
 
 DEADLINE_SECONDS = 5
 DEPLOYMENTS = CUSTOM_KINDS[0]
@@ -117,3 +118,17 @@ async def test_leadership_when_something_is_forbidden_then_it_is_a_missing_permi
     election = FakeElection(fails=error) if refused == "lease" else None
     with pytest.raises(NoPermission, match=refused if refused == "lease" else "gitopsdeployments"):
         await leadership(feed, election=election).run()
+
+
+WORKSPACES = ["local", "a-b", "a_b", "a.b", "A-b", "A-B", "a-B", "a..b", "x" * 128, "X" * 128]
+
+
+def test_lease_when_any_workspaces_need_one_then_its_name_is_valid_and_nobody_elses() -> None:
+    names = {workspace: lease_name(workspace) for workspace in WORKSPACES}
+    label = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+    for name in names.values():
+        assert re.fullmatch(rf"{label}(\.{label})*", name)
+        assert len(name) <= 253
+    assert len(set(names.values())) == len(WORKSPACES)
+    assert names["local"] == "gitops-watcher-local"
+    assert lease_name(names["a_b"].removeprefix("gitops-watcher.")) != names["a_b"]

@@ -103,3 +103,19 @@ async def test_outbox_when_a_command_was_lost_then_everyone_who_waits_learns_of_
     with pytest.raises(Retry, match="not delivered"):
         async with asyncio.timeout(DEADLINE_SECONDS):
             await asking
+
+
+async def test_put_when_too_many_bytes_are_unacknowledged_then_it_waits_but_one_may_be_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.watcher.outbox.BYTES_IN_FLIGHT", 10)
+    publisher = FakePublisher(holding=True)
+    box = outbox(publisher)
+    await box.put(command())
+    second = asyncio.ensure_future(box.put(command()))
+    await settle()
+    assert len(publisher.sent) == 1
+    publisher.acknowledge()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await second
+    assert len(publisher.sent) == 2

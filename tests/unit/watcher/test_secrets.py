@@ -10,13 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from services.common.backoff import Backoff
-from services.common.errors import GitOpsError, Retry
-from services.common.kube import SECRET, Manifest, NotFound, Refused
+from services.common.kube import SECRET, Changed, ListStarted, Manifest, NotFound, Removed, Seen
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, key_id_of, write_keys
 from services.watcher import secrets
 from services.watcher.commands import Translator
+from services.watcher.lookups import Lookups
 from services.watcher.secrets import Sealer, SecretTypes
 from tests.unit.watcher.manifests import NOW
 
@@ -104,40 +103,46 @@ async def test_rotation_when_the_key_file_changes_then_it_is_noticed(
 
 
 class FakeKube:
-    """Answers with these, one after the other."""
+    """Has this Secret."""
 
-    def __init__(self, *answers: Manifest | GitOpsError) -> None:
-        self.answers = list(answers)
-        self.asked: list[tuple[str, str]] = []
+    def __init__(self, found: Manifest | None = None) -> None:
+        self.found = found
+        self.asked: list[str] = []
 
     async def get(self, _: Any, namespace: str, name: str) -> Manifest:
-        self.asked.append((namespace, name))
-        answer = self.answers.pop(0)
-        if isinstance(answer, GitOpsError):
-            raise answer
-        return answer
+        self.asked.append(f"{namespace}/{name}")
+        if self.found is None:
+            raise NotFound("no")
+        return self.found
 
 
-TYPES: dict[str, tuple[Manifest | GitOpsError, str]] = {
-    "there": (secret() | {"type": "Opaque"}, "Opaque"),
-    "not-there": (NotFound("no"), ""),
-    "refused": (Refused("forbidden", 403), ""),
-}
+def types_of(kube: Any) -> SecretTypes:
+    return SecretTypes(Lookups(kube))
 
 
-@pytest.mark.parametrize(("answer", "expected"), TYPES.values(), ids=TYPES)
-async def test_type_when_the_api_server_says_this_then_it_is_that(answer: Any, expected: str) -> None:
-    kube: Any = FakeKube(answer)
-    assert await SecretTypes(kube).type_of("team-a", "kube") == expected
-    assert kube.asked == [("team-a", "kube")]
+@pytest.mark.parametrize(("found", "expected"), [(secret() | {"type": "Opaque"}, "Opaque"), (None, "")])
+async def test_type_when_a_secret_is_not_followed_then_it_is_asked_for(found: Manifest | None, expected: str) -> None:
+    kube = FakeKube(found)
+    assert await types_of(kube).type_of("team-a", "kube") == expected
+    assert kube.asked == ["team-a/kube"]
 
 
-async def test_type_when_the_api_server_is_away_then_it_is_waited_for() -> None:
-    kube: Any = FakeKube(Retry("away"), Retry("away"), secret())
-    assert await SecretTypes(kube, Backoff(first=0.001)).type_of("team-a", "kube") == TYPE
+async def test_type_when_a_secret_is_followed_then_nobody_is_asked_until_it_is_gone() -> None:
+    kube = FakeKube()
+    types = types_of(kube)
+    types.observe(Seen({"metadata": secret()["metadata"]}, f"type={TYPE}"))
+    assert types.is_followed("team-a", "kube")
+    assert await types.type_of("team-a", "kube") == TYPE
+    assert kube.asked == []
+    types.observe(Removed(secret(uid="of-an-earlier-one")))
+    assert types.is_followed("team-a", "kube"), "another Secret of that name has gone"
+    types.observe(Removed(secret()))
+    assert not types.is_followed("team-a", "kube")
+    assert await types.type_of("team-a", "kube") == ""
 
 
-@pytest.mark.parametrize("name", ["", "..", "../other", "a/b", "UPPER", "a?x=y", "a" * 254, "a\n"])
-async def test_type_when_the_name_is_none_that_a_secret_can_have_then_nobody_is_asked(name: str) -> None:
-    kube: Any = FakeKube()
-    assert await SecretTypes(kube).type_of("team-a", name) == ""
+async def test_types_when_a_list_begins_then_what_was_followed_is_not_known_any_more() -> None:
+    types = types_of(FakeKube())
+    types.observe(Changed(secret(), f"type={TYPE}"))
+    types.observe(ListStarted())
+    assert not types.is_followed("team-a", "kube")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.common.api.catalogue.entry import ERROR, THROTTLING, Entry
+from services.common.api.catalogue.entry import ERROR, THROTTLING, UNKNOWN_ERROR, Entry
 from services.common.api.repository_credential import SECRET_TYPE
 
 CREDENTIAL = "ValidRepositoryCredential"
@@ -77,15 +77,18 @@ SECRET_NOT_SPECIFIED = _refused(
 SECRET_NOT_FOUND = _refused(
     "SecretNotFound",
     "Secret specified not found",
-    "There is no such Secret in this namespace.",
-    "Create the Secret, or correct spec.secret; either is seen at once.",
+    "There is no Secret of this name and type in this namespace. Deleting it takes the login back: it is removed from "
+    "the engine, and the repository is read without it.",
+    f"Create the Secret with type {SECRET_TYPE}, or correct spec.secret; either is seen at once.",
 )
 SECRET_INVALID_TYPE = _refused(
     "SecretInvalidType",
     f"Secret has an invalid type, must be {SECRET_TYPE}",
-    "The Secret is of another type.",
+    "There is a Secret of this name, of another type. One that was made after this resource is noticed within a "
+    "minute; until then it says SecretNotFound.",
     "Create it anew with this type: a Secret's type cannot be changed.",
 )
+ENGINE_REFUSED = _refused("KubernetesError", UNKNOWN_ERROR.message, UNKNOWN_ERROR.meaning, UNKNOWN_ERROR.remedy)
 
 ENTRIES = (
     *VALID,
@@ -98,5 +101,6 @@ ENTRIES = (
     *SECRET_NOT_SPECIFIED,
     *SECRET_NOT_FOUND,
     *SECRET_INVALID_TYPE,
+    *ENGINE_REFUSED,
     *THROTTLING,
 )

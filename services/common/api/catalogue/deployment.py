@@ -71,15 +71,31 @@ NAMESPACE_WITHOUT_ENVIRONMENT = error(
     "Without an environment a deployment goes to the namespace of its own resource only. New objects are refused.",
     "Remove spec.destination.namespace, or name an environment.",
 )
+NO_LOCAL_CLUSTER = error(
+    "deployments of this workspace need an environment; set spec.destination.environment",
+    "Only workspaces that your operators have named may deploy to the cluster on which the engine itself runs.",
+    "Create a GitOpsDeploymentManagedEnvironment for your cluster and name it in spec.destination.environment.",
+)
+PLATFORM_NAMESPACE = error(
+    "this namespace belongs to the platform; nothing can be deployed to it",
+    "Without an environment a deployment goes to the namespace of its own resource, and this one is the platform's.",
+    "Create the GitOpsDeployment in a namespace of your own.",
+)
 REPOSITORY_REFUSED = error(
     "spec.source.repoURL {problem}",
-    "The repository's URL is a pattern, or uses a transport that is not allowed.",
+    "The repository's URL is a pattern, uses a transport that is not allowed, or names a host that may not be used.",
     "Write the https or ssh URL of one repository.",
 )
 REVISION_REFUSED = error(
     f"spec.source.targetRevision: {REVISION_MESSAGE}",
     "git would read it as an option.",
     "Name a branch, tag or commit.",
+)
+QUOTA_NOT_KEPT = error(
+    "{quota}; change this resource afterwards to have it looked at again",
+    "As for a quota exceeded, and as many deployments wait already as your namespace may have. This one is not kept "
+    "waiting: room alone does not bring it in.",
+    "Delete what you do not need, then change this resource, an annotation will do. Or ask your operators for more.",
 )
 FIELD_REFUSED = error(
     "spec.{field}: {problem}; correct this field", "A field has a wrong type or is too long.", "Correct the field."
@@ -117,11 +133,14 @@ ENTRIES = (
     OPTION_UNKNOWN,
     TYPE_UNKNOWN,
     NAMESPACE_WITHOUT_ENVIRONMENT,
+    NO_LOCAL_CLUSTER,
+    PLATFORM_NAMESPACE,
     REPOSITORY_REFUSED,
     REVISION_REFUSED,
     FIELD_REFUSED,
     FIELD_MISSING,
     QUOTA_EXCEEDED,
+    QUOTA_NOT_KEPT,
     UNKNOWN_ERROR,
     RESOLVED,
     ENGINE_SAYS,

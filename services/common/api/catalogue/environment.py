@@ -53,14 +53,16 @@ SECRET_NOT_FOUND = _not_connected(
     "False",
     "SecretNotFound",
     "secret '{secret}' referenced by credentialsSecret was not found",
-    "There is no such Secret in this namespace, or its name is empty.",
-    "Create the Secret, or correct spec.credentialsSecret; either is seen at once.",
+    "There is no Secret of this name and type in this namespace, or its name is empty. Deleting it takes the "
+    "credentials back: they are removed from the engine, nothing more is deployed there, and what was deployed stays.",
+    f"Create the Secret with type {SECRET_TYPE}, or correct spec.credentialsSecret; either is seen at once.",
 )
 INVALID_SECRET_TYPE = _not_connected(
     "False",
     "InvalidSecretType",
     "invalid secret type: {type}",
-    "The Secret is of another type.",
+    "There is a Secret of this name, of another type. One that was made after this environment is noticed within a "
+    "minute; until then it says SecretNotFound.",
     f"Create it anew with type {SECRET_TYPE}: a Secret's type cannot be changed.",
 )
 UNSUPPORTED_API_URL = _not_connected(

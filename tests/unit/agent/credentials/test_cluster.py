@@ -257,6 +257,7 @@ BAD_URLS = {
     "port": "https://api.example.com:99999",
     "look-alike": "https://api\u2024example.com",
     "no-host": "https:///path",
+    "escape": "https://api.example.com/%2e%2e/b",
 }
 
 

@@ -27,7 +27,7 @@ async def test_logs_when_checks_fail_in_every_way_then_they_hold_no_secret(
             for changed in ({}, {"createServiceAccount": True}):
                 row = given.cluster_row(server.url, {"kubeconfig": text}, **changed)
                 assert (await trusting.composers().compose(row, None)).secret is None
-            await trusting.composers().dispose(row)
+            await trusting.composers().dispose(row, None)
             login = {"username": "ann", "password": PASSWORD}
             composed = await trusting.composers().compose(given.repository_row(f"{server.url}/a", login), None)
             assert composed.reason == "InvalidCredentials"
@@ -41,6 +41,6 @@ async def test_error_when_a_cluster_is_silent_then_its_traceback_holds_no_secret
     url = "https://127.0.0.1:1"
     row = given.cluster_row(url, {"kubeconfig": kubeconfig(url)}, createServiceAccount=True)
     with pytest.raises(TargetSilent) as silent:
-        await given.composers().dispose(row)
+        await given.composers().dispose(row, None)
     assert TOKEN not in "".join(traceback.format_exception(silent.value))
     assert silent.value.__context__ is None

@@ -11,6 +11,10 @@ import pytest
 from aiohttp import web
 
 from services.agent.credentials import CredentialSettings
+from services.agent.credentials.endpoint import Endpoint
+from services.agent.credentials.repository_url import HttpsUrl, SshUrl, parse_repository
+from services.common.addresses import AddressPolicy
+from services.common.urls.repository_url import refusal
 from tests.unit.agent.credentials.given import Given, Handler, answers, data_of, stranger
 
 ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
@@ -126,6 +130,7 @@ HOSTILE_URLS = {
     "no-path": "https://git.example.com/",
     "empty-host": "https:///a",
     "full-width-slash": "https://git.example.com\uff0fa",
+    "user-beside-credentials": "https://ann@git.example.com/a",
 }
 
 
@@ -135,7 +140,24 @@ async def test_url_when_of_another_transport_or_ambiguous_then_refused_before_an
 ) -> None:
     composed = await given.composers().compose(given.repository_row(url, LOGIN), None)
     assert composed.reason == "InvalidRepositoryUrl"
-    assert composed.message.startswith("spec.repository is not accepted: ")
+    assert composed.message.startswith("spec.repository ")
+
+
+ACCEPTED_URLS = {
+    "plus-in-user": ("ssh://a+b@git.invalid/a", SshUrl("a+b", "git.invalid", 22, "/a")),
+    "long-user": (f"{'u' * 100}@git.invalid:a", SshUrl("u" * 100, "git.invalid", 22, "a")),
+    "no-user": ("ssh://git.invalid:2222/a", SshUrl("git", "git.invalid", 2222, "/a")),
+    "underscore-in-host": ("git@_x.example.com:a", SshUrl("git", "_x.example.com", 22, "a")),
+    "two-slashes": ("https://git.invalid//a//b.git", HttpsUrl(Endpoint("git.invalid", 443, "//a//b.git"))),
+    "absolute-scp-path": ("git@git.invalid:/srv/a", SshUrl("git", "git.invalid", 22, "/srv/a")),
+    "home": ("ssh://git@git.invalid/~ann/a", SshUrl("git", "git.invalid", 22, "~ann/a")),
+}
+
+
+@pytest.mark.parametrize(("url", "parsed"), ACCEPTED_URLS.values(), ids=ACCEPTED_URLS)
+def test_url_when_the_planner_accepts_it_then_so_does_the_agent(url: str, parsed: HttpsUrl | SshUrl) -> None:
+    assert refusal(url, AddressPolicy(), with_credentials=True) == ""
+    assert parse_repository(url, AddressPolicy()) == parsed
 
 
 @pytest.mark.parametrize("url", ["https://169.254.169.254/a", "ssh://git@169.254.169.254/a", "git@[::1]:a"])

@@ -34,7 +34,7 @@ class Entry:
 
     @property
     def line(self) -> bytes:
-        return orjson.dumps({"type": self.type, "object": self.object}) + b"\n"
+        return event_line(self.type, self.object)
 
 
 @dataclass
@@ -48,6 +48,18 @@ class FakeApiServer:
     watch_faults: deque[Fault] = field(default_factory=deque)
     watched_from: list[int] = field(default_factory=list)
     lists: list[dict[str, str]] = field(default_factory=list)
+    collection: str = ""
+    """Path of what was last listed or watched: of the objects kept here."""
+    others: dict[str, Manifest] = field(default_factory=dict)
+    """Objects of other collections, by path."""
+    gets: list[str] = field(default_factory=list)
+    get_faults: deque[Fault] = field(default_factory=deque)
+    get_seconds: float = 0
+    getting: int = 0
+    most_getting: int = 0
+    """Reads of single objects under way, and the most there ever were."""
+    partial: list[bool] = field(default_factory=list)
+    """For each list and watch, whether only metadata was asked for."""
     _moments: dict[str, list[Manifest]] = field(default_factory=dict)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _closing: bool = False
@@ -76,7 +88,11 @@ class FakeApiServer:
             self._changed.notify_all()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if "/namespaces/" in request.path:
+            return await self.serve_get(request)
         watching = "watch" in request.query
+        self.collection = request.path
+        self.partial.append(is_partial(request))
         if watching:
             self.watched_from.append(int(request.query["resourceVersion"]))
         else:
@@ -93,10 +109,28 @@ class FakeApiServer:
         chosen = [item for item in self.objects.values() if is_chosen(request, item)]
         items = self._moments.setdefault(version + request.query.get("fieldSelector", ""), chosen)
         end = int(start) + limit if limit else len(items)
+        shown: list[Manifest] | None = [as_asked(request, item) for item in items[int(start) : end]]
+        if not shown and is_partial(request):
+            shown = None  # as the real one does
         more = f"{version}:{end}" if end < len(items) else ""
-        return web.json_response(
-            {"metadata": {"resourceVersion": version, "continue": more}, "items": items[int(start) : end]}
-        )
+        return web.json_response({"metadata": {"resourceVersion": version, "continue": more}, "items": shown})
+
+    async def serve_get(self, request: web.Request) -> web.StreamResponse:
+        self.gets.append(request.path)
+        self.getting += 1
+        self.most_getting = max(self.most_getting, self.getting)
+        try:
+            await asyncio.sleep(self.get_seconds)
+        finally:
+            self.getting -= 1
+        if self.get_faults:
+            return await self.get_faults.popleft()(self, request)
+        *_, namespace, plural, name = request.path.split("/")
+        found = self.others.get(request.path)
+        if found is None and self.collection.endswith(f"/{plural}"):
+            mine = self.objects.get(name)
+            found = mine if mine and mine["metadata"].get("namespace", namespace) == namespace else None
+        return web.json_response(found) if found else status(404, "NotFound", f'{plural} "{name}" not found')
 
     async def serve_watch(self, request: web.Request) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])
@@ -106,7 +140,7 @@ class FakeApiServer:
         while not self._closing:
             for entry in self.after(since):
                 if is_chosen(request, entry.object):
-                    await response.write(entry.line)
+                    await response.write(event_line(entry.type, as_asked(request, entry.object)))
                 since = entry.version
             async with self._changed:
                 await self._changed.wait_for(lambda: self._closing or self.version > since)  # noqa: B023 - awaited here
@@ -132,6 +166,19 @@ def is_chosen(request: web.Request, manifest: Manifest) -> bool:
     """By the one field selector that is played here: ``type=…``."""
     field_, _, value = request.query.get("fieldSelector", "").partition("=")
     return not field_ or manifest.get(field_) == value
+
+
+def event_line(type_: str, manifest: Manifest) -> bytes:
+    return orjson.dumps({"type": type_, "object": manifest}) + b"\n"
+
+
+def is_partial(request: web.Request) -> bool:
+    return "as=PartialObjectMetadata" in request.headers["Accept"]
+
+
+def as_asked(request: web.Request, manifest: Manifest) -> Manifest:
+    """The whole, or its metadata."""
+    return {"metadata": manifest["metadata"]} if is_partial(request) else manifest
 
 
 def status(code: int, reason: str = "", message: str = "as told") -> web.Response:

@@ -61,14 +61,14 @@ ANSWERS: dict[str, tuple[Fault, type[GitOpsError], str]] = {
 async def test_answer_when_it_is_a_refusal_then_its_type_says_what_to_do(
     server: FakeApiServer, kube: KubeClient, answer: Fault, type_: type[GitOpsError], text: str
 ) -> None:
-    server.list_faults.append(answer)
+    server.get_faults.append(answer)
     with pytest.raises(GitOpsError, match=text) as refusal:
         await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
     assert type(refusal.value) is type_
 
 
 async def test_answer_when_its_message_is_long_then_the_error_is_not(server: FakeApiServer, kube: KubeClient) -> None:
-    server.list_faults.append(answers(422, "Invalid", "x" * 100_000))
+    server.get_faults.append(answers(422, "Invalid", "x" * 100_000))
     with pytest.raises(Refused) as refusal:
         await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
     assert len(str(refusal.value)) < MESSAGE_LIMIT + 100

@@ -13,6 +13,7 @@ import pytest
 from services.common.backoff import Backoff
 from services.common.kube import (
     GITOPS_DEPLOYMENT,
+    SECRET,
     Changed,
     KubeClient,
     ListCompleted,
@@ -24,7 +25,7 @@ from services.common.kube import (
     reflect,
 )
 from services.common.kube.client import PAGE
-from services.common.kube.reflector import MAX_FAILED_RESUMES
+from services.common.kube.reflector import LARGER, MAX_FAILED_RESUMES
 from tests.unit.common.kube.fake_api_server import (
     FakeApiServer,
     Fault,
@@ -271,14 +272,32 @@ async def test_watch_when_the_api_server_is_overloaded_for_long_then_no_list_is_
     assert follower.lists_completed == 1
 
 
-async def test_list_when_it_expires_between_pages_then_it_starts_over_in_one_page(
+async def test_collection_when_only_metadata_is_wanted_then_lists_and_watches_carry_no_more_and_say_their_part(
+    server: FakeApiServer,
+) -> None:
+    await server.put("listed", type="a", data="content")
+    seen: list[Reflection] = []
+    async with serving(server) as kube, aclosing(reflect(kube, SECRET, parts=["type=a"], metadata_only=True)) as events:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, ListCompleted):
+                await server.put("changed", type="a", data="content")
+            if isinstance(event, Changed):
+                break
+    objects = [event for event in seen if isinstance(event, Seen | Changed)]
+    assert [event.object["metadata"]["name"] for event in objects] == ["listed", "changed"]
+    assert [event.object.keys() for event in objects] == [{"metadata"}] * 2
+    assert [event.part for event in objects] == ["type=a"] * 2
+
+
+async def test_list_when_it_expires_between_pages_then_it_starts_over_in_larger_pages(
     server: FakeApiServer, follower: Follower
 ) -> None:
     for number in range(PAGE + 1):
         await server.put(f"object-{number}")
     server.list_faults.append(expires_between_pages())
     await follower.until_lists(1)
-    assert [request["limit"] for request in server.lists] == [str(PAGE), str(PAGE), "0"]
+    assert [request["limit"] for request in server.lists] == [str(PAGE), str(PAGE), str(LARGER * PAGE)]
     assert sum(isinstance(event, ListStarted) for event in follower.events) == 2
     assert follower.picture == versions(server)
 

@@ -45,6 +45,10 @@ def resource(kind: str, name: str, spec: Any, **changes: Any) -> Resource:
         refers_to=refers_to(kind, text),
         secret_type="",
         created_at=0,
+        target_uid="",
+        target_generation=0,
+        accepted="",
+        refusal="",
         over_quota=False,
         held_back_ms=0,
         seen_at=START,
@@ -76,8 +80,8 @@ def sync(name: str, spec: dict[str, Any] | None = None, **changes: Any) -> Resou
     return resource(SYNC_RUN, name, {"gitopsDeploymentName": "web"} | (spec or {}), **changes)
 
 
-def check(reason: str, message: str = "", digest: str = DIGEST, *, succeeded_before: bool = False) -> Check:
-    return Check(id_of("checked"), digest, reason, message, succeeded_before)
+def check(reason: str, message: str = "", digest: str = DIGEST, *, worked: str = "") -> Check:
+    return Check(id_of("checked"), digest, reason, message, worked)
 
 
 def deployment(type_: str = "manual", revision: str | None = None, **changes: Any) -> Deployment:

@@ -245,26 +245,25 @@ PENDING = Refused("Unknown", "Checking", "")
 
 
 @pytest.mark.parametrize(
-    ("problem", "result", "expected"),
+    ("problem", "result", "holds", "expected"),
     [
-        pytest.param(None, None, Usability.PENDING, id="never-checked"),
-        pytest.param(None, check("Succeeded"), Usability.USABLE, id="checked"),
-        pytest.param(None, check("Succeeded", digest="old"), Usability.USABLE, id="older-manifest-succeeded"),
-        pytest.param(None, check("UnableToCreateClient"), Usability.UNUSABLE, id="failed"),
-        pytest.param(None, check("UnableToCreateClient", digest="old"), Usability.PENDING, id="older-manifest-failed"),
-        pytest.param(
-            None, check("UnableToCreateClient", succeeded_before=True), Usability.USABLE, id="failed-after-success"
-        ),
-        pytest.param(REFUSED, None, Usability.UNUSABLE, id="refused"),
-        pytest.param(REFUSED, check("Succeeded"), Usability.UNUSABLE, id="refused-after-success"),
-        pytest.param(PENDING, None, Usability.PENDING, id="secret-on-its-way"),
-        pytest.param(PENDING, check("Succeeded"), Usability.USABLE, id="secret-on-its-way-after-success"),
+        pytest.param(None, None, False, Usability.PENDING, id="never-checked"),
+        pytest.param(None, check("Succeeded"), False, Usability.USABLE, id="checked"),
+        pytest.param(None, check("Succeeded", digest="old"), True, Usability.USABLE, id="older-manifest-succeeded"),
+        pytest.param(None, check("Succeeded", digest="old"), False, Usability.PENDING, id="another-cluster-succeeded"),
+        pytest.param(None, check("UnableToCreateClient"), False, Usability.UNUSABLE, id="failed"),
+        pytest.param(None, check("UnableToCreateClient", digest="old"), False, Usability.PENDING, id="older-failed"),
+        pytest.param(None, check("UnableToCreateClient"), True, Usability.USABLE, id="failed-after-success"),
+        pytest.param(REFUSED, None, False, Usability.UNUSABLE, id="refused"),
+        pytest.param(REFUSED, check("Succeeded"), True, Usability.UNUSABLE, id="refused-after-success"),
+        pytest.param(PENDING, None, False, Usability.PENDING, id="secret-on-its-way"),
+        pytest.param(PENDING, check("Succeeded"), True, Usability.USABLE, id="secret-on-its-way-after-success"),
     ],
 )
 def test_environment_when_deployments_ask_then_its_usability_follows_from_checks(
-    problem: Refused | None, result: Check | None, expected: Usability
+    problem: Refused | None, result: Check | None, holds: bool, expected: Usability
 ) -> None:
-    assert is_usable(problem, result, None if problem else DIGEST) is expected
+    assert is_usable(problem, result, None if problem else DIGEST, holds_this_cluster=holds) is expected
 
 
 def test_catalogue_when_it_names_reasons_of_the_condition_then_each_has_one_status() -> None:

@@ -12,9 +12,10 @@ from urllib.parse import unquote_to_bytes
 
 from services.common.addresses import AddressPolicy
 from services.common.api.urls import ASCII_MESSAGE, PASSWORD_MESSAGE
-from services.planner.kinds.web_address import Parts, port_problem, shown, split
+from services.common.urls.web_address import Parts, port_problem, shown, split
 
 PATTERN = "must name one repository: it cannot begin with '!' or contain '*', '?', '[' or '{'"
+IPV6 = "must not name its host by an IPv6 address: its brackets would be a pattern; use the host's name"
 EMPTY = "is empty; write the https or ssh URL of a repository"
 OPTION = "must not have a part that begins with '-'; git would read it as an option"
 TRANSPORT_HELPER = "must not use a transport helper ('name::address'); write the https or ssh URL of a repository"
@@ -31,6 +32,9 @@ BAD_ESCAPE = "has a '%' in its path that is no escape or stands for '.', '/', '\
 TWICE_GIT = "must not end with .git twice; leave one out"
 
 _PATTERN_CHARACTERS = frozenset("*?[{")
+_IPV6_HOST = re.compile(
+    r"([A-Za-z0-9+.-]*://)?([^@/?#]*@)?\[(?=[0-9A-Fa-f.]*:)[0-9A-Fa-f:.]+(%[^]/?#@]*)?\]([:/?#].*)?"
+)
 _PRINTABLE = re.compile(r"[!-~]*")
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _SCP = re.compile(r"(?P<user>[^@:/]*)@(?P<host>[^@:/]*):(?P<path>.*)")
@@ -67,9 +71,21 @@ def normalised(repository: str) -> str:
     return f"ssh://{bare}" if is_ssh and ":" in bare else bare
 
 
+def parts_of(url: str) -> Parts | None:
+    """The parts of an https, http or ssh URL, also of one in scp form; None if it is neither."""
+    parts = split(url)
+    if parts is not None:
+        return parts if parts.scheme in {"https", "http", "ssh"} else None
+    scp = _SCP.fullmatch(url)
+    if scp is None:
+        return None
+    # In the scp form a path is relative to the user's home; what matters here is that it is a path.
+    return Parts("ssh", scp["user"], None, scp["host"], None, "/" + scp["path"])
+
+
 def _problems(url: str, policy: AddressPolicy, *, with_credentials: bool) -> Iterator[str]:
     yield from _problems_of_text(url)
-    parts = _parts(url)
+    parts = parts_of(url)
     if parts is None:
         yield _no_url(url)
         return
@@ -86,6 +102,8 @@ def _problems_of_text(url: str) -> Iterator[str]:
         yield EMPTY
     if not _PRINTABLE.fullmatch(url):
         yield ASCII_MESSAGE
+    if _IPV6_HOST.fullmatch(url):
+        yield IPV6
     # An AppProject's repositories are patterns: one from a user could allow or deny more than that repository.
     if url.startswith("!") or _PATTERN_CHARACTERS & set(url):
         yield PATTERN
@@ -93,17 +111,6 @@ def _problems_of_text(url: str) -> Iterator[str]:
         yield OPTION
     if _HELPER.match(url):
         yield TRANSPORT_HELPER
-
-
-def _parts(url: str) -> Parts | None:
-    parts = split(url)
-    if parts is not None:
-        return parts if parts.scheme in {"https", "http", "ssh"} else None
-    scp = _SCP.fullmatch(url)
-    if scp is None:
-        return None
-    # In the scp form a path is relative to the user's home; what matters here is that it is a path.
-    return Parts("ssh", scp["user"], None, scp["host"], None, "/" + scp["path"])
 
 
 def _no_url(url: str) -> str:

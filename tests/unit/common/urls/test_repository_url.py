@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.addresses import AddressPolicy
-from services.planner.kinds.repository_url import normalised, refusal
+from services.common.urls.repository_url import normalised, refusal
 
 STRICT = AddressPolicy()
 
@@ -91,7 +91,12 @@ def test_repository_when_it_is_an_ordinary_url_then_it_is_accepted(url: str) -> 
         pytest.param("https://h/*", "must name one repository", id="star"),
         pytest.param("!https://h/a", "must name one repository", id="denial"),
         pytest.param("https://h/{a,b}", "must name one repository", id="alternatives"),
-        pytest.param("https://[::1]/a", "must name one repository", id="ipv6-is-a-pattern-to-argo-cd"),
+        pytest.param("https://[2001:db8::1]/a", "by an IPv6 address", id="ipv6-is-a-pattern-to-argo-cd"),
+        pytest.param("https://[2001:db8::1]:8443/a", "by an IPv6 address", id="ipv6-with-port"),
+        pytest.param("ssh://git@[::ffff:192.0.2.1]/a", "by an IPv6 address", id="ipv6-over-ssh"),
+        pytest.param("git@[fe80::1%eth0]:a", "by an IPv6 address", id="ipv6-in-scp-form"),
+        pytest.param("https://[ab]/a", "must name one repository", id="character-class-as-host"),
+        pytest.param("https://h/[2001:db8::1]", "must name one repository", id="address-in-path"),
         pytest.param("https://h/a/../b", "'.' or '..'", id="dot-dot"),
         pytest.param("https://h/./a", "'.' or '..'", id="dot"),
         pytest.param("git@h:../a", "'.' or '..'", id="scp-dot-dot"),

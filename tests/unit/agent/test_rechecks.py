@@ -1,0 +1,52 @@
+"""Credentials are tried again and again, in virtual time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.agent.credentials import Composition
+from services.agent.outside import Rules
+from services.agent.settings import AgentSettings
+from services.common.messages import Applied, Checked, EngineResource
+from tests.unit.agent.driver import Driver
+from tests.unit.agent.rows import cluster_row, repository_row
+
+INTERVAL = Rules().check_interval.total_seconds()
+REFUSED = Composition(None, "InvalidCredentials", "refused")
+ROWS = pytest.mark.parametrize("row", [cluster_row(), repository_row()], ids=lambda row: row.kind)
+
+
+def test_interval_when_nothing_else_is_set_then_it_is_ten_minutes() -> None:
+    assert Rules().check_interval == timedelta(minutes=10)
+    assert AgentSettings.model_fields["check_interval_seconds"].default == INTERVAL
+
+
+@ROWS
+async def test_credentials_when_the_interval_has_passed_then_they_are_tried_again_and_not_before(
+    driver: Driver, row: EngineResource
+) -> None:
+    await driver.begin()
+    await driver.apply(row)
+    tried = []
+    for seconds in (INTERVAL - 1, 2, INTERVAL - 2, 2):
+        await driver.clock.advance(seconds)
+        tried.append(len(driver.composers.composed))
+    assert tried == [1, 2, 2, 3]
+
+
+@ROWS
+async def test_credentials_when_they_stop_working_then_it_is_told_after_the_interval_and_so_is_their_recovery(
+    driver: Driver, row: EngineResource
+) -> None:
+    await driver.begin()
+    await driver.apply(row)
+    works, made = driver.reports.of(row.name)
+    driver.composers.outcomes[row.name] = REFUSED
+    await driver.clock.advance(INTERVAL + 1)
+    del driver.composers.outcomes[row.name]
+    await driver.clock.advance(INTERVAL + 1)
+    fails = Checked(row.digest, REFUSED.reason, REFUSED.message)
+    assert driver.reports.of(row.name) == [works, made, fails, works]
+    assert made == Applied(row.digest)
