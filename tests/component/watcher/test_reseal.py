@@ -28,8 +28,8 @@ VALUES (%(tenant)s, %(workspace)s, 'team-a', 0, 'one')
 """
 SECRET = """
 INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
-                       finalizer, spec, omitted, refers_to, secret_type, target_uid, target_generation, accepted, refusal,
-                       created_at, over_quota, held_back_ms, seen_at, trace_id)
+                       finalizer, spec, omitted, refers_to, secret_type, target_uid, target_generation, accepted,
+                       refusal, created_at, over_quota, held_back_ms, seen_at, trace_id)
 VALUES (%(id)s, %(tenant)s, 'Secret', %(workspace)s, 'kube', 'uid-kube', '42', 0, 7, true, false,
         false, %(spec)s, '', '', '', '', 0, '', '', 1000, false, 0, now(), '')
 """

@@ -92,10 +92,10 @@ REVISION_REFUSED = error(
     "Name a branch, tag or commit.",
 )
 QUOTA_NOT_KEPT = error(
-    "{quota}; change this resource afterwards to have it looked at again",
+    "{quota}; change this spec afterwards to have it looked at again",
     "As for a quota exceeded, and as many deployments wait already as your namespace may have. This one is not kept "
     "waiting: room alone does not bring it in.",
-    "Delete what you do not need, then change this resource, an annotation will do. Or ask your operators for more.",
+    "Delete what you do not need, then change its spec. Or ask your operators for more.",
 )
 FIELD_REFUSED = error(
     "spec.{field}: {problem}; correct this field", "A field has a wrong type or is too long.", "Correct the field."
