@@ -174,10 +174,15 @@ def key_id_of(sealed: str) -> str:
 
 
 def generate_key() -> ECKey:
-    """A new private key, named by its thumbprint (RFC 7638)."""
-    key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM})
-    key.ensure_kid()
-    return key
+    """A new private key, named by its thumbprint (RFC 7638), which begins with a letter or a digit.
+
+    One that begins with "-" would be taken for an option on a command line.
+    """
+    while True:
+        key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM})
+        key.ensure_kid()
+        if str(key.kid)[0].isalnum():
+            return key
 
 
 def parse_keys(text: bytes, *, private: bool) -> dict[str, ECKey]:

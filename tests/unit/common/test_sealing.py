@@ -241,3 +241,7 @@ def test_write_keys_when_private_then_only_the_owner_may_read(files: Files) -> N
     files.write(generate_key())
 
     assert files.private.stat().st_mode & 0o777 == 0o600
+
+
+def test_key_when_generated_then_its_id_is_no_option_of_a_command() -> None:
+    assert all(str(generate_key().kid)[0].isalnum() for _ in range(200))
