@@ -204,11 +204,13 @@ class Instance:
         row = self._rows.get(key)
         if row is None:
             return await self._remove_orphan(key)
+        # Of this row: a newer one may come while it is worked on, and this work is not that one's effect.
+        ticket = self._duties.unreported(key)
         try:
             kind_of(row, self._namespace)
             outcome = await self._applier(key).apply(key, row)
         except Permanent as error:
-            self._settlement.refuse(key, row, error)
+            self._settlement.refuse(key, row, ticket, error)
             return None
         finally:
             self._count_pending()
@@ -216,7 +218,7 @@ class Instance:
             case Going(deadline):
                 return LookAgain(deadline)
             case Done():
-                self._settlement.settle(key, row, outcome)
+                self._settlement.settle(key, row, ticket, outcome)
                 self._attention.follow_up(key)
             case Aside():
                 pass

@@ -49,9 +49,8 @@ class Settlement:
         self._checked.clear()
         self._statuses.clear()
 
-    def settle(self, key: ObjectKey, row: EngineResource, done: Done) -> None:
-        """The object is as ``row`` desires, or as near as it may be."""
-        ticket = self._duties.unreported(key)
+    def settle(self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, done: Done) -> None:
+        """The object is as ``row`` desires, or as near as it may be; ``ticket`` was open when that work began."""
         if row.desired == "absent":
             self._settle_removal(key, row, ticket, done)
             return
@@ -66,11 +65,11 @@ class Settlement:
             self._statuses.begin(key)
         self._statuses.look(key)
 
-    def refuse(self, key: ObjectKey, row: EngineResource, error: Permanent) -> None:
-        """It will never be as ``row`` desires."""
+    def refuse(self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, error: Permanent) -> None:
+        """It will never be as ``row`` desires; ``ticket`` was open when that work began."""
         metrics.ERRORS.labels("agent", "Permanent", "apply").inc()
         log.warning("refused", instance=self._instance, kind=row.kind, name=key.name, error=str(error))
-        ticket, refusal = self._duties.unreported(key), (row.digest, str(error))
+        refusal = (row.digest, str(error))
         known = self._refused.get(key) == refusal
         self._refused[key] = refusal
         # The failure takes the place of what was told before: it has to be told again when the trouble is over.

@@ -94,6 +94,14 @@ class Api:
         )
         return self.operation(run)
 
+    async def until_ended(self, run: str) -> dict[str, Any]:
+        """Wait until a sync run is over, however."""
+        await self.kinds.sync_runs.until(
+            f"{self.namespace}/{run} has ended; it is {self.operation(run)}",
+            lambda _: bool(self.operation(run).get("finishedAt")),
+        )
+        return self.operation(run)
+
     async def until_sync_error(self, run: str, text: str) -> None:
         """Wait until a sync run's error says so."""
         await self.kinds.sync_runs.until(

@@ -40,8 +40,8 @@ PLANNER_MAY_NOT = (
 REPLICATION_MAY = (
     "SELECT FROM engine_resources",
     "SELECT FROM workspace_resources",
-    "INSERT INTO debezium_heartbeat VALUES (2, now())",
-    "INSERT INTO debezium_signals VALUES ('1', 'log', '{}')",
+    "INSERT INTO debezium_heartbeat VALUES ((random() * 1000000000)::int4, now())",
+    "INSERT INTO debezium_signals VALUES (gen_random_uuid()::text, 'log', '{}')",
 )
 REPLICATION_MAY_NOT = (
     "SELECT FROM tenants",

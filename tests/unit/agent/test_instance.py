@@ -88,6 +88,22 @@ async def test_newer_rows_when_the_first_is_still_being_applied_then_only_the_ne
     assert driver.acknowledged == list(range(21))
 
 
+async def test_newer_row_when_the_first_has_been_applied_then_it_is_acknowledged_only_after_its_own_effect(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    first = driver.cluster.gates["app"] = asyncio.Event()
+    await driver.apply(application_row())
+    await driver.apply(application_row(targetRevision="v2"))
+    driver.cluster.gates["app"] = asyncio.Event()
+    first.set()
+    await settle()
+    assert driver.acknowledged == [0]
+    driver.cluster.gates["app"].set()
+    await settle()
+    assert driver.acknowledged == [0, 1]
+
+
 async def test_objects_when_there_are_many_then_a_bounded_number_is_worked_on_at_once(driver: Driver) -> None:
     await driver.begin()
     await driver.apply(*(application_row(f"app-{number}", lane=f"lane-{number % 7}") for number in range(100)))
