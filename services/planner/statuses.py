@@ -93,13 +93,12 @@ class WorkspaceChanges:
             observed = draft.observed.get(owner.id)
             return gitops_deployment_status.compiled(owner, observed, previous, draft.causes[owner.id].at, names)
         at, check, refused = self._cause(owner).at, draft.checks.get(owner.id), refusal_of(owner)
-        match owner.kind:
-            case "GitOpsDeploymentManagedEnvironment":
-                held = self._held(owner, CLUSTER_SECRET, cluster_name(owner.id))
-                return environment_status(owner, refused, check, held, previous, at)
-            case "GitOpsDeploymentRepositoryCredential":
-                held = self._held(owner, REPOSITORY_SECRET, repository_name(owner.id))
-                return credential_status(owner, refused, check, held, previous, at)
+        if owner.kind == MANAGED_ENVIRONMENT:
+            held = self._held(owner, CLUSTER_SECRET, cluster_name(owner.id))
+            return environment_status(owner, refused, check, held, previous, at)
+        if owner.kind == REPOSITORY_CREDENTIAL:
+            held = self._held(owner, REPOSITORY_SECRET, repository_name(owner.id))
+            return credential_status(owner, refused, check, held, previous, at)
         return sync_status(owner, draft.sync_runs[owner.id], previous, at, draft.rules.limits)
 
     def _held(self, owner: Resource, kind: str, name: str) -> str | None:

@@ -85,8 +85,8 @@ def start_agent(
 
 @pytest.fixture
 def agent(start_agent: StartAgent, namespace: str) -> Worker:
-    """One agent that serves the test's namespace, with little patience for deletions."""
-    return start_agent(f"{INSTANCE}={namespace}", DELETION_DEADLINE_SECONDS="3")
+    """One agent that serves the test's namespace; it waits for deletions longer than any test takes."""
+    return start_agent(f"{INSTANCE}={namespace}")
 
 
 def until(condition: Callable[[], object], within: float = 30) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from services.agent.repair_pace import FREE_REPAIRS
 from services.common.kube import APP_PROJECT, APPLICATION, KubeClient, NotFound
 from services.common.messages import Applied, Failed, Removed, StatusReported
-from tests.component.agent.conftest import INSTANCE, until
+from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, application, row
 from tests.component.agent.worker import Worker
 
@@ -28,11 +30,23 @@ class Engine:
             until(lambda: any(getattr(event, "digest", "") == digest for event in self.observations.of(name)))
         return str(each["digest"])
 
+    def until_repaired(self, digest: str, count: int) -> float:
+        """Wait until so many repairs were reported; returns how long that took, in seconds."""
+        repaired = Applied(digest, drift_repaired=True)
+        return until(lambda: self.observations.of("app").count(repaired) == count)
+
     async def get(self, name: str = "app") -> dict[str, Any]:
         return await self.kube.get(APPLICATION, self.namespace, name)
 
     async def edit(self, patch: dict[str, Any], name: str = "app") -> dict[str, Any]:
         return await self.kube.patch(APPLICATION, self.namespace, name, patch, field_manager=SOMEBODY)
+
+    async def until_going(self, name: str = "app") -> dict[str, Any]:
+        """Wait until it is being deleted; returns its metadata."""
+        async with asyncio.timeout(30):
+            while not (meta := (await self.get(name))["metadata"]).get("deletionTimestamp"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return dict(meta)
 
     async def exists(self, name: str = "app") -> bool:
         try:
@@ -74,7 +88,7 @@ async def test_row_when_the_object_is_so_already_then_nothing_is_written(
     engine.desire(application("app", namespace))
     before = await engine.get()
     engine.desire(application("app", namespace))
-    until(lambda: len(observations.of("app")) == 2)
+    until(lambda: len([event for event in observations.of("app") if isinstance(event, Applied)]) == 2)
     assert (await engine.get())["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
@@ -83,10 +97,12 @@ async def test_object_when_somebody_edits_it_then_it_is_repaired_within_a_second
 ) -> None:
     engine = Engine(kube, namespace, engine_log, observations)
     digest = engine.desire(application("app", namespace))
-    await engine.edit({"spec": {"source": {"path": "elsewhere", "targetRevision": "evil"}}})
-    seconds = until(lambda: observations.has("app", Applied(digest, drift_repaired=True)))
-    assert seconds < 1
-    assert (await engine.get())["spec"]["source"] == application("app", namespace)["spec"]["source"]
+    seconds = []
+    for count in range(1, FREE_REPAIRS + 1):
+        await engine.edit({"spec": {"source": {"path": "elsewhere", "targetRevision": "evil"}}})
+        seconds.append(engine.until_repaired(digest, count))
+        assert (await engine.get())["spec"]["source"] == application("app", namespace)["spec"]["source"]
+    assert min(seconds) < 1, seconds  # a busy machine delays one or another of them, an agent that waits all
 
 
 async def test_object_when_somebody_deletes_it_then_it_is_made_again_within_a_second(
@@ -94,10 +110,12 @@ async def test_object_when_somebody_deletes_it_then_it_is_made_again_within_a_se
 ) -> None:
     engine = Engine(kube, namespace, engine_log, observations)
     digest = engine.desire(application("app", namespace))
-    await kube.delete(APPLICATION, namespace, "app")
-    seconds = until(lambda: observations.has("app", Applied(digest, drift_repaired=True)))
-    assert seconds < 1
-    assert await engine.exists()
+    seconds = []
+    for count in range(1, FREE_REPAIRS + 1):
+        await kube.delete(APPLICATION, namespace, "app")
+        seconds.append(engine.until_repaired(digest, count))
+        assert await engine.exists()
+    assert min(seconds) < 1, seconds  # a busy machine delays one or another of them, an agent that waits all
 
 
 async def test_project_when_somebody_widens_it_then_it_is_narrowed_again(
@@ -120,8 +138,7 @@ async def test_deletion_when_argo_cd_finishes_then_object_and_project_go_in_orde
     engine.desire(application("app", namespace))
     project = row(INSTANCE, app_project("app-project-a", namespace), "absent")
     engine_log.write(row(INSTANCE, application("app", namespace), "absent"), project)
-    while not (waiting := (await engine.get())["metadata"]).get("deletionTimestamp"):
-        pass
+    waiting = await engine.until_going()
     assert "resources-finalizer.argocd.argoproj.io/background" in waiting["finalizers"]
     assert await kube.get(APP_PROJECT, namespace, "app-project-a")
     kept = [each for each in waiting["finalizers"] if "argocd" not in each]
@@ -132,16 +149,25 @@ async def test_deletion_when_argo_cd_finishes_then_object_and_project_go_in_orde
 
 
 async def test_deletion_when_nobody_finishes_it_then_it_is_forced_and_nothing_else_waits(
-    agent: Worker, kube: KubeClient, namespace: str, engine_log: EngineLog, observations: Observations
+    agent: Worker,
+    start_agent: StartAgent,
+    kube: KubeClient,
+    namespace: str,
+    engine_log: EngineLog,
+    observations: Observations,
 ) -> None:
     engine = Engine(kube, namespace, engine_log, observations)
     names = [f"stuck-{number}" for number in range(20)]
     engine_log.write(*(row(INSTANCE, application(name, namespace)) for name in names))
     until(lambda: all(observations.of(name) for name in names))
     engine_log.write(*(row(INSTANCE, application(name, namespace), "absent") for name in names))
+    for name in names:
+        await engine.until_going(name)
     engine.desire(application("app", namespace))
-    assert not any(observations.has(name, Removed(forced=True)) for name in names)
-    until(lambda: all(observations.has(name, Removed(forced=True)) for name in names), within=10)
+    assert not any(isinstance(event, Removed) for name in names for event in observations.of(name))
+    assert agent.stop() == 0
+    start_agent(f"{INSTANCE}={namespace}", DELETION_DEADLINE_SECONDS="1")
+    until(lambda: all(observations.has(name, Removed(forced=True)) for name in names))
     assert not await engine.exists(names[0])
 
 
@@ -150,13 +176,20 @@ async def test_status_when_argo_cd_writes_it_then_the_visible_part_is_reported_o
 ) -> None:
     engine = Engine(kube, namespace, engine_log, observations)
     engine.desire(application("app", namespace))
+    healthy, degraded = '{"health":{"status":"Healthy"}}', '{"health":{"status":"Degraded"}}'
+
+    def said() -> list[str]:
+        """What was reported; that there is no status yet is seen first if the watch tells of our object before us."""
+        reported = [event.status for event in observations.of("app") if isinstance(event, StatusReported)]
+        return [status for status in reported if status != "{}"]
+
     for second in range(3):
         status = {"health": {"status": "Healthy"}, "reconciledAt": f"2026-01-01T00:00:0{second}Z"}
         await engine.edit({"status": status})
-    engine.desire(application("app", namespace, targetRevision="v1"))  # behind it in the log
-    reported = [event.status for event in observations.of("app") if isinstance(event, StatusReported)]
-    said = [status for status in reported if status != "{}"]  # seen first when Argo CD takes longer than the coalescing
-    assert said == ['{"health":{"status":"Healthy"}}']
+    until(lambda: healthy in said())
+    await engine.edit({"status": {"health": {"status": "Degraded"}}})  # seen after all the others
+    until(lambda: degraded in said())
+    assert said() == [healthy, degraded]
 
 
 async def test_message_when_it_cannot_be_understood_then_the_next_one_is_taken(

@@ -22,6 +22,7 @@ from services.agent.credentials import Composers, Composition, CredentialSetting
 from services.common.addresses import AddressPolicy
 from services.common.kube import NAMESPACE, KubeClient, Manifest, NotFound, Resource
 from services.common.messages import EngineResource
+from tests.component.rights import until_granted
 from tests.unit.agent.credentials.given import Given, Keys, data_of
 from tests.unit.agent.credentials.given import kubeconfig as kubeconfig_text
 
@@ -74,6 +75,7 @@ class Cluster:
         subject = {"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}
         reference = {"apiGroup": RBAC, "kind": role.kind, "name": name}
         await self._create(binding, {"metadata": meta, "subjects": [subject], "roleRef": reference})
+        await until_granted(self.kube, f"system:serviceaccount:kube-system:{name}", rules, namespace)
         path = SERVICE_ACCOUNT.path("kube-system", name, "token")
         answer = await self.kube._call("POST", path, body={"spec": {}})
         return str(answer["status"]["token"])
@@ -98,6 +100,12 @@ class Cluster:
         }
         answer = await self.call(token, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
         return bool(answer["status"]["allowed"])
+
+    async def until_may(self, token: str, *right: str) -> None:
+        """Wait until ``token`` has a right."""
+        async with asyncio.timeout(20):
+            while not await self.may(token, *right):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
 
     async def call(self, token: str, method: str, path: str, body: Any = None) -> Any:
         tls = ssl.create_default_context(cadata=self.authority.decode())
@@ -213,7 +221,7 @@ async def test_account_when_namespaces_change_then_rights_follow(cluster: Cluste
     tenant = await cluster.tenant(EVERYTHING)
     first, second = await cluster.namespace(), await cluster.namespace()
     composed = await cluster.compose(tenant, namespaces=[first, second])
-    assert await cluster.may(token_of(composed), "get", "configmaps", second)
+    await cluster.until_may(token_of(composed), "get", "configmaps", second)  # composing waits for the first only
     composed = await cluster.compose(tenant, composed.secret, namespaces=[first])
     assert f"{second}/argocd-manager-role" not in await cluster.left()
     composed = await cluster.compose(tenant, composed.secret)

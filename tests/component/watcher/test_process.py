@@ -22,6 +22,7 @@ from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Resource, connec
 from services.watcher import access
 from services.watcher.command_log import CommandLog
 from services.watcher.kinds import CUSTOM_KINDS, SECRETS, Kind
+from tests.component.rights import until_granted
 from tests.component.watcher.rig import KeyFiles, Rig, until
 
 ENDS_WITHIN_SECONDS = 8
@@ -52,6 +53,7 @@ async def with_rights(
     for kind, manifest in manifests:
         typed = {"apiVersion": kind.api_version, "kind": kind.kind} | manifest
         await kube.create(kind, typed, field_manager="tests")
+    await until_granted(kube, f"system:serviceaccount:{namespace}:{name}", rules)
     path = SERVICE_ACCOUNT.path(namespace, name, "token")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await kube._call("POST", path, body=request)
