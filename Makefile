@@ -25,7 +25,7 @@ down: ## Stop the stack
 
 ##@ Trust it
 .PHONY: test unit bench
-test: toolchain ## Run every test: unit, contract, component and end-to-end on the real stack
+test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest
 
 unit: setup ## Run the tests that need no other process (seconds)
@@ -35,7 +35,7 @@ bench: toolchain ## Measure latency and throughput against the API server's own 
 	@$(RUN)python -m bench
 
 ##@ Change it
-GENERATED := k8s/crds $(wildcard docs/users/gitopsdeployment*.md)
+GENERATED := k8s/crds $(wildcard docs/users/gitopsdeployment*.md) docs/settings.md docs/metrics.md
 .PHONY: setup lint format generate check-generated toolchain
 setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
@@ -58,7 +58,7 @@ format: setup ## Mend what can be mended
 	$(RUN)ruff check --fix .
 	$(RUN)ruff format .
 
-generate: setup ## Write what is derived from the models (CRDs, reference for users)
+generate: setup ## Write what is derived from the code (CRDs, reference for users and operators)
 	@$(RUN)gitopsctl generate crds
 	@$(RUN)gitopsctl generate docs
 

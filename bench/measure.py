@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bench.arrivals import Arrivals
 from bench.workload import FIELD_MANAGER, application, create_namespaces, deployment, tenants
+from services.common.argocd_names import application_name, uid_of
 from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, KubeClient
 
 WRITERS = 8
@@ -55,7 +56,7 @@ def through_the_product(kube: KubeClient) -> Create:
     async def create(tenant: str, name: str) -> tuple[str, str]:
         stored = await kube.create(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
         uid = stored["metadata"]["uid"]
-        return uid, f"gitopsdepl-{uid}"
+        return uid, application_name(uid)
 
     return create
 
@@ -65,9 +66,10 @@ def by_a_bare_client(kube: KubeClient, engine_namespace: str) -> Create:
 
     async def create(tenant: str, name: str) -> tuple[str, str]:
         await kube.create(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
-        floor = f"{tenant}-{name}"
-        await kube.create(APPLICATION, application(engine_namespace, floor, tenant), field_manager=FIELD_MANAGER)
-        return floor, floor
+        manifest = application(engine_namespace, tenant, name)
+        await kube.create(APPLICATION, manifest, field_manager=FIELD_MANAGER)
+        made = str(manifest["metadata"]["name"])
+        return uid_of(made), made
 
     return create
 

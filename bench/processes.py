@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -38,7 +39,7 @@ def _table() -> dict[int, list[str]]:
 
 
 def _all_processes() -> Iterator[tuple[int, list[str]]]:
-    for entry in Path("/proc").iterdir():
+    for entry in PROC.iterdir():
         if entry.name.isdigit():
             try:
                 stat = (entry / "stat").read_text()

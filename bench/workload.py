@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, NAMESPACE, AlreadyExists, KubeClient, Manifest
+import orjson
+
+from services.common.api import GitOpsDeploymentSpec
+from services.common.kube import GITOPS_DEPLOYMENT, NAMESPACE, AlreadyExists, KubeClient, Manifest
+from services.common.ownership import MANAGED_BY
+from services.planner.engines import argocd
+from services.planner.engines.argocd import Home
+from services.planner.ids import resource_id, tenant_id
+from services.planner.rows import Instance, Tenant
 
 FIELD_MANAGER = "gitops-bench"
-MANAGED_BY = {"app.kubernetes.io/managed-by": "gitops-bench"}
+WORKSPACE = "bench"
+"""Of what the bare client writes."""
 
 
 def tenants(prefix: str, count: int) -> list[str]:
@@ -40,20 +49,17 @@ def deployment(namespace: str, name: str) -> Manifest:
     }
 
 
-def application(namespace: str, name: str, tenant: str) -> Manifest:
-    """An Application of the size that the product writes."""
-    return {
-        "apiVersion": APPLICATION.api_version,
-        "kind": APPLICATION.kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": MANAGED_BY | {"databaseID": name}},
-        "spec": {
-            "project": f"app-project-{tenant}",
-            "source": deployment(tenant, name)["spec"]["source"],
-            "destination": {"name": "in-cluster", "namespace": tenant},
-            "syncPolicy": {
-                "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
-                "syncOptions": ["PrunePropagationPolicy=background"],
-                "retry": {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}},
-            },
-        },
-    }
+def application(engine_namespace: str, tenant: str, name: str) -> Manifest:
+    """The Application that the product makes of ``deployment(tenant, name)``, without its mark.
+
+    An agent would take one that bears it for an orphan.
+    """
+    uid = str(resource_id(WORKSPACE, f"{tenant}/{name}"))
+    home = Home(
+        Tenant(tenant_id(WORKSPACE, tenant), WORKSPACE, tenant, partition=0, engine_instance_id=engine_namespace),
+        Instance(engine_namespace, engine_namespace, accepting=True),
+    )
+    spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, name)["spec"])
+    manifest: Manifest = orjson.loads(argocd.application(home, resource_id(WORKSPACE, uid), uid, spec))
+    manifest["metadata"]["labels"][MANAGED_BY] = FIELD_MANAGER
+    return manifest

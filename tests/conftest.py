@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
+WHOLE_SYSTEM = ("argocd", "e2e", "stack")
+WHOLE_SYSTEM_SECONDS = 900
+"""For tests that kill, start and wait for whole processes, several times over."""
+
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = tuple(Path(__file__).parent / name for name in WHOLE_SYSTEM)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker(pytest.mark.timeout(WHOLE_SYSTEM_SECONDS))
 
 
 @pytest.fixture(scope="session", autouse=True)

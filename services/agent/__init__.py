@@ -4,3 +4,6 @@ The life of a row: ``intake`` (decode, keep in the desired state) → ``instance
 ``work_queue`` (lanes and waves) → ``pool`` (bounded, parks) → ``reconciler`` (``plan`` decides, the cluster acts) →
 ``reports`` (observation delivered) → ``acknowledgement`` (offset may be committed).
 """
+
+SERVICE = "agent"
+"""Our name in logs, metrics and dead letters."""

@@ -15,14 +15,17 @@ from services.agent.compositions import Compositions
 from services.agent.disposals import Disposals
 from services.agent.kinds import KINDS, ROW_KINDS, SECRET_KIND
 from services.agent.live_objects import LiveObjects
-from services.agent.objects import ObjectKey, desired_object, fingerprint
+from services.agent.notices import Notices
+from services.agent.objects import ObjectKey, desired_object, fingerprint, source_url
 from services.agent.outcomes import Aside, Done, Going, Outcome
 from services.agent.plan import difference
+from services.agent.private_repositories import Fence
 from services.agent.reconciler import Reconciler
+from services.agent.repositories import Repositories
 from services.agent.set_aside import SetAside
 from services.common.errors import Permanent
-from services.common.kube import Manifest, Refused
-from services.common.messages import Checked, EngineResource
+from services.common.kube import APPLICATION, Manifest, Refused
+from services.common.messages import Checked, EngineResource, RowKind
 
 A_WHILE = timedelta(minutes=10)
 """When to look again at what will be marked anyway."""
@@ -47,31 +50,65 @@ class Applier(Protocol):
 class ObjectApplier:
     """Applications and AppProjects."""
 
-    def __init__(self, reconciler: Reconciler, live: LiveObjects, set_aside: SetAside) -> None:
-        self._reconciler, self._live, self._set_aside = reconciler, live, set_aside
+    def __init__(
+        self, reconciler: Reconciler, live: LiveObjects, repositories: Repositories, set_aside: SetAside, fence: Fence
+    ) -> None:
+        self._reconciler, self._live, self._fence = reconciler, live, fence
+        self._repositories, self._set_aside = repositories, set_aside
 
     async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Bring the object to ``row``."""
-        kind = ROW_KINDS[row.kind]
-        desired = desired_object(row) if row.desired == "present" else None
-        if desired is not None and self._set_aside.keeps(key, row, desired):
+        desired = self._desired(row) if row.desired == "present" else None
+        if desired is None:
+            self._repositories.forget(key)
+        elif await self._has_to_wait(key, row, desired):
             return Aside()
-        return await self._reconciler.reconcile(kind, key, desired)
+        outcome = await self._reconciler.reconcile(ROW_KINDS[row.kind], key, desired)
+        if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
+            outcome = replace(outcome, version=f"{row.digest} {fingerprint(desired)}")
+        return outcome
 
     async def remove(self, key: ObjectKey) -> Outcome:
         """Delete an object, of any kind, that no row desires."""
         return await self._reconciler.reconcile(KINDS[key.kind], key, None)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether the object is not as ``row`` says."""
-        return differs(self._live, key, None if row.desired == "absent" else desired_object(row))
+        """Whether the object is not as ``row`` says, or must not be."""
+        if row.desired == "absent":
+            return differs(self._live, key, None)
+        desired = self._desired(row)
+        is_settled = key.kind != APPLICATION.kind or (
+            self._repositories.is_settled(key) and not self._fence.withholds(row.lane, source_url(desired))
+        )
+        return not is_settled or differs(self._live, key, desired)
 
     def forget(self, key: ObjectKey) -> None:
-        """Nothing is remembered."""
+        """Its repository is of no interest any more."""
+        self._repositories.forget(key)
 
     async def suspend(self) -> None:
-        """Nothing is under way but the pool's work."""
+        """Stop asking about repositories."""
         self._set_aside.clear()
+        await self._repositories.suspend()
+        await self._fence.suspend()
+
+    def _desired(self, row: EngineResource) -> Manifest:
+        """As it shall be: an AppProject is what the row says, without what its tenant is kept from."""
+        desired = desired_object(row)
+        return self._fence.confined(row, desired) if row.kind == RowKind.APP_PROJECT else desired
+
+    async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
+        """For what is found out beside the pool. Raises Permanent, after what Argo CD does for it has been ended."""
+        try:
+            waits = key.kind == APPLICATION.kind and not self._repositories.admits(key, row, desired)
+            if waits or self._set_aside.keeps(key, row, desired):
+                return True
+            if key.kind == APPLICATION.kind:
+                self._fence.require_login(row, source_url(desired))
+        except Permanent:
+            await self._reconciler.end_operation(ROW_KINDS[row.kind], key)
+            raise
+        return False
 
 
 class SecretApplier:
@@ -90,6 +127,7 @@ class SecretApplier:
     ) -> None:
         self._reconciler, self._live, self._clock = reconciler, live, clock
         self._compositions, self._disposals = compositions, disposals
+        self._notices = Notices(live, clock)
 
     async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Compose, then hold; or dispose, then delete."""
@@ -110,14 +148,17 @@ class SecretApplier:
         """Stop composing and disposing."""
         self._compositions.forget(key)
         self._disposals.forget(key)
+        self._notices.forget(key)
 
     async def suspend(self) -> None:
         """Stop composing and disposing."""
+        self._notices.clear()
         await self._compositions.suspend()
         await self._disposals.suspend()
 
     async def _hold(self, key: ObjectKey, row: EngineResource) -> Outcome:
         self._disposals.forget(key)
+        self._notices.forget(key)
         composition, good = self._compositions.outcome(key, row), self._compositions.good(key)
         outcome: Done | Going = Done()
         if good is not None:
@@ -135,6 +176,8 @@ class SecretApplier:
 
     async def _remove(self, key: ObjectKey, row: EngineResource) -> Outcome:
         self._compositions.forget(key)
+        if (end := self._notices.end(key)) is not None:
+            return Going(end)
         if not self._disposals.is_done(key, row):
             return Going(self._clock.now() + A_WHILE)
         outcome = await self._reconciler.reconcile(SECRET_KIND, key, None)

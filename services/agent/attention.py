@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from services.agent.duties import Duties
-from services.agent.kinds import KINDS, SYNC_OPERATION
+from services.agent.kinds import KINDS
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey, application_of, sync_of
 from services.agent.repair_pace import RepairPace
@@ -18,6 +18,7 @@ from services.agent.work_queue import Place, WorkQueue
 from services.common.errors import Permanent
 from services.common.kube import APPLICATION
 from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
 
 ORPHAN_LANE = ""
 """No tenant's lane: lanes are named after AppProjects."""
@@ -64,12 +65,13 @@ class Attention:
         if key.kind == APPLICATION.kind and (sync := sync_of(key)) in self._rows:
             self.mark(sync)
 
-    def compare(self) -> None:
-        """Mark every row that is not as desired."""
+    def compare(self, now: datetime) -> None:
+        """Mark every row that is not as desired, or has to be told of once more."""
         for key, row in self._rows.items():
             if key not in self._duties:
                 self._settlement.allow_again(key)
-            if key in self._duties or row.desired == "absent" or self._may_have_drifted(key, row):
+            is_open = key in self._duties or row.desired == "absent" or self._settlement.is_to_repeat(key, now)
+            if is_open or self._may_have_drifted(key, row):
                 self.mark(key)
 
     def _place(self, key: ObjectKey) -> Place:
@@ -77,7 +79,7 @@ class Attention:
         if row is None:
             return Place(ORPHAN_LANE, wave=1 if KINDS[key.kind].cascade_finalizer else 0, absent=True)
         absent = row.desired == "absent"
-        follows = application_of(key) if key.kind == SYNC_OPERATION and not absent else None
+        follows = application_of(key) if key.kind == RowKind.SYNC_OPERATION and not absent else None
         return Place(row.lane, row.wave, absent, follows)
 
     def _is_going(self, key: ObjectKey) -> bool:

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
-import uvloop
 
+from services.agent import SERVICE
 from services.agent.clock import Clock, LoopClock
 from services.agent.credentials import Composers, CredentialSettings
 from services.agent.desired_state import DesiredState
+from services.agent.ending import Ending
 from services.agent.engine_stream import EngineStream, faust_app
 from services.agent.fleet import Fleet
 from services.agent.instance import Instance
 from services.agent.intake import Intake
+from services.agent.lifecycle import Agent
 from services.agent.outside import Outside, Rules
 from services.agent.preflight import check_cluster, check_topic
 from services.agent.reports import ObservationReports
 from services.agent.settings import AgentSettings
 from services.agent.topic_reader import TopicReader
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import ENGINE, DeadLetters, Publisher, Topic, check_login, load_topics
-from services.common.kube import connect, reflect
-from services.common.messages import AvroCodec, DeadLetter, EngineResource, Observation, SchemaRegistry
+from services.common.kafka import (
+    DEAD_LETTERS,
+    ENGINE,
+    OBSERVATIONS,
+    DeadLetters,
+    Publisher,
+    Topic,
+    check_login,
+    kafka_at,
+    load_topics,
+)
+from services.common.kube import KubeClient, connect, reflect
+from services.common.messages import AvroCodec, DeadLetter, EngineResource, Observation, SchemaRegistry, value_subject
 from services.common.messages.codec import decode_record
 from services.common.sealing import OpeningKeys
 from services.common.settings import load
@@ -35,119 +48,84 @@ from services.common.telemetry import Probes, configure_logging
 
 log = structlog.get_logger(__name__)
 
-DELIVERY_SECONDS = 5.0
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log and its schemas, found to be there and as this build needs them."""
+
+    topic: Topic
+    """Of compiled rows."""
+    registry: SchemaRegistry
+    observations: AvroCodec[Observation]
+    dead_letters: AvroCodec[DeadLetter]
 
 
 def start() -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     settings = load(AgentSettings)
-    configure_logging("agent", settings.log_level, settings.log_format)
-    topic, keys = _engine_topic(settings.engine_topic), OpeningKeys.load(settings.sealing_private_keys)
-    patience = settings.start_timeout_seconds
-    registry = SchemaRegistry(settings.schema_registry_url)
-    observations, letters = await_dependency("schema registry", lambda: _codecs(registry), patience)
-    brokers = settings.kafka_bootstrap_servers
-    await_dependency(f"Kafka at {brokers}", lambda: check_login(settings), patience)
-    await_dependency(f"Kafka at {brokers}", lambda: check_topic(settings, topic), patience)
-    namespaces = settings.engine_namespaces.values()
+    configure_logging(SERVICE, settings.log_level, settings.log_format)
+    keys, found = OpeningKeys.load(settings.sealing_private_keys), find_log(settings)
+    namespaces, patience = settings.engine_namespaces.values(), settings.start_timeout_seconds
     await_dependency(
         "Kubernetes API server", lambda: check_cluster(settings.kubeconfig, namespaces, patience), patience
     )
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, keys, topic, registry, observations, letters))
+    # Not uvloop: it loses track of the descriptors of cancelled connections (uvloop#653), and one connection's data may
+    # come out of another, in a process that talks to the servers of many tenants.
+    asyncio.run(_serve(settings, keys, found))
 
 
-async def _serve(
-    settings: AgentSettings,
-    keys: OpeningKeys,
-    topic: Topic,
-    registry: SchemaRegistry,
-    observations: AvroCodec[Observation],
-    letters: AvroCodec[DeadLetter],
-) -> None:
-    """Build everything, run it, and take it down in the reverse order."""
+def find_log(settings: AgentSettings) -> Log:
+    """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
+    topic, registry = _engine_topic(settings.engine_topic), SchemaRegistry(settings.schema_registry_url)
+    kafka, patience = kafka_at(settings), settings.start_timeout_seconds
+    observations, letters = await_dependency(registry.name, lambda: _codecs(registry), patience)
+    await_dependency(kafka, lambda: check_login(settings), patience)
+    await_dependency(kafka, lambda: check_topic(settings, topic), patience)
+    return Log(topic, registry, observations, letters)
+
+
+async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None:
     ending = Ending()
-    clock = LoopClock()
-    publisher = Publisher(settings, "agent")
-    reports = ObservationReports(publisher, observations, settings.observations_topic, clock)
-
-    def decode(value: bytes) -> EngineResource:
-        return EngineResource.from_record(decode_record(registry, value))
-
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
-        app = faust_app(settings, topic, Path(data))
-        desired = DesiredState(decode)
-        reader = TopicReader(settings, topic.name, settings.agent_group)
-        stream = EngineStream(app, topic, reader, desired, ending.by_defect)
         async with await connect(settings.kubeconfig) as cluster:
-            outside = Outside(
-                cluster=cluster,
-                follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
-                composers=_composers(settings, keys, clock),
-                reports=reports,
-                clock=clock,
-                on_defect=ending.by_defect,
-            )
-            rules = _rules(settings)
-            fleet = Fleet(
-                settings.engine_namespaces,
-                topic.partitions,
-                reports,
-                lambda name, namespace: Instance(name, namespace, outside, rules),
-            )
-            intake = Intake(decode, desired, fleet, DeadLetters(publisher, letters, "agent"))
-            stream.connect(intake, fleet)
-            probes = Probes("agent", alive=ending.reason, ready=lambda: ending.reason() or fleet.not_ready())
+            agent = build(settings, keys, found, cluster, Path(data), ending)
+            probes = Probes(SERVICE, alive=ending.reason, ready=agent.not_ready)
             port = probes.start(settings.metrics_host, settings.metrics_port)
             log.info("starting", metrics_port=port, instances=list(settings.engine_namespaces))
-            running = asyncio.create_task(app.start(), name="faust")
             try:
-                await ending.wait(running)
+                await agent.run()
             finally:
-                # 1. No new effects. 2. Observations of finished effects arrive, which acknowledges their events.
-                # 3. faust commits what is acknowledged and leaves the group. A crash between any two leaves events
-                #    that are sent again, and effects that are found to be so already.
-                await stream.stop_work()
-                await asyncio.to_thread(publisher.flush, DELIVERY_SECONDS)
-                await asyncio.sleep(0)
-                await app.stop()
-                await asyncio.to_thread(publisher.close, DELIVERY_SECONDS)
+                await agent.close()
                 probes.stop()
     ending.raise_defect()
 
 
-class Ending:
-    """Why the process ends: a signal, or a defect that must not be lived with."""
+def build(
+    settings: AgentSettings, keys: OpeningKeys, found: Log, cluster: KubeClient, data: Path, ending: Ending
+) -> Agent:
+    """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
+    clock, publisher, decode = LoopClock(), Publisher(settings, SERVICE), partial(_row, found.registry)
+    reports = ObservationReports(publisher, found.observations, settings.observations_topic, clock)
+    outside = Outside(
+        cluster=cluster,
+        follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
+        composers=_composers(settings, keys, clock),
+        reports=reports,
+        clock=clock,
+        on_defect=ending.by_defect,
+    )
+    new_instance = partial(Instance, outside=outside, rules=_rules(settings))
+    fleet = Fleet(settings.engine_namespaces, found.topic.partitions, reports, new_instance)
+    desired = DesiredState(decode)
+    app = faust_app(settings, found.topic, data)
+    reader = TopicReader(settings, found.topic.name, settings.agent_group)
+    stream = EngineStream(app, found.topic, reader, desired, ending.by_defect)
+    stream.connect(Intake(decode, desired, fleet, DeadLetters(publisher, found.dead_letters, SERVICE)), fleet)
+    return Agent(app, stream, fleet, publisher, ending)
 
-    def __init__(self) -> None:
-        self._asked = asyncio.Event()
-        self._defect: BaseException | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._asked.set)
 
-    def by_defect(self, error: BaseException) -> None:
-        """Something failed that nobody handles."""
-        log.error("defect", error=repr(error), exc_info=error)
-        self._defect = self._defect or error
-        self._asked.set()
-
-    def reason(self) -> str:
-        """Empty while the process shall live."""
-        return "stopping" if self._asked.is_set() else ""
-
-    async def wait(self, running: asyncio.Task[None]) -> None:
-        """Until the process is asked to end, or ``running`` fails."""
-        running.add_done_callback(self._started)
-        await self._asked.wait()
-
-    def _started(self, running: asyncio.Task[None]) -> None:
-        if not running.cancelled() and (error := running.exception()) is not None:
-            self.by_defect(error)
-
-    def raise_defect(self) -> None:
-        """End with the defect, if there was one."""
-        if self._defect is not None:
-            raise SystemExit(1) from self._defect
+def _row(registry: SchemaRegistry, value: bytes) -> EngineResource:
+    return EngineResource.from_record(decode_record(registry, value))
 
 
 def _engine_topic(name: str) -> Topic:
@@ -160,8 +138,8 @@ def _engine_topic(name: str) -> Topic:
 
 def _codecs(registry: SchemaRegistry) -> tuple[AvroCodec[Observation], AvroCodec[DeadLetter]]:
     return (
-        AvroCodec(registry, Observation, "gitops.observations-value"),
-        AvroCodec(registry, DeadLetter, "gitops.dead-letters-value"),
+        AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
+        AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -23,6 +23,16 @@ class Clock(Protocol):
 
     def call_at(self, when: datetime, call: Callable[[], None]) -> Timer:
         """Call once ``when`` has come."""
+
+
+async def pause(clock: Clock, delay: timedelta) -> None:
+    """Return after ``delay``."""
+    over = asyncio.Event()
+    timer = clock.call_at(clock.now() + delay, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()
 
 
 class LoopClock:

@@ -9,12 +9,13 @@ at once, without asking anybody; whoever takes the instance over composes everyt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 
+from services.agent import SERVICE
 from services.agent.beside import Beside
 from services.agent.clock import Clock, Timer
 from services.agent.composing import Composers
@@ -27,6 +28,8 @@ from services.common.messages import EngineResource
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
+
+Admit = Callable[[ObjectKey, EngineResource, Composition], Awaitable[Composition]]
 
 SOONEST = timedelta(seconds=10)
 """Between two checks of a row, whatever its composer says."""
@@ -76,11 +79,15 @@ class Compositions:
         composers: Composers,
         clock: Clock,
         intervals: CheckIntervals,
+        admit: Admit,
         settled: Callable[[EngineResource], None],
     ) -> None:
-        """``settled`` is told of each row whose outcome is new or another."""
+        """``admit`` is told of each outcome, and returns when it may be held.
+
+        ``settled`` is told of each row whose outcome is new or another.
+        """
         self._beside, self._composers, self._clock = beside, composers, clock
-        self._intervals, self._settled = intervals, settled
+        self._intervals, self._admit, self._settled = intervals, admit, settled
         seconds = intervals.after_failure.total_seconds()
         self._after_failure = Backoff(first=seconds, limit=seconds)
         self._making: dict[ObjectKey, _Making] = {}
@@ -134,6 +141,7 @@ class Compositions:
         before = _told(making)
         try:
             composition = await self._composers.compose(making.row, await self._beside.present(key))
+            composition = await self._admit(key, making.row, composition)
             good = desired_secret(making.row, composition.secret) if composition.secret else making.good
             making.outcome, making.good, making.error = composition, good, None
             metrics.CHECKS.labels(making.row.kind, composition.reason).inc()
@@ -178,6 +186,6 @@ def _defect(row: EngineResource, error: Exception) -> Permanent:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
-    metrics.ERRORS.labels("agent", "Defect", "compose").inc()
+    metrics.count_failure(SERVICE, metrics.Failure.DEFECT, "compose")
     log.error("composing failed", kind=row.kind, name=row.name, defect=type(error).__name__, place=place)
     return Permanent("the credentials could not be checked: an internal error")

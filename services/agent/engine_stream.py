@@ -28,6 +28,7 @@ from typing import Any
 import faust
 import structlog
 
+from services.agent import SERVICE
 from services.agent.desired_state import DesiredState
 from services.agent.fleet import Fleet
 from services.agent.intake import Intake
@@ -210,7 +211,7 @@ class EngineStream:
                 taken = max(backlog.start, self._intake.next_offsets().get(partition, 0))
                 state = (await self._app.consumer.position(tp) or 0, taken)
                 highwater = self._app.consumer.highwater(tp) or 0
-                metrics.LAG.labels("agent", self._topic, partition).set(max(0, highwater - taken))
+                metrics.LAG.labels(SERVICE, self._topic, partition).set(max(0, highwater - taken))
                 if state[0] > taken and seen.get(partition) == state and sought.get(partition) != state:
                     log.warning("messages were dropped in a rebalance; seeking back", partition=partition, offset=taken)
                     sought[partition] = state

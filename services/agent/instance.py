@@ -22,14 +22,16 @@ from services.agent.clock import Timer
 from services.agent.compositions import CheckIntervals, Compositions
 from services.agent.disposals import Disposals
 from services.agent.duties import Duties
-from services.agent.kinds import KINDS, SYNC_OPERATION
+from services.agent.kinds import KINDS
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey, key_of, kind_of
 from services.agent.orphans import Orphans
 from services.agent.outcomes import Aside, Done, Going
 from services.agent.outside import Outside, Rules
 from services.agent.pool import LookAgain, Pool
+from services.agent.private_repositories import Fence
 from services.agent.reconciler import Reconciler
+from services.agent.repositories import Repositories
 from services.agent.set_aside import SetAside
 from services.agent.settlement import Settlement
 from services.agent.status_reports import StatusReports
@@ -39,6 +41,7 @@ from services.agent.work_queue import WorkQueue
 from services.common.errors import Permanent
 from services.common.kube import SECRET
 from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -77,13 +80,16 @@ class Instance:
         outside, rules, clock = self._outside, self._rules, self._clock
         reconciler = Reconciler(outside.cluster, self._live, clock, rules.deletion_deadline)
         look, intervals = self._look_at_secret, CheckIntervals(rules.check_interval, rules.failed_check_interval)
-        compositions = Compositions(self._beside(), outside.composers, clock, intervals, look)
-        disposals = Disposals(self._beside(), outside.composers, clock, rules.deletion_deadline, look)
+        self._fence = Fence(self._rows, self._live, self._namespace, outside, self._look_at)
+        compositions = Compositions(self._beside(), outside.composers, clock, intervals, self._fence.admit, look)
+        disposals = Disposals(self._beside(), outside.composers, self._live, clock, rules.deletion_deadline, look)
         self._set_aside = SetAside(compositions, self._live)
-        self._objects = ObjectApplier(reconciler, self._live, self._set_aside)
+        self._repositories = Repositories(self._beside(), outside.composers, self._live, self._look_at)
+        self._objects = ObjectApplier(reconciler, self._live, self._repositories, self._set_aside, self._fence)
+        self._syncs = SyncApplier(outside.cluster, self._live, outside.reports, clock, self._fence.require_login)
         self._appliers: dict[str, Applier] = {
             SECRET.kind: SecretApplier(reconciler, self._live, compositions, disposals, clock),
-            SYNC_OPERATION: SyncApplier(outside.cluster, self._live, outside.reports, clock),
+            RowKind.SYNC_OPERATION: self._syncs,
         }
 
     def _beside(self) -> Beside:
@@ -112,7 +118,7 @@ class Instance:
         self._rows.clear()
         self._rows.update((key_of(row), row) for row in rows)
         self._working = True
-        self._begin_if_listed()
+        self._fence.take_over(self._begin_if_listed)
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
@@ -137,6 +143,7 @@ class Instance:
         key = key_of(row)
         self._duties.take(key, ticket)
         self._rows[key] = row
+        self._fence.know(key, row)
         self._orphans.spare(key)
         self._mark(key)
 
@@ -148,6 +155,7 @@ class Instance:
         known = self._rows.pop(key, None)
         self._settlement.forget(key)
         self._applier(key).forget(key)
+        self._fence.forget(key, known)
         if known is not None:
             self._release(known.lane)
 
@@ -161,6 +169,7 @@ class Instance:
 
     def _notice(self, key: ObjectKey) -> None:
         """An object changed under us."""
+        self._fence.moved()
         if self._working and self.listed:
             self._statuses.look(key)
             self._attention.notice(key, self._clock.now())
@@ -173,14 +182,18 @@ class Instance:
             self._release(row.lane)
 
     def _release(self, lane: str) -> None:
-        self._mark(*(key for key in sorted(self._set_aside.release(lane)) if key in self._rows))
+        self._look_at(sorted(self._set_aside.release(lane)))
+
+    def _look_at(self, keys: Iterable[ObjectKey]) -> None:
+        if self._working:
+            self._mark(*(key for key in keys if key in self._rows))
 
     def _report_again(self, key: ObjectKey) -> None:
         if self._working and key in self._rows:
             self._mark(key)
 
     def _begin_if_listed(self) -> None:
-        if self._working and self.listed:
+        if self._working and self.listed and self._fence.ready:
             self._compare()
             self._pool.resume()
 
@@ -191,7 +204,9 @@ class Instance:
         self._comparison = self._clock.call_at(self._clock.now() + self._rules.comparison_interval, self._compare)
         for key in self._rows:
             self._statuses.look(key)
-        self._attention.compare()
+        self._repositories.look_again()
+        self._syncs.tell_again()
+        self._attention.compare(self._clock.now())
         unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
         self._mark(*self._orphans.due(unwanted, len(self._live), self._clock.now()))
 
@@ -213,6 +228,7 @@ class Instance:
             self._settlement.refuse(key, row, ticket, error)
             return None
         finally:
+            self._fence.moved()
             self._count_pending()
         match outcome:
             case Going(deadline):

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from services.agent import SERVICE
 from services.agent.acknowledgement import Event, PartitionLedger, Ticket
 from services.agent.desired_state import DesiredState
 from services.agent.fleet import Fleet
@@ -42,8 +43,8 @@ class Intake:
             return None  # revoked meanwhile: who owns the partition now is sent it again
         message = event.message
         ticket = self._ledgers.setdefault(message.partition, PartitionLedger()).enter(event)
-        metrics.MESSAGES.labels("agent", message.topic, "taken").inc()
-        metrics.HOP.labels("agent", message.topic).observe(max(0.0, time.time() - message.timestamp))
+        metrics.count_message(SERVICE, message.topic, metrics.Direction.RECEIVED)
+        metrics.HOP.labels(SERVICE, message.topic).observe(max(0.0, time.time() - message.timestamp))
         if message.value is None:
             return ticket.done()  # a tombstone: compaction's business, not ours
         try:
@@ -86,7 +87,7 @@ class Intake:
 
     async def _give_up(self, message: Any, ticket: Ticket, error: Poison) -> None:
         """A message that cannot be kept as a dead letter is not passed over: Retry ends the process."""
-        metrics.ERRORS.labels("agent", "Poison", "decode").inc()
+        metrics.count_failure(SERVICE, error, "decode")
         source = SourceMessage(
             topic=message.topic,
             partition=message.partition,

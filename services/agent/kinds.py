@@ -10,22 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.kube import APP_PROJECT, APPLICATION, SECRET, Resource
+from services.common.messages.compiled import RowKind
+from services.common.ownership import MANAGED_BY, MANAGER
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
-MANAGER = "gitops-service"
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
-SECRET_TYPE = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
-FIELD_MANAGER = "gitops-service-agent"
-SYNC_FIELD_MANAGER = "gitops-service-sync"
-"""Owns what starts and ends a sync: what the other manager applies leaves it alone."""
 
 CASCADE_FINALIZER = "resources-finalizer.argocd.argoproj.io/background"
 """Makes Argo CD delete what an Application deployed, in the background, before the Application goes."""
-
-CLUSTER_SECRET = "ClusterSecret"  # noqa: S105 - a kind
-REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
-SYNC_OPERATION = "SyncOperation"
 
 VERBS = ("list", "watch", "get", "create", "patch", "delete")
 """Every call that an agent makes to objects of these kinds; what it updates it patches."""
@@ -60,7 +53,7 @@ PROJECT_KIND = ManagedKind(APP_PROJECT)
 SECRET_KIND = ManagedKind(
     SECRET,
     # Only what Argo CD reads: another Secret with our label, from an installation perhaps, is nobody's orphan.
-    selector=f"{SELECTOR},{SECRET_TYPE} in (cluster,repository)",
+    selector=f"{SELECTOR},{SECRET_TYPE_LABEL} in (cluster,repository)",
     unchangeable=("type", "immutable"),
 )
 
@@ -68,10 +61,10 @@ KINDS: Mapping[str, ManagedKind] = {kind.resource.kind: kind for kind in (APPLIC
 """Objects that are watched, by kind."""
 
 ROW_KINDS: Mapping[str, ManagedKind] = {
-    APPLICATION.kind: APPLICATION_KIND,
-    APP_PROJECT.kind: PROJECT_KIND,
-    CLUSTER_SECRET: SECRET_KIND,
-    REPOSITORY_SECRET: SECRET_KIND,
-    SYNC_OPERATION: APPLICATION_KIND,
+    RowKind.APPLICATION: APPLICATION_KIND,
+    RowKind.APP_PROJECT: PROJECT_KIND,
+    RowKind.CLUSTER_SECRET: SECRET_KIND,
+    RowKind.REPOSITORY_SECRET: SECRET_KIND,
+    RowKind.SYNC_OPERATION: APPLICATION_KIND,
 }
 """Rows that are acceptable, with the kind of object that they end in."""

@@ -29,22 +29,31 @@ class Report:
 class LatestReports:
     """One kind of report about one instance's objects."""
 
-    def __init__(self, reports: Reports, current: Callable[[ObjectKey], Report | None]) -> None:
-        """``current`` tells how an object stands now, None if there is nothing to report of it."""
-        self._reports, self._current = reports, current
+    def __init__(
+        self,
+        reports: Reports,
+        current: Callable[[ObjectKey], Report | None],
+        again: Callable[[ObjectKey], object] | None = None,
+    ) -> None:
+        """``current`` tells how an object stands now, None if there is nothing to report of it.
+
+        ``again`` looks at an object whose report has come back, in place of :meth:`look`.
+        """
+        self._reports, self._current, self._again = reports, current, again or self.look
         self._delivered: dict[ObjectKey, bytes] = {}
         self._on_its_way: set[ObjectKey] = set()
 
-    def look(self, key: ObjectKey) -> None:
-        """Report how ``key`` stands if that differs from the last report delivered."""
+    def look(self, key: ObjectKey) -> bool:
+        """Report how ``key`` stands if that differs from the last report delivered; returns whether one went out."""
         report = None if key in self._on_its_way else self._current(key)
         if report is None or self._delivered.get(key) == report.identity:
-            return
+            return False
         try:
             self._reports.send(report.row, report.event, lambda arrived: self._settled(key, report, arrived))
         except Retry:
-            return  # the queue is full: the next look, at the latest the full comparison's, tries again
+            return False  # the queue is full: the next look, at the latest the full comparison's, tries again
         self._on_its_way.add(key)
+        return True
 
     def presume(self, key: ObjectKey, identity: bytes) -> None:
         """Who reads the reports takes it for granted that a new object stands so."""
@@ -62,4 +71,4 @@ class LatestReports:
         self._on_its_way.discard(key)
         if arrived:
             self._delivered[key] = report.identity
-        self.look(key)
+        self._again(key)

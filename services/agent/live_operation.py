@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from services.common.json_values import dict_of, text_of
 from services.common.kube import Manifest
 
 RUN_INFO = "gitops-sync-run"
@@ -37,6 +37,11 @@ class LiveOperation:
         """Argo CD is busy with it, or about to be."""
         return self.requested or (self.phase != "" and self.phase not in ENDED)
 
+    @property
+    def has_failed(self) -> bool:
+        """It ended so, or its last attempt did: what waits for the next attempt runs, and has a finish all the same."""
+        return self.phase in ("Failed", ERROR) or (self.phase == RUNNING and self.finished_at != "")
+
 
 NO_OPERATION = LiveOperation(False, "", "", "", "", "", "", "")
 
@@ -67,16 +72,6 @@ def ending(operation: LiveOperation) -> Manifest:
     if not operation.requested or operation.phase == TERMINATING:
         return {}
     return {"status": {"operationState": {"phase": TERMINATING}}} if operation.phase == RUNNING else {"operation": None}
-
-
-def dict_of(value: Any) -> Manifest:
-    """``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def text_of(value: Any) -> str:
-    """``value`` if it is a text, else an empty one."""
-    return value if isinstance(value, str) else ""
 
 
 def _run_of(operation: Manifest) -> str:

@@ -10,12 +10,14 @@ from typing import Any
 
 import orjson
 
-from services.agent.kinds import MANAGED_BY, MANAGER, ROW_KINDS, SECRET_KIND, SYNC_OPERATION, ManagedKind
+from services.agent.kinds import ROW_KINDS, SECRET_KIND, ManagedKind
 from services.agent.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.status import visible_status
 from services.common.errors import Permanent
 from services.common.kube import APPLICATION, Manifest
 from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
+from services.common.ownership import OURS
 
 _FINGERPRINT_KEY = os.urandom(32)
 """Of this process: a fingerprint says nothing to whoever sees it elsewhere."""
@@ -53,7 +55,7 @@ def key_of(row: EngineResource) -> ObjectKey:
     kind = ROW_KINDS.get(row.kind)
     if kind is None:
         return ObjectKey(f"unknown {row.kind}", row.namespace, row.name)
-    object_kind = SYNC_OPERATION if row.kind == SYNC_OPERATION else kind.resource.kind
+    object_kind = RowKind.SYNC_OPERATION if row.kind == RowKind.SYNC_OPERATION else kind.resource.kind
     return ObjectKey(object_kind, row.namespace, row.name)
 
 
@@ -64,7 +66,7 @@ def application_of(key: ObjectKey) -> ObjectKey:
 
 def sync_of(key: ObjectKey) -> ObjectKey:
     """The sync of an Application, desired or not."""
-    return ObjectKey(SYNC_OPERATION, key.namespace, key.name)
+    return ObjectKey(RowKind.SYNC_OPERATION, key.namespace, key.name)
 
 
 def kind_of(row: EngineResource, namespace: str) -> ManagedKind:
@@ -115,6 +117,11 @@ def mapping(manifest: Manifest, field: str) -> Manifest:
     return value
 
 
+def source_url(application: Manifest) -> str:
+    """The repository that an Application reads; empty if it names none."""
+    return str(mapping(mapping(application, "spec"), "source").get("repoURL") or "")
+
+
 def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
     """What is kept of ``manifest``."""
     meta = manifest["metadata"]
@@ -156,7 +163,7 @@ def _kind_of(row: EngineResource) -> ManagedKind:
 
 def _identified(row: EngineResource, kind: ManagedKind, *metas: Manifest) -> Manifest:
     labels = {name: value for meta in metas for name, value in mapping(meta, "labels").items()}
-    metadata = {"name": row.name, "namespace": row.namespace, "labels": {**labels, MANAGED_BY: MANAGER}}
+    metadata = {"name": row.name, "namespace": row.namespace, "labels": {**labels, **OURS}}
     annotations = {name: value for meta in metas for name, value in mapping(meta, "annotations").items()}
     if annotations:
         metadata["annotations"] = annotations

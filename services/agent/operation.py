@@ -7,7 +7,8 @@ the operation, but only while ``.operation`` is there.
 
 Started exactly once: the annotation ``sync-sequence`` and the operation are set by one patch that names the resource
 version it was decided on. Whoever comes later, a zombie of ours included, gets a conflict, looks again and sees the
-sequence. A sync that is to end before it began raises the sequence likewise, before that is reported.
+sequence. A sync that is to end before it began raises the sequence likewise, before that is reported. The annotation
+goes with its Application: so an order also says whether its run was seen to begin, and such a one is never started.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from services.agent.live_operation import (
     RUNNING,
     TERMINATING,
     LiveOperation,
-    dict_of,
-    text_of,
 )
 from services.common.errors import Permanent
+from services.common.json_values import dict_of, text_of
 from services.common.kube import Manifest
 from services.common.messages import SyncMoved
 
@@ -51,6 +51,8 @@ class SyncRequest:
     sequence: int
     revision: str
     terminated: bool
+    begun: bool
+    """It was told of before, by us or by whoever had the instance: it must not start once more."""
 
 
 class Application(Protocol):
@@ -86,6 +88,8 @@ class Write:
     """A merge patch of the Application; look again afterwards, and after a conflict."""
 
     patch: Manifest
+    starts: bool = False
+    """Argo CD will read the repository for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Tell:
     """Nothing to do but to tell how far it is."""
 
     moved: SyncMoved
+    presumed: bool = False
+    """It follows from what our picture lacks: the Application itself has to be looked at before it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ def sync_request(manifest: Manifest) -> SyncRequest:
     known = isinstance(run, str) and run and isinstance(sequence, int) and state in {RUNNING, TERMINATED}
     if not known:
         raise Permanent("the manifest holds no operation that can be understood")
-    return SyncRequest(str(run), int(str(sequence)), text_of(operation.get("revision")), state == TERMINATED)
+    revision, begun = text_of(operation.get("revision")), operation.get("begun") is True
+    return SyncRequest(str(run), int(str(sequence)), revision, state == TERMINATED, begun)
 
 
 def next_move(request: SyncRequest, live: Application | None, known: SyncMoved | None, begun: str, now: str) -> Move:
@@ -134,18 +141,20 @@ def next_move(request: SyncRequest, live: Application | None, known: SyncMoved |
 def _completed(move: Tell, known: SyncMoved) -> Tell:
     """What was known of a sync stays known when the Application no longer shows it."""
     started, revision = move.moved.started_at or known.started_at, move.moved.revision or known.revision
-    return Tell(replace(move.moved, started_at=started, revision=revision))
+    return replace(move, moved=replace(move.moved, started_at=started, revision=revision))
 
 
 def _progress(request: SyncRequest, live: Application, now: str) -> Move:
     operation = live.operation
-    if _sequence_of(live) < request.sequence:
-        return Rest() if operation.in_progress else _start(request, live)
     if operation.run == request.run:
         return Tell(_moved(operation, now))
     if operation.requested_run == request.run:
         return Rest()
-    return Tell(_ended(request, ERROR, LOST, now))
+    if _sequence_of(live) >= request.sequence:
+        return Tell(_ended(request, ERROR, LOST, now))
+    if request.begun:
+        return Tell(_ended(request, ERROR, DELETED, now), presumed=True)
+    return Rest() if operation.in_progress else _start(request, live)
 
 
 def _ending(request: SyncRequest, live: Application, now: str) -> Move:
@@ -161,19 +170,21 @@ def _ending(request: SyncRequest, live: Application, now: str) -> Move:
 
 def _without_application(request: SyncRequest, live: Application | None, begun: bool, now: str) -> Move:
     """Argo CD ends no operation of an Application that is going; what has not begun waits for the next incarnation."""
+    begun = begun or request.begun
     if live is not None:
         begun = begun or _sequence_of(live) >= request.sequence
         if live.operation.run == request.run and live.operation.phase in ENDED:
             return Tell(_moved(live.operation, now))
     if request.terminated:
         return Tell(_ended(request, TERMINATED, "", now))
-    return Tell(_ended(request, ERROR, DELETED, now)) if begun else Rest()
+    return Tell(_ended(request, ERROR, DELETED, now), presumed=live is None) if begun else Rest()
 
 
 def _start(request: SyncRequest, live: Application) -> Write:
     # Progress of an earlier operation would be taken for this one's until the controller has looked.
     cleared = {"status": {"operationState": None}} if live.operation.phase else {}
-    return Write(_locked(live, request.sequence) | {"operation": _operation(request, live)} | cleared)
+    patch = _locked(live, request.sequence) | {"operation": _operation(request, live)} | cleared
+    return Write(patch, starts=True)
 
 
 def _terminate(request: SyncRequest, live: Application) -> Write:

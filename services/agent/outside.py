@@ -16,12 +16,12 @@ from services.agent.reports import Reports
 class Rules:
     """How an instance is treated; from the settings."""
 
-    concurrency: int = 8
-    deletion_deadline: timedelta = timedelta(seconds=60)
-    comparison_interval: timedelta = timedelta(seconds=300)
-    orphan_grace: timedelta = timedelta(seconds=600)
-    check_interval: timedelta = timedelta(seconds=600)
-    failed_check_interval: timedelta = timedelta(seconds=60)
+    concurrency: int
+    deletion_deadline: timedelta
+    comparison_interval: timedelta
+    orphan_grace: timedelta
+    check_interval: timedelta
+    failed_check_interval: timedelta
 
 
 @dataclass(frozen=True, slots=True)

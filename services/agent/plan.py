@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.agent.kinds import MANAGED_BY, MANAGER, ManagedKind
+from services.agent.kinds import ManagedKind
 from services.agent.live_operation import ending
 from services.agent.objects import LiveObject, owned_part
 from services.common.kube import Manifest
+from services.common.ownership import MANAGED_BY, MANAGER, OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class EndOperation:
-    """It is going, but Argo CD finishes an operation before it looks at a deletion, however long that takes."""
+    """It is going, or must not be synced: Argo CD finishes an operation before it looks at anything else."""
 
     patch: Manifest
 
@@ -99,10 +100,13 @@ def next_step(
 def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
     if now >= deadline:
         return Strip(live.uid, live.version)
+    return end_of_operation(live) or AwaitRemoval(deadline)
+
+
+def end_of_operation(live: LiveObject) -> EndOperation | None:
+    """What ends the operation of an Application; None if there is none, or it is about to end."""
     patch = ending(live.operation)
-    return (
-        EndOperation({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else AwaitRemoval(deadline)
-    )
+    return EndOperation({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> Step:
@@ -111,7 +115,7 @@ def _removal(kind: ManagedKind, live: LiveObject) -> Step:
         return Delete(live.uid)
     finalizers = [*live.finalizers, *([kind.cascade_finalizer] if lacks_finalizer else [])]
     # Lists are replaced whole by a merge patch: the version makes sure that no finalizer added meanwhile is lost.
-    metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": {MANAGED_BY: MANAGER}}
+    metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": OURS}
     return Finalize({"metadata": metadata})
 
 

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from services.agent import SERVICE
 from services.agent.clock import Clock, Timer
 from services.agent.objects import ObjectKey
 from services.agent.work_queue import WorkQueue
@@ -124,7 +125,7 @@ class Pool:
 
     def _postpone(self, key: ObjectKey, error: Retry | Wait) -> None:
         delay = self._delay_of(key, WAIT_LIMIT_SECONDS if isinstance(error, Wait) else PARK_LIMIT_SECONDS)
-        metrics.ERRORS.labels("agent", type(error).__name__, "apply").inc()
+        metrics.count_failure(SERVICE, error, "apply")
         log.warning("not applied yet", instance=self._instance, kind=key.kind, name=key.name, error=str(error))
         if isinstance(error, Retry) and not isinstance(error, Conflict):
             # Tasks that failed together are one failure.

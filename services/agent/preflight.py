@@ -19,7 +19,7 @@ from services.common.kube import KubeClient, NotFound, Refused, Resource, connec
 from services.common.kube.access import ACCESS_REVIEW, is_allowed
 
 BROKER_SECONDS = 5.0
-DOUBT_SECONDS = 5.0
+DOUBT_SECONDS = 15.0
 """An API server answers 403 in the first moments after its start, before it has loaded who may do what."""
 FORBIDDEN = 403
 

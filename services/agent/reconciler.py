@@ -6,11 +6,12 @@ never held while a deletion is going on; running twice changes nothing.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from services.agent import SERVICE
 from services.agent.clock import Clock
 from services.agent.cluster import Cluster
-from services.agent.kinds import FIELD_MANAGER, ManagedKind
+from services.agent.kinds import ManagedKind
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey
 from services.agent.outcomes import Done, Going
@@ -25,16 +26,20 @@ from services.agent.plan import (
     Settled,
     Step,
     Strip,
+    end_of_operation,
     next_step,
 )
 from services.common.errors import Permanent, Wait
 from services.common.kube import AlreadyExists, Manifest, NotFound, Refused
+from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.telemetry import metrics
 
 MAX_STEPS = 6
 """Create, conflict, read, apply, compare leaves one to spare; more means that the API server changes what we send."""
 
 FORBIDDEN = 403
+DOUBT = timedelta(seconds=30)
+"""For how long a refusal for want of rights is not believed: an API server that has just started knows none yet."""
 
 
 class Reconciler:
@@ -44,11 +49,13 @@ class Reconciler:
         """``patience``: how long a deletion may take before it is forced."""
         self._cluster, self._live, self._clock, self._patience = cluster, live, clock, patience
         self._stripped: set[ObjectKey] = set()
+        self._forbidden_since: dict[ObjectKey, datetime] = {}
 
     async def reconcile(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | Going:
         """Bring ``key`` to ``desired`` (None: gone).
 
-        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing).
+        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
+        the rights are, but not for long yet).
         """
         changed = created = False
         for _ in range(MAX_STEPS):
@@ -67,9 +74,17 @@ class Reconciler:
                         return Going(self._clock.now() + self._patience)
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
+    async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
+        """End what Argo CD does for an Application, whoever began it. Raises as ``reconcile``, and Conflict."""
+        live = self._live.get(key)
+        step = end_of_operation(live) if live is not None else None
+        if step is not None:
+            await self._act(kind, key, step)
+
     def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool, created: bool = False) -> Done:
         if not changed:
             _count(kind, "skipped")
+        self._forbidden_since.pop(key, None)
         forced = key in self._stripped
         self._stripped.discard(key)
         return Done(changed, created, forced)
@@ -97,8 +112,16 @@ class Reconciler:
         except Refused as error:
             if error.status == FORBIDDEN and "being terminated" in str(error):
                 raise Wait(str(error)) from error
+            if error.status == FORBIDDEN and self._is_doubted(key):
+                # Without its words: they may quote what was sent.
+                raise Wait("the API server forbids it, which may pass") from error
             raise
         return False
+
+    def _is_doubted(self, key: ObjectKey) -> bool:
+        """Whether what forbids this object may pass by itself."""
+        now = self._clock.now()
+        return now - self._forbidden_since.setdefault(key, now) < DOUBT
 
     async def _call(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
         resource, place = kind.resource, (key.namespace, key.name)
@@ -106,13 +129,13 @@ class Reconciler:
         match step:
             case Create(manifest):
                 _count(kind, "create")
-                answer = await self._cluster.create(resource, manifest, field_manager=FIELD_MANAGER)
+                answer = await self._cluster.create(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
             case Apply(manifest):
                 _count(kind, "apply")
-                answer = await self._cluster.apply(resource, manifest, field_manager=FIELD_MANAGER)
+                answer = await self._cluster.apply(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
             case Merge(patch) | Finalize(patch) | EndOperation(patch):
                 _count(kind, "apply")
-                answer = await self._cluster.patch(resource, *place, patch, field_manager=FIELD_MANAGER)
+                answer = await self._cluster.patch(resource, *place, patch, field_manager=AGENT_FIELD_MANAGER)
             case Strip(uid, version):
                 await self._strip(kind, key, uid, version)
             case Delete(uid):
@@ -128,12 +151,12 @@ class Reconciler:
         metadata = {"resourceVersion": str(version), "uid": uid, "finalizers": None}
         _count(kind, "apply")
         await self._cluster.patch(
-            kind.resource, key.namespace, key.name, {"metadata": metadata}, field_manager=FIELD_MANAGER
+            kind.resource, key.namespace, key.name, {"metadata": metadata}, field_manager=AGENT_FIELD_MANAGER
         )
         self._live.drop(key, uid)
         self._stripped.add(key)
-        metrics.FORCED_DELETIONS.labels("agent", key.kind).inc()
+        metrics.FORCED_DELETIONS.labels(SERVICE, key.kind).inc()
 
 
 def _count(kind: ManagedKind, verb: str) -> None:
-    metrics.KUBERNETES_WRITES.labels("agent", kind.resource.kind, verb).inc()
+    metrics.KUBERNETES_WRITES.labels(SERVICE, kind.resource.kind, verb).inc()

@@ -11,12 +11,12 @@ Secret and Application go into the queue together, and the waves keep their orde
 from __future__ import annotations
 
 from services.agent.compositions import Compositions
-from services.agent.kinds import CLUSTER_SECRET
 from services.agent.live_objects import LiveObjects
 from services.agent.objects import ObjectKey, manifest_of, mapping
 from services.common.errors import Permanent
 from services.common.kube import Manifest
 from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
 from services.common.urls.repository_url import normalised
 
 
@@ -54,7 +54,7 @@ def _needs(desired: Manifest) -> set[str]:
 
 
 def _serves(row: EngineResource) -> str:
-    if row.kind == CLUSTER_SECRET:
+    if row.kind == RowKind.CLUSTER_SECRET:
         return f"cluster {row.name}"
     try:
         return _repository(str(mapping(manifest_of(row), "recipe").get("repository", "")))

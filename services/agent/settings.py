@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
 
-from pydantic import Field, field_validator
-from pydantic_settings import NoDecode
+from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
 from services.common.kafka import ENGINE, OBSERVATIONS
-from services.common.settings import EngineNamespaces, ServiceSettings, parse_engine_namespaces
-
-AllowedAddresses = Annotated[AddressPolicy, NoDecode]
+from services.common.settings import AllowedAddresses, EngineNamespaces, ServiceSettings
 
 
 class AgentSettings(ServiceSettings):
@@ -49,11 +45,11 @@ class AgentSettings(ServiceSettings):
         description="Networks that tenants' servers may be in although they are loopback, link-local or the like; "
         "as the planner's.",
     )
-    ssh_known_hosts: Path | None = Field(
+    ssh_known_hosts: FilePath | None = Field(
         default=None,
         description="OpenSSH known_hosts file of the git servers that tenants may reach by ssh; none if left out.",
     )
-    git_authorities: Path | None = Field(
+    git_authorities: FilePath | None = Field(
         default=None, description="PEM file of authorities that git servers may have besides the system's."
     )
     check_interval_seconds: float = Field(
@@ -73,20 +69,3 @@ class AgentSettings(ServiceSettings):
         default=6, ge=1, le=300, description="Silence after which the broker gives an agent's partitions to another."
     )
     commit_interval_seconds: float = Field(default=1, gt=0, description="Between two commits of offsets.")
-
-    @field_validator("allowed_addresses", mode="before")
-    @classmethod
-    def _parse_addresses(cls, value: object) -> object:
-        return AddressPolicy.parse(value) if isinstance(value, str) else value
-
-    @field_validator("ssh_known_hosts", "git_authorities")
-    @classmethod
-    def _is_a_file(cls, path: Path | None) -> Path | None:
-        if path is not None and not path.is_file():
-            raise ValueError(f"{path} is no file")
-        return path
-
-    @field_validator("engine_namespaces", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Any:
-        return parse_engine_namespaces(value) if isinstance(value, str) else value

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
 import structlog
 
+from services.agent import SERVICE
 from services.agent.acknowledgement import Ticket
 from services.agent.clock import Clock
 from services.agent.duties import Duties
@@ -18,6 +23,18 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 
+REPEATED_AFTER = timedelta(hours=1)
+"""Since the outcome of a check was told: then it is told again, though it is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The outcome of a check, and until when that is enough."""
+
+    outcome: tuple[str, str]
+    until: datetime
+
+
 class Settlement:
     """Settles the work of one instance."""
 
@@ -25,13 +42,17 @@ class Settlement:
         self._instance, self._duties, self._statuses, self._clock = instance, duties, statuses, clock
         self._in_sync: dict[ObjectKey, str] = {}
         self._refused: dict[ObjectKey, tuple[str, str]] = {}
-        self._checked: dict[ObjectKey, tuple[str, str]] = {}
+        self._checked: dict[ObjectKey, _Told] = {}
         self._untold: set[ObjectKey] = set()
         """Success with them is news: an observation was lost, or a failure was told."""
 
     def is_refused(self, key: ObjectKey, row: EngineResource) -> bool:
         """That very state of the row was refused; it is tried again by the full comparison."""
         return self._refused.get(key, ("",))[0] == row.digest
+
+    def is_to_repeat(self, key: ObjectKey, now: datetime) -> bool:
+        """The outcome of its check was told long ago: whoever was to read it may have lost it."""
+        return key in self._checked and now >= self._checked[key].until
 
     def allow_again(self, key: ObjectKey) -> None:
         """Whoever refused it may have changed his mind."""
@@ -67,7 +88,7 @@ class Settlement:
 
     def refuse(self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, error: Permanent) -> None:
         """It will never be as ``row`` desires; ``ticket`` was open when that work began."""
-        metrics.ERRORS.labels("agent", "Permanent", "apply").inc()
+        metrics.count_failure(SERVICE, error, "apply")
         log.warning("refused", instance=self._instance, kind=row.kind, name=key.name, error=str(error))
         refusal = (row.digest, str(error))
         known = self._refused.get(key) == refusal
@@ -92,10 +113,11 @@ class Settlement:
         checked = done.checked
         if checked is None:
             return []
-        told = (checked.reason, checked.message)
-        is_known = ticket is None and self._checked.get(key) == told
-        self._checked[key] = told
-        return [] if is_known else [checked]
+        known, now, outcome = self._checked.get(key), self._clock.now(), (checked.reason, checked.message)
+        if ticket is None and known is not None and known.outcome == outcome and now < known.until:
+            return []
+        self._checked[key] = _Told(outcome, now + REPEATED_AFTER + _spread(key))
+        return [checked]
 
     def _application_news(
         self, key: ObjectKey, row: EngineResource, ticket: Ticket | None, done: Done
@@ -105,7 +127,7 @@ class Settlement:
         self._refused.pop(key, None)
         self._in_sync[key] = version
         if drifted:
-            metrics.DRIFT_REPAIRS.labels("agent", row.kind).inc()
+            metrics.DRIFT_REPAIRS.labels(SERVICE, row.kind).inc()
         is_news = ticket is not None or done.changed or key in self._untold
         self._untold.discard(key)
         return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
@@ -113,3 +135,8 @@ class Settlement:
     def _measure(self, row: EngineResource) -> None:
         elapsed = (self._clock.now() - row.seen_at).total_seconds()
         metrics.END_TO_END.labels("applied", row.kind).observe(max(0.0, elapsed))
+
+
+def _spread(key: ObjectKey) -> timedelta:
+    """What is told together is not told again together."""
+    return REPEATED_AFTER * (zlib.crc32(key.name.encode()) % 1000 / 1000)

@@ -7,28 +7,36 @@ Application's next event makes us look again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from services.agent import SERVICE
 from services.agent.clock import Clock
 from services.agent.cluster import Cluster
-from services.agent.kinds import SYNC_FIELD_MANAGER
 from services.agent.latest_reports import LatestReports, Report
 from services.agent.live_objects import LiveObjects
-from services.agent.objects import ObjectKey, application_of, manifest_of
-from services.agent.operation import SyncRequest, Tell, Write, next_move, sync_request
+from services.agent.objects import ObjectKey, application_of, manifest_of, source_url
+from services.agent.operation import Move, Rest, SyncRequest, Tell, Write, next_move, sync_request
 from services.agent.outcomes import Done, Outcome
 from services.agent.reports import Reports
 from services.common.kube import APPLICATION, Conflict, NotFound
 from services.common.messages import EngineResource, SyncMoved
+from services.common.ownership import SYNC_FIELD_MANAGER
 from services.common.telemetry import metrics
+from services.common.times import rfc3339
 
 MAX_LOOKS = 6
 """Of one piece of work; more conflicts than that in a row are left to the pool's backoff."""
 
 
+MayRead = Callable[[EngineResource, str], None]
+
+
 class SyncApplier:
     """Syncs of one instance's Applications."""
 
-    def __init__(self, cluster: Cluster, live: LiveObjects, reports: Reports, clock: Clock) -> None:
-        self._cluster, self._live, self._clock = cluster, live, clock
+    def __init__(self, cluster: Cluster, live: LiveObjects, reports: Reports, clock: Clock, may_read: MayRead) -> None:
+        """``may_read`` raises Permanent if the row's tenant must not read a repository."""
+        self._cluster, self._live, self._clock, self._may_read = cluster, live, clock, may_read
         self._rows: dict[ObjectKey, EngineResource] = {}
         self._moved: dict[ObjectKey, SyncMoved] = {}
         self._seen_on: dict[ObjectKey, str] = {}
@@ -44,23 +52,19 @@ class SyncApplier:
         if key in self._rows and sync_request(manifest_of(self._rows[key])).run != request.run:
             self.forget(key)
         self._rows[key] = row
-        for _ in range(MAX_LOOKS):
-            match self._next(key, request):
-                case Write() as write:
-                    await self._write(key, write)
-                case Tell(moved):
-                    self._moved[key] = moved
-                    break
-                case _:
-                    break
-        else:
-            raise Conflict(f"Application {key.name} keeps changing")
+        await self._move_on(key, request)
         self._reports.look(key)
         return Done(applied=False)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Only a look tells."""
         return True
+
+    def tell_again(self) -> None:
+        """How runs have ended that are ordered still: whoever withdraws the order may have missed it."""
+        for key, moved in self._moved.items():
+            if moved.finished_at:
+                self._reports.forget(key)
 
     def forget(self, key: ObjectKey) -> None:
         """Its run has vanished, or has been reported to its end: stop looking."""
@@ -74,15 +78,38 @@ class SyncApplier:
             memory.clear()
         self._reports.clear()
 
-    def _next(self, key: ObjectKey, request: SyncRequest) -> object:
-        live, now = self._live.get(application_of(key)), self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    async def _move_on(self, key: ObjectKey, request: SyncRequest) -> None:
+        looked = False
+        for _ in range(MAX_LOOKS):
+            match self._next(key, request):
+                case Write() as write:
+                    if write.starts:
+                        self._require_repository(key)
+                    await self._write(key, write)
+                case Tell(presumed=True) if not looked:
+                    looked = True
+                    await self._look_again(application_of(key))
+                case Tell(moved):
+                    self._moved[key] = moved
+                    return
+                case Rest():
+                    return
+        raise Conflict(f"Application {key.name} keeps changing")
+
+    def _next(self, key: ObjectKey, request: SyncRequest) -> Move:
+        live, now = self._live.get(application_of(key)), rfc3339(self._clock.now())
         if live is not None and request.run in {live.operation.run, live.operation.requested_run}:
             self._seen_on.setdefault(key, live.uid)
         return next_move(request, live, self._moved.get(key), self._seen_on.get(key, ""), now)
 
+    def _require_repository(self, key: ObjectKey) -> None:
+        """Argo CD compares an Application with its project when it looks at it, not when it syncs."""
+        live = self._live.get(application_of(key))
+        self._may_read(self._rows[key], source_url(live.owned) if live is not None else "")
+
     async def _write(self, key: ObjectKey, write: Write) -> None:
         application = application_of(key)
-        metrics.KUBERNETES_WRITES.labels("agent", APPLICATION.kind, "operation").inc()
+        metrics.KUBERNETES_WRITES.labels(SERVICE, APPLICATION.kind, "operation").inc()
         try:
             answer = await self._cluster.patch(
                 APPLICATION, key.namespace, key.name, write.patch, field_manager=SYNC_FIELD_MANAGER

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.common.errors import Retry
@@ -68,19 +75,25 @@ class TopicReader:
         consumer.assign([TopicPartition(self._topic, partition, 0) for partition in ends])
         unread, idle = set(ends), 0.0
         while unread:
-            messages = consumer.consume(BATCH, timeout=CONSUME_SECONDS)
+            messages = self._consumed(consumer)
             idle = 0.0 if messages else idle + CONSUME_SECONDS
             if idle >= SECONDS:
                 raise Retry(f"{self._topic} could not be read to its end: partitions {sorted(unread)}")
             for message in messages:
-                partition = message.partition() or 0
-                error = message.error()
-                if error is None:
-                    values[partition][message.key() or b""] = message.value()
-                elif error.code() != KafkaError._PARTITION_EOF:
+                partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise Retry(f"{self._topic} could not be read: {error}")
-                if error is not None or (message.offset() or 0) + 1 >= ends[partition]:
+                # What lies beyond comes as events, in its order.
+                if error is None and offset < ends[partition]:
+                    values[partition][message.key() or b""] = message.value()
+                if error is not None or offset + 1 >= ends[partition]:
                     unread.discard(partition)
+
+    def _consumed(self, consumer: Consumer) -> list[Message]:
+        try:
+            return consumer.consume(BATCH, timeout=CONSUME_SECONDS)
+        except KafkaException as error:
+            raise Retry(f"{self._topic} could not be read: {error}") from error
 
     def _offsets(self, admin: AdminClient, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
         if not partitions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from services.agent import SERVICE
 from services.agent.cluster import Follow
 from services.agent.kinds import KINDS, ManagedKind
 from services.agent.live_objects import LiveObjects
@@ -57,10 +58,10 @@ class Watches:
             raise
 
     def _take_in(self, kind: str, event: Reflection) -> None:
-        metrics.WATCH_EVENTS.labels("agent", kind, type(event).__name__).inc()
+        metrics.WATCH_EVENTS.labels(SERVICE, kind, type(event).__name__).inc()
         match event:
             case ListStarted():
-                metrics.WATCH_RELISTS.labels("agent", kind).inc()
+                metrics.WATCH_RELISTS.labels(SERVICE, kind).inc()
                 self._live.begin_list(kind)
             case Seen(manifest) | Changed(manifest):
                 key = self._live.put(kind, manifest)
@@ -70,7 +71,7 @@ class Watches:
                 self._remove(kind, manifest)
             case ListCompleted():
                 self._complete(kind)
-        metrics.RESOURCES.labels("agent", kind).set(self._live.count(kind))
+        metrics.RESOURCES.labels(SERVICE, kind).set(self._live.count(kind))
 
     def _remove(self, kind: str, manifest: Manifest) -> None:
         meta = manifest["metadata"]

@@ -12,3 +12,6 @@ can go wrong:
   simulate/failing-sync       a sync that fails
   simulate/silent             no status, ever
 """
+
+SERVICE = "argocd-simulator"
+"""Our name in logs, metrics and dead letters."""

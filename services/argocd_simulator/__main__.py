@@ -1,6 +1,7 @@
 """``python -m services.argocd_simulator``."""
 
+from services.argocd_simulator import SERVICE
 from services.argocd_simulator.bootstrap import start
 from services.common.startup import run
 
-run("argocd-simulator", start)
+run(SERVICE, start)

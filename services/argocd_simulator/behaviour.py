@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from services.common.kube import Manifest
+from services.common.times import rfc3339
 
 FINALIZERS = frozenset(
     {
@@ -84,8 +85,8 @@ def _comparison_error(application: Manifest, now: datetime) -> Response | None:
     known = _status(application)
     if known.get("conditions") and _same_sync(known, sync):
         return None
-    condition = {"type": "ComparisonError", "message": ERROR_MESSAGE, "lastTransitionTime": _time(now)}
-    return _write(conditions=[condition], sync=sync, health={"status": "Healthy"}, reconciledAt=_time(now))
+    condition = {"type": "ComparisonError", "message": ERROR_MESSAGE, "lastTransitionTime": rfc3339(now)}
+    return _write(conditions=[condition], sync=sync, health={"status": "Healthy"}, reconciledAt=rfc3339(now))
 
 
 def _synchronize(application: Manifest, now: datetime, writes_per_sync: int) -> Response | None:
@@ -113,7 +114,7 @@ def _begin(application: Manifest, now: datetime, writes_per_sync: int) -> Respon
     state = {
         "operation": operation | {"sync": (operation.get("sync") or {}) | {"revision": revision}},
         "phase": "Running",
-        "startedAt": _time(now),
+        "startedAt": rfc3339(now),
         "finishedAt": None,
         "message": None,
         "syncResult": {"revision": revision, "source": _source(application)},
@@ -133,7 +134,7 @@ def _go_on(application: Manifest, running: Manifest, now: datetime) -> Response 
 
 def _end(ended: Manifest, now: datetime) -> Response:
     """Without a success; what was compared before is still true."""
-    patch = _status_patch(operationState=ended | {"finishedAt": _time(now)}, reconciledAt=_time(now))
+    patch = _status_patch(operationState=ended | {"finishedAt": rfc3339(now)}, reconciledAt=rfc3339(now))
     return Response(patch | {"operation": None}, after_sync=ended["message"] != TERMINATED_MESSAGE)
 
 
@@ -141,7 +142,7 @@ def _finish(application: Manifest, running: Manifest, now: datetime) -> Response
     """End the operation; if the source changed while it ran, the comparison says so and the next one follows."""
     result = running["syncResult"]
     is_current = result["source"] == _source(application)
-    ended = running | {"phase": "Succeeded", "finishedAt": _time(now), "message": SYNCED_MESSAGE}
+    ended = running | {"phase": "Succeeded", "finishedAt": rfc3339(now), "message": SYNCED_MESSAGE}
     resource = _resource(application)
     state = ended | {"syncResult": result | {"resources": [_synced(resource)]}}
     health = _health(application)
@@ -157,7 +158,7 @@ def _finish(application: Manifest, running: Manifest, now: datetime) -> Response
         health=health,
         resources=resources,
         conditions=None,
-        reconciledAt=_time(now),
+        reconciledAt=rfc3339(now),
     )
     return Response(patch | {"operation": None}, after_sync=True)
 
@@ -168,7 +169,7 @@ def _compare_only(application: Manifest, now: datetime) -> Response:
     health = _health(application) if was_synced else {"status": "Missing"}
     sync = {"status": "OutOfSync", "revision": revision_of(application), "comparedTo": _compared(application)}
     resources = [_resource(application) | {"status": "OutOfSync", "health": health}]
-    return _write(sync=sync, health=health, resources=resources, conditions=None, reconciledAt=_time(now))
+    return _write(sync=sync, health=health, resources=resources, conditions=None, reconciledAt=rfc3339(now))
 
 
 def _write(**parts: Any) -> Response:
@@ -238,7 +239,3 @@ def _resource(application: Manifest) -> Manifest:
 
 def _synced(resource: Manifest) -> Manifest:
     return resource | {"status": "Synced", "syncPhase": "Sync", "hookPhase": "Running", "message": "configured"}
-
-
-def _time(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,8 +6,8 @@ import asyncio
 import signal
 
 import structlog
-import uvloop
 
+from services.argocd_simulator import SERVICE
 from services.argocd_simulator.settings import SimulatorSettings
 from services.argocd_simulator.simulator import Pace, Simulator
 from services.common.kube import APPLICATION, connect, reflect
@@ -20,9 +20,8 @@ log = structlog.get_logger(__name__)
 def start() -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     settings = load(SimulatorSettings)
-    configure_logging("argocd-simulator", settings.log_level, settings.log_format)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+    configure_logging(SERVICE, settings.log_level, settings.log_format)
+    asyncio.run(_serve(settings))
 
 
 async def _serve(settings: SimulatorSettings) -> None:
@@ -30,7 +29,7 @@ async def _serve(settings: SimulatorSettings) -> None:
     namespaces = list(settings.engine_namespaces.values())
     async with await connect(settings.kubeconfig) as client:
         simulator = Simulator(client, lambda namespace: reflect(client, APPLICATION, namespace), namespaces, pace)
-        probes = Probes("argocd-simulator", alive=lambda: "", ready=simulator.not_ready)
+        probes = Probes(SERVICE, alive=lambda: "", ready=simulator.not_ready)
         port = probes.start(settings.metrics_host, settings.metrics_port)
         log.info("starting", metrics_port=port, namespaces=namespaces)
         running = asyncio.ensure_future(simulator.run())

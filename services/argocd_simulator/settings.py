@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.common.settings import EngineNamespaces, parse_engine_namespaces
+from services.common.settings import EngineNamespaces
 
 
 class SimulatorSettings(BaseSettings):
@@ -31,8 +31,3 @@ class SimulatorSettings(BaseSettings):
         default="INFO", description="Least severe line written."
     )
     log_format: Literal["json", "console"] = Field(default="json", description="json for machines, console for people.")
-
-    @field_validator("engine_namespaces", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Any:
-        return parse_engine_namespaces(value) if isinstance(value, str) else value

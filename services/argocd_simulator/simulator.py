@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from services.argocd_simulator import SERVICE
 from services.argocd_simulator.behaviour import Response, respond
 from services.common.backoff import Backoff
 from services.common.errors import Permanent, Retry, Wait
@@ -67,7 +68,7 @@ class Simulator:
 
     async def _watch(self, namespace: str) -> None:
         async for event in self._follow(namespace):
-            metrics.WATCH_EVENTS.labels("argocd-simulator", APPLICATION.kind, type(event).__name__).inc()
+            metrics.WATCH_EVENTS.labels(SERVICE, APPLICATION.kind, type(event).__name__).inc()
             match event:
                 case Seen(application) | Changed(application):
                     self._notice(application)
@@ -121,7 +122,7 @@ class Simulator:
                 return
 
     async def _write(self, key: Key, response: Response) -> None:
-        metrics.KUBERNETES_WRITES.labels("argocd-simulator", APPLICATION.kind, "patch").inc()
+        metrics.KUBERNETES_WRITES.labels(SERVICE, APPLICATION.kind, "patch").inc()
         await self._client.patch(APPLICATION, *key, response.patch, field_manager=FIELD_MANAGER)
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from services.common.errors import Unavailable
-from services.common.kafka import DEAD_LETTERS, client_properties
-from services.common.messages import AvroCodec, DeadLetter, SchemaRegistry
+from services.common.kafka import DEAD_LETTERS, client_properties, kafka_at
+from services.common.messages import AvroCodec, DeadLetter, SchemaRegistry, value_subject
 from services.common.settings import KafkaSettings, load
 
 app = typer.Typer(help="Dead letters.", no_args_is_help=True)
@@ -23,7 +23,7 @@ REQUEST_SECONDS = 10.0
 def list_letters() -> None:
     """Show every dead letter that is still kept, oldest first."""
     settings = load(KafkaSettings)
-    codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), DeadLetter, f"{DEAD_LETTERS}-value")
+    codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), DeadLetter, value_subject(DEAD_LETTERS))
     table = Table(
         "failed at", "service", "message", "key", "error", title=f"Dead letters of {settings.kafka_bootstrap_servers}"
     )
@@ -47,7 +47,7 @@ def _values(settings: KafkaSettings) -> Iterator[bytes | None]:
         for partition in topic.partitions:
             yield from _partition(consumer, TopicPartition(DEAD_LETTERS, partition))
     except KafkaException as error:
-        raise Unavailable(f"Kafka at {settings.kafka_bootstrap_servers}: {error.args[0]}") from error
+        raise Unavailable(f"{kafka_at(settings)}: {error.args[0]}") from error
     finally:
         consumer.close()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import typer
 import yaml
 
+from services.cli.generate_operations import metrics_page, settings_page
 from services.cli.reference import page
 from services.common.api.crd import custom_resource_definition
 from services.common.api.kinds import KINDS
-from services.common.paths import CRDS, USER_DOCS
+from services.common.paths import CRDS, DOCS, USER_DOCS
 
 app = typer.Typer(help="Write generated files.", no_args_is_help=True)
 
@@ -27,7 +28,12 @@ def crds() -> None:
 
 @app.command()
 def docs() -> None:
-    """Write the reference for users into docs/users/, one page a kind; examples come from docs/users/examples/."""
+    """Write the reference for users into docs/users/, one page a kind with the example of docs/users/examples/.
+
+    And for operators docs/settings.md and docs/metrics.md.
+    """
+    (DOCS / "settings.md").write_text(settings_page())
+    (DOCS / "metrics.md").write_text(metrics_page())
     for kind in KINDS:
         example = (EXAMPLES / f"{kind.page}.yaml").read_text()
         (USER_DOCS / f"{kind.page}.md").write_text(page(kind, example))

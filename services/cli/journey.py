@@ -13,8 +13,9 @@ from enum import StrEnum
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from services.common.argocd_names import uid_of
 from services.common.errors import Poison
-from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE
+from services.common.kafka import topics
 from services.common.messages import (
     Applied,
     AvroCodec,
@@ -23,12 +24,13 @@ from services.common.messages import (
     Observation,
     Removed,
     ResourceChanged,
+    RowKind,
     SchemaRegistry,
     WorkspaceResource,
+    value_subject,
 )
 from services.common.messages.codec import decode_record
 
-APPLICATION_PREFIX = "gitopsdepl-"
 REQUEST_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
@@ -109,19 +111,19 @@ class _Decoder:
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
-        self._commands = AvroCodec(registry, Command, f"{COMMANDS}-value")
-        self._observations = AvroCodec(registry, Observation, f"{OBSERVATIONS}-value")
+        self._commands = AvroCodec(registry, Command, value_subject(topics.COMMANDS))
+        self._observations = AvroCodec(registry, Observation, value_subject(topics.OBSERVATIONS))
 
     def __call__(self, message: Message) -> Iterator[Passage]:
         if message.error() is not None or message.value() is None:
             return
         try:
             match message.topic():
-                case "gitops.commands":
+                case topics.COMMANDS:
                     yield from _of_command(self._commands.decode(message.value()))
-                case "gitops.observations":
+                case topics.OBSERVATIONS:
                     yield from _of_observation(self._observations.decode(message.value()))
-                case "gitops.engine":
+                case topics.ENGINE:
                     record = decode_record(self._registry, message.value())
                     planned = datetime.fromisoformat(record["updated_at"]) if record.get("updated_at") else None
                     yield from _of_engine(EngineResource.from_record(record), planned, _timestamp(message))
@@ -138,15 +140,17 @@ def _of_command(command: Command) -> Iterator[Passage]:
 
 
 def _of_engine(row: EngineResource, planned: datetime | None, streamed: datetime) -> Iterator[Passage]:
-    if row.kind == "Application" and not row.deleted:
-        uid = row.name.removeprefix(APPLICATION_PREFIX)
+    if row.kind == RowKind.APPLICATION and not row.deleted:
+        uid = uid_of(row.name)
         if planned is not None:
             yield Passage(uid, Stage.PLANNED, planned)
         yield Passage(uid, Stage.STREAMED, streamed)
 
 
 def _of_observation(observation: Observation) -> Iterator[Passage]:
-    uid = observation.name.removeprefix(APPLICATION_PREFIX)
+    if observation.kind != RowKind.APPLICATION:
+        return
+    uid = uid_of(observation.name)
     match observation.event:
         case Applied(drift_repaired=True):
             yield Passage(uid, Stage.DRIFTED, observation.observed_at)
@@ -157,9 +161,9 @@ def _of_observation(observation: Observation) -> Iterator[Passage]:
 
 
 def _ends(consumer: Consumer) -> Iterator[TopicPartition]:
-    topics = consumer.list_topics(timeout=REQUEST_SECONDS).topics
-    for name in (COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE):
-        for partition in topics[name].partitions:
+    known = consumer.list_topics(timeout=REQUEST_SECONDS).topics
+    for name in (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.WORKSPACE):
+        for partition in known[name].partitions:
             here = TopicPartition(name, partition)
             _, here.offset = consumer.get_watermark_offsets(here, timeout=REQUEST_SECONDS)
             yield here

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from services.cli.generate_markdown import Row, code, table
 from services.common.api.catalogue import CATALOGUE, Entry
 from services.common.api.crd import Schema, structural
-from services.common.api.kinds import GROUP, VERSION, Kind
+from services.common.api.kinds import Kind
+from services.common.api.names import GROUP, VERSION
 
 FIELD_HEADINGS = ("Field", "Type", "Required", "Default", "Limit", "Description")
 STATUS_HEADINGS = ("Field", "Type", "Description")
@@ -15,7 +17,6 @@ CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "W
 COLUMN_HEADINGS = ("Column", "From")
 
 _RULES = "x-kubernetes-validations"
-Row = tuple[str, ...]
 
 
 def page(kind: Kind, example: str) -> str:
@@ -29,27 +30,27 @@ def page(kind: Kind, example: str) -> str:
         "## Example",
         f"```yaml\n{example.strip()}\n```",
         "## Fields",
-        _table(FIELD_HEADINGS, _spec_rows(spec, "spec", required=True)),
+        table(FIELD_HEADINGS, _spec_rows(spec, "spec", required=True)),
         "## What is refused",
         "The API server refuses an object that breaks a limit above, or one of these rules. What was stored before a "
         "rule existed stays usable; a field that breaks it can only be changed to one that does not.",
-        _table(("Field", "Message"), _rules(spec, "spec")),
+        table(("Field", "Message"), _rules(spec, "spec")),
         "## Status",
-        _table(STATUS_HEADINGS, _status_rows(status, "status")),
+        table(STATUS_HEADINGS, _status_rows(status, "status")),
         f"## What `kubectl get {kind.plural}` shows",
-        _table(COLUMN_HEADINGS, [(column.heading, _code(column.path)) for column in kind.columns]),
+        table(COLUMN_HEADINGS, [(column.heading, code(column.path)) for column in kind.columns]),
         "## Conditions",
         "Parts in braces differ from case to case.",
-        _table(CONDITION_HEADINGS, [_condition(entry) for entry in CATALOGUE[kind.kind]]),
+        table(CONDITION_HEADINGS, [_condition(entry) for entry in CATALOGUE[kind.kind]]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _spec_rows(schema: Schema, path: str, *, required: bool) -> Iterator[Row]:
     """One row for the node and one for each below it, depth first."""
-    default = _code(_json(schema["default"])) if "default" in schema else ""
+    default = code(_json(schema["default"])) if "default" in schema else ""
     described = schema.get("description", "")
-    yield (_code(path), _type(schema), "yes" if required else "no", default, _limit(schema), described)
+    yield (code(path), _type(schema), "yes" if required else "no", default, _limit(schema), described)
     needed = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         yield from _spec_rows(member, f"{path}.{name}", required=name in needed)
@@ -59,20 +60,20 @@ def _status_rows(schema: Schema, path: str) -> Iterator[Row]:
     for name, member in schema.get("properties", {}).items():
         below = f"{path}.{name}"
         content = member.get("items", member)
-        yield (_code(below), _type(member), member.get("description") or content.get("description", ""))
+        yield (code(below), _type(member), member.get("description") or content.get("description", ""))
         yield from _status_rows(content, f"{below}[]" if "items" in member else below)
 
 
 def _rules(schema: Schema, path: str) -> Iterator[Row]:
     for rule in schema.get(_RULES, ()):
-        yield (_code(path), rule["message"])
+        yield (code(path), rule["message"])
     for name, member in schema.get("properties", {}).items():
         yield from _rules(member, f"{path}.{name}")
 
 
 def _condition(entry: Entry) -> Row:
     shown = (entry.type, entry.status, entry.reason or "(empty)", entry.message or "(empty)")
-    return (*(text if text == "(empty)" else _code(text) for text in shown), entry.meaning, entry.remedy)
+    return (*(text if text == "(empty)" else code(text) for text in shown), entry.meaning, entry.remedy)
 
 
 def _type(schema: Schema) -> str:
@@ -91,12 +92,3 @@ def _limit(schema: Schema) -> str:
 
 def _json(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"
-
-
-def _table(headings: Row, rows: Iterator[Row] | list[Row]) -> str:
-    lines = [headings, ("---",) * len(headings), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

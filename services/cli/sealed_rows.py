@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 
 from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
 from services.common.kafka import COMMANDS, Publisher, tenant_key
-from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry
+from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry, value_subject
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
 from services.common.settings import KafkaSettings
 from services.common.telemetry import TRACEPARENT, new_traceparent
@@ -106,7 +106,7 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
     """Send ``commands`` as a watcher does; return when all are acknowledged. Raises Unavailable."""
     publisher = Publisher(settings, "gitopsctl")
     try:
-        codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), Command, f"{COMMANDS}-value")
+        codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), Command, value_subject(COMMANDS))
         outcomes = [
             publisher.send(
                 COMMANDS,

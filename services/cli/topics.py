@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -28,6 +29,7 @@ from services.common.kafka import (
     Topic,
     check_login,
     client_properties,
+    kafka_at,
     load_acls,
     load_topics,
 )
@@ -44,21 +46,45 @@ PARTITIONED_FOR_EVER = (COMMANDS, OBSERVATIONS, ENGINE)
 """With another number of partitions keys move. Of tenants that moved a resync in their former partition would miss
 everything, and instances would lose their desired state: either way live Applications are deleted."""
 
+MOST_REPLICAS = 3
+"""With three, any one broker may be lost while another is down for maintenance."""
+
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the brokers.")
 
 
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What there is: brokers, and of each topic the partitions and the least replicas that one of them has."""
+
+    brokers: int
+    partitions: Mapping[str, int]
+    replicas: Mapping[str, int]
+
+
 @app.command()
-def apply(timeout: float = TIMEOUT) -> None:
+def apply(
+    timeout: float = TIMEOUT,
+    replication_factor: int = typer.Option(
+        0,
+        envvar="TOPIC_REPLICATION_FACTOR",
+        min=0,
+        help=f"Copies of each new topic; 0: one on each broker, at most {MOST_REPLICAS}.",
+    ),
+) -> None:
     """Create missing topics, add missing partitions where that is safe, set the declared settings. Deletes nothing."""
     topics = load_topics()
     where, admin = _connected(timeout)
-    existing = await_dependency(where, lambda: _partitions_by_topic(admin), timeout_seconds=timeout)
+    cluster = await_dependency(where, lambda: _described(admin), timeout_seconds=timeout)
+    existing = cluster.partitions
+    copies = replication_factor or min(MOST_REPLICAS, cluster.brokers)
     _require_partitions(existing, topics)
-    _create(admin, [topic for topic in topics if topic.name not in existing])
+    _create(admin, [topic for topic in topics if topic.name not in existing], copies)
     _grow(admin, [topic for topic in topics if existing.get(topic.name, topic.partitions) < topic.partitions])
-    _configure(admin, [topic for topic in topics if topic.name in existing])
+    _configure(admin, [(topic, cluster.replicas[topic.name]) for topic in topics if topic.name in existing])
     for topic in topics:
         typer.echo(f"{topic.name}: {topic.partitions} partitions")
+        if (there := cluster.replicas.get(topic.name, copies)) < copies:
+            typer.echo(f"{topic.name}: {there} replicas, not {copies}; see 'Replicas' in docs/operations.md", err=True)
 
 
 @app.command()
@@ -81,17 +107,24 @@ def acls(timeout: float = TIMEOUT) -> None:
 def _connected(timeout: float) -> tuple[str, AdminClient]:
     """What to call the brokers, and a client that they have let in."""
     settings = load(BrokerSettings)
-    where = f"Kafka at {settings.kafka_bootstrap_servers}"
+    where = kafka_at(settings)
     await_dependency(where, lambda: check_login(settings), timeout_seconds=timeout)
     return where, AdminClient(client_properties(settings) | {"log_level": 0})
 
 
-def _partitions_by_topic(admin: AdminClient) -> dict[str, int]:
+def _described(admin: AdminClient) -> Cluster:
     try:
         metadata = admin.list_topics(timeout=REQUEST_SECONDS)
     except KafkaException as error:
         raise Retry(str(error.args[0])) from error
-    return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+    return Cluster(
+        brokers=len(metadata.brokers),
+        partitions={name: len(topic.partitions) for name, topic in metadata.topics.items()},
+        replicas={
+            name: min((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+            for name, topic in metadata.topics.items()
+        },
+    )
 
 
 def _require_partitions(existing: Mapping[str, int], topics: Iterable[Topic]) -> None:
@@ -106,13 +139,18 @@ def _require_partitions(existing: Mapping[str, int], topics: Iterable[Topic]) ->
             )
 
 
-def _create(admin: AdminClient, topics: list[Topic]) -> None:
+def _settings(topic: Topic, copies: int) -> dict[str, str]:
+    """As declared; and a write counts (acks=all) once all copies but one have it, so that losing one loses nothing."""
+    return {"min.insync.replicas": str(max(1, copies - 1))} | topic.config
+
+
+def _create(admin: AdminClient, topics: list[Topic], copies: int) -> None:
     new = [
         NewTopic(
             topic.name,
             num_partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
-            config=dict(topic.config),
+            replication_factor=copies,
+            config=_settings(topic, copies),
         )
         for topic in topics
     ]
@@ -123,17 +161,18 @@ def _grow(admin: AdminClient, topics: list[Topic]) -> None:
     _settle(admin.create_partitions, [NewPartitions(topic.name, topic.partitions) for topic in topics])
 
 
-def _configure(admin: AdminClient, topics: list[Topic]) -> None:
+def _configure(admin: AdminClient, topics: list[tuple[Topic, int]]) -> None:
+    """Of each topic also how many copies it has."""
     resources = [
         ConfigResource(
             ResourceType.TOPIC,
             topic.name,
             incremental_configs=[
                 ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-                for name, value in topic.config.items()
+                for name, value in _settings(topic, copies).items()
             ],
         )
-        for topic in topics
+        for topic, copies in topics
     ]
     _settle(admin.incremental_alter_configs, resources)
 

@@ -110,7 +110,10 @@ class AddressPolicy:
     def _refusal_of_meaning(self, host: str, folded: str) -> str:
         if _LOOPBACK.fullmatch(folded):
             return f"{_quoted(host)} is the machine itself" if self.refusal(IPv4Address("127.0.0.1")) else ""
-        return f"{_quoted(host)} is a name of the platform's own" if _INTERNAL.fullmatch(folded) else ""
+        if _INTERNAL.fullmatch(folded):
+            return f"{_quoted(host)} is a name of the platform's own"
+        # Every machine completes it with a search list of its own: that of a pod makes it a Service next door.
+        return "" if "." in folded else f"{_quoted(host)} has one part only; write the host's name in full"
 
 
 def _network(item: str) -> Network:

@@ -5,12 +5,13 @@ Read once, in the service's ``bootstrap``; nothing else looks at the environment
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from services.common.addresses import AddressPolicy
 from services.common.errors import InvalidConfiguration
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
@@ -30,7 +31,7 @@ class BrokerSettings(BaseSettings):
     )
     kafka_username: str = Field(default="", description="Our principal's name; needed with the SASL protocols.")
     kafka_password: SecretStr = Field(default=SecretStr(""), description="Its password.")
-    kafka_ca: Path | None = Field(
+    kafka_ca: FilePath | None = Field(
         default=None, description="Authority that signed the brokers' certificates, a file; the system's if left out."
     )
 
@@ -41,13 +42,6 @@ class BrokerSettings(BaseSettings):
         ):
             raise ValueError("KAFKA_SECURITY_PROTOCOL asks for KAFKA_USERNAME and KAFKA_PASSWORD")
         return self
-
-    @field_validator("kafka_ca")
-    @classmethod
-    def _is_a_file(cls, path: Path | None) -> Path | None:
-        if path is not None and not path.is_file():
-            raise ValueError(f"{path} is no file")
-        return path
 
 
 class KafkaSettings(BrokerSettings):
@@ -114,4 +108,12 @@ def parse_engine_namespaces(value: str) -> dict[str, str]:
     return instances
 
 
-EngineNamespaces = Annotated[dict[str, str], NoDecode]
+def _from_text(parse: Callable[[str], Any]) -> BeforeValidator:
+    """For a setting that the environment has as one text, and tests as a value."""
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+EngineNamespaces = Annotated[dict[str, str], NoDecode, _from_text(parse_engine_namespaces)]
+"""Written as ``id=namespace`` pairs."""
+AllowedAddresses = Annotated[AddressPolicy, NoDecode, _from_text(AddressPolicy.parse)]
+"""Written as networks, comma separated."""

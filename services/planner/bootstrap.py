@@ -11,12 +11,13 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS, DeadLetters, Publisher, check_login
-from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry
+from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS, DeadLetters, Publisher, check_login, kafka_at
+from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry, value_subject
 from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
-from services.planner.consume import SERVICE, LogConsumer
+from services.planner import SERVICE
+from services.planner.consume import LogConsumer
 from services.planner.decode import Codec, Decoder
 from services.planner.kinds.limits import Limits
 from services.planner.offsets import TopicPartition
@@ -54,14 +55,14 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     await_dependency("PostgreSQL", lambda: check_revision(database, revision), timeout)
     store, stopping, pulse = Store(database), threading.Event(), Pulse()
     closing.callback(store.close)
-    await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: check_login(settings), timeout)
+    await_dependency(kafka_at(settings), lambda: check_login(settings), timeout)
     consumer = LogConsumer(settings, (COMMANDS, OBSERVATIONS), _Positions(store, stopping, pulse))
     closing.callback(consumer.close)
-    await_dependency(f"Kafka at {settings.kafka_bootstrap_servers}", lambda: _check_topics(consumer), timeout)
+    await_dependency(kafka_at(settings), lambda: _check_topics(consumer), timeout)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
     registry = SchemaRegistry(settings.schema_registry_url)
-    decoder = await_dependency("schema registry", lambda: _decoder(registry, publisher), timeout)
+    decoder = await_dependency(registry.name, lambda: _decoder(registry, publisher), timeout)
     return Planner(
         consumer=consumer,
         decoder=decoder,
@@ -80,6 +81,7 @@ def _rules(settings: PlannerSettings) -> Rules:
         limits=Limits(
             deployments=settings.tenant_deployments,
             environments=settings.tenant_environments,
+            destinations=settings.tenant_destinations,
             credentials=settings.tenant_credentials,
             sync_runs=settings.tenant_sync_runs,
             secrets=settings.tenant_secrets,
@@ -87,6 +89,7 @@ def _rules(settings: PlannerSettings) -> Rules:
         ),
         addresses=settings.allowed_addresses,
         local_workspaces=settings.local_workspaces,
+        refused_kinds=settings.refused_kinds,
     )
 
 
@@ -110,10 +113,10 @@ class _Positions:
 
 def _decoder(registry: SchemaRegistry, publisher: Publisher) -> Decoder:
     codecs: dict[str, Codec] = {
-        COMMANDS: AvroCodec(registry, Command, f"{COMMANDS}-value"),
-        OBSERVATIONS: AvroCodec(registry, Observation, f"{OBSERVATIONS}-value"),
+        COMMANDS: AvroCodec(registry, Command, value_subject(COMMANDS)),
+        OBSERVATIONS: AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
     }
-    letters = AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value")
+    letters = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
     return Decoder(codecs, DeadLetters(publisher, letters, SERVICE))
 
 

@@ -27,6 +27,7 @@ from services.common.messages import (
 from services.planner.events import Event
 from services.planner.kinds.lifecycle import version_order
 from services.planner.kinds.names import SYNC_RUN
+from services.planner.kinds.sync_run import FINAL
 
 
 def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -54,8 +55,6 @@ def _key(event: Event, markers: Counter[int]) -> Hashable | None:
         case Command(event=ResyncCompleted()):
             markers[event.partition] += 1
             return None
-        case Observation(event=SyncMoved() as moved):
-            return ("sync", moved.run)
         case Observation() as observation:
             place = (observation.engine_instance_id, observation.kind, observation.name)
             return (observation.workspace, observation.namespace, place, _aspect(observation))
@@ -63,19 +62,22 @@ def _key(event: Event, markers: Counter[int]) -> Hashable | None:
             return None
 
 
-def _aspect(observation: Observation) -> str:
-    """Reports about different aspects of an object do not replace each other."""
+def _aspect(observation: Observation) -> Hashable:
+    """Reports about different aspects of an object, or about different manifests of it, do not replace each other.
+
+    A late report is of an older manifest, which only the planner can tell.
+    """
     match observation.event:
         case StatusReported():
             return "status"
-        case Applied() | Failed():
-            return "outcome"
+        case Applied(digest=digest) | Failed(digest=digest):
+            return ("outcome", digest)
         case Removed():
             return "removal"
-        case Checked():
-            return "check"
-        case SyncMoved():
-            return "sync"
+        case Checked(digest=digest):
+            return ("check", digest)
+        case SyncMoved(run=run):
+            return ("sync", run)
 
 
 def _newest(before: Event | None, event: Event) -> Event:
@@ -96,6 +98,8 @@ def _newest(before: Event | None, event: Event) -> Event:
         ):
             older = version_order(latter.resource_version) < version_order(former.resource_version)
             return before if older and at <= then else event
+        case Event(message=Observation(event=SyncMoved(phase=phase))), _ if phase in FINAL:
+            return before
         case Event(message=Command(event=ResourceGone())), Event(message=Command(event=ResourceChanged())):
             return before
         case _:

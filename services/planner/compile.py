@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from services.common.argocd_names import application_name
+from services.common.messages.compiled import RowKind
 from services.planner.draft import Draft
 from services.planner.engines import argocd
 from services.planner.kinds.lifecycle import IncarnationT
@@ -60,7 +62,9 @@ def changes_of(draft: Draft) -> Changes:
         operations_moved=tuple(draft.moved.values()),
         engine=tuple(engine.rows),
         engine_absent=tuple(engine.absent),
+        engine_departing=tuple(engine.departing),
         engine_gone=tuple(engine.gone),
+        oversized=tuple(engine.oversized),
         workspace=tuple(workspace.rows.values()),
         workspace_gone=tuple(workspace.gone),
         refused_sweeps=tuple(draft.refused_sweeps),
@@ -99,14 +103,18 @@ def _observed_rows(draft: Draft, finished: Collection[UUID], workspace: Workspac
 
 def _engine(draft: Draft, tenants: Iterable[SettledTenant]) -> EngineChanges:
     """Rows in the order of their waves; one that is written is not deleted in the same batch."""
-    changes = EngineChanges(list(_application_rows(draft)), list(_absent_applications(draft)), list(draft.engine_gone))
+    changes = EngineChanges(
+        rows=list(_application_rows(draft)), absent=list(_absent_applications(draft)), gone=list(draft.engine_gone)
+    )
     for tenant in tenants:
         changes.rows += tenant.engine.rows
         changes.absent += tenant.engine.absent
+        changes.departing += tenant.engine.departing
         changes.gone += tenant.engine.gone
+        changes.oversized += tenant.engine.oversized
     changes.rows.sort(key=lambda row: (row.wave, row.name))
     written = {(row.engine_instance_id, row.kind, row.namespace, row.name, row.lane) for row in changes.rows}
-    return EngineChanges(changes.rows, changes.absent, [key for key in changes.gone if key not in written])
+    return replace(changes, gone=[key for key in changes.gone if key not in written])
 
 
 def _application_rows(draft: Draft) -> Iterator[EngineRow]:
@@ -114,15 +122,15 @@ def _application_rows(draft: Draft) -> Iterator[EngineRow]:
         now, before = draft.deployments[deployment_id], draft.state.deployments.get(deployment_id)
         if now.spec is None or (before is not None and (before.digest, before.wanted) == (now.digest, now.wanted)):
             continue
-        name = argocd.application_name(now.uid)
-        yield argocd.row(draft.home(now.tenant_id), argocd.APPLICATION, name, manifest, "present", _since(draft, now))
+        name = application_name(now.uid)
+        yield argocd.row(draft.home(now.tenant_id), RowKind.APPLICATION, name, manifest, "present", _since(draft, now))
 
 
 def _absent_applications(draft: Draft) -> Iterator[EngineAbsence]:
     for now in draft.deployments.values():
         before = draft.state.deployments.get(now.id)
         if now.spec is not None and not now.wanted and before is not None and before.wanted:
-            key = draft.home(now.tenant_id).key(argocd.APPLICATION, argocd.application_name(now.uid))
+            key = draft.home(now.tenant_id).key(RowKind.APPLICATION, application_name(now.uid))
             cause = _since(draft, now)
             yield EngineAbsence(*key, cause.trace_id, cause.at)
 

@@ -9,21 +9,17 @@ from collections.abc import Collection
 from typing import Literal
 from uuid import UUID
 
+from services.common.messages.compiled import RowKind
 from services.planner import audit
 from services.planner.draft import Draft
-from services.planner.engines.argocd_secrets import (
-    CLUSTER_SECRET,
-    REPOSITORY_SECRET,
-    cluster_name,
-    repository_name,
-)
+from services.planner.engines.argocd_secrets import cluster_name, repository_name
 from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL
 from services.planner.kinds.resources import refusal_of
 from services.planner.rows import Holding, OperationMoved, Resource
 
 NAMES = {
-    MANAGED_ENVIRONMENT: (CLUSTER_SECRET, cluster_name),
-    REPOSITORY_CREDENTIAL: (REPOSITORY_SECRET, repository_name),
+    MANAGED_ENVIRONMENT: (RowKind.CLUSTER_SECRET, cluster_name),
+    REPOSITORY_CREDENTIAL: (RowKind.REPOSITORY_SECRET, repository_name),
 }
 
 Outcome = tuple[Literal["Completed", "Failed"], str]

@@ -17,13 +17,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from services.common.errors import Retry
 from services.common.kafka import Brokers, client_properties
-from services.common.telemetry.metrics import BATCH_SIZE, ERRORS, HOP, LAG, MESSAGES
+from services.common.telemetry.metrics import BATCH_SIZE, HOP, LAG, Direction, Failure, count_failure, count_message
+from services.planner import SERVICE
 from services.planner.offsets import Span, TopicPartition
 
 log = structlog.get_logger(__name__)
 
 GROUP = "gitops-planner"
-SERVICE = "planner"
 HINT_SECONDS = 5.0
 REQUEST_SECONDS = 5.0
 COMPLAINT_SECONDS = 30.0
@@ -146,7 +146,7 @@ class LogConsumer:
 
     def _complain(self, error: KafkaError) -> None:
         """The client goes on by itself, as long as it takes; say why nothing comes, now and then."""
-        ERRORS.labels(SERVICE, "retry", "kafka").inc()
+        count_failure(SERVICE, Failure.RETRY, "kafka")
         if time.monotonic() - self._complained >= COMPLAINT_SECONDS:
             self._complained = time.monotonic()
             log.warning("Kafka does not answer", error=error.str())
@@ -195,7 +195,7 @@ def _usable(message: Message) -> bool:
     """Errors come as messages; librdkafka recovers from all of them by itself, so they are only told."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        ERRORS.labels(SERVICE, "retry", "consume").inc()
+        count_failure(SERVICE, Failure.RETRY, "consume")
         log.warning("consumer", error=str(error))
     return error is None
 
@@ -207,5 +207,5 @@ def _measure(batch: Batch) -> None:
     now = time.time()
     for message in batch.messages:
         topic = message.topic() or ""
-        MESSAGES.labels(SERVICE, topic, "received").inc()
+        count_message(SERVICE, topic, Direction.RECEIVED)
         HOP.labels(SERVICE, topic).observe(max(0.0, now - message.timestamp()[1] / 1000))

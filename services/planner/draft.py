@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from services.common.argocd_names import application_name
+from services.common.messages.compiled import RowKind
 from services.planner import audit, ids
 from services.planner.allowance import Allowance
-from services.planner.engines import argocd
 from services.planner.engines.argocd import Home
 from services.planner.kinds import gitops_deployment
 from services.planner.kinds.managed_environment import EnvironmentView
@@ -116,7 +117,13 @@ class Draft:
 
     def holding(self, tenant_id: UUID, kind: str, name: str) -> Holding | None:
         """What the tenant has on its engine under this name."""
-        return self.holdings.get(tenant_id, {}).get((kind, name))
+        held = self.holdings.get(tenant_id, {}).get((kind, name))
+        return held if held is not None and self._is_there(tenant_id, (kind, name), held) else None
+
+    def held(self, tenant_id: UUID) -> dict[HoldingKey, Holding]:
+        """What the tenant has on its engine besides Applications, or shall have; not what was seen gone."""
+        known = self.holdings.get(tenant_id, {})
+        return {key: held for key, held in known.items() if self._is_there(tenant_id, key, held)}
 
     def of_kind(self, tenant_id: UUID, kind: str) -> list[Resource]:
         """The tenant's resources of a kind, all incarnations, in the order of their creation."""
@@ -178,7 +185,7 @@ class Draft:
     def removed(self, deployment: Deployment, cause: Cause, message: str) -> None:
         """Its Application is gone from the engine."""
         home = self.home(deployment.tenant_id)
-        self.engine_gone[home.key(argocd.APPLICATION, argocd.application_name(deployment.uid))] = None
+        self.engine_gone[home.key(RowKind.APPLICATION, application_name(deployment.uid))] = None
         empty = gitops_deployment.without_application(deployment)
         self.allowance.move(deployment, empty)
         self.deployments[deployment.id] = empty
@@ -193,6 +200,9 @@ class Draft:
             self.operations[moved.id] = replace(opened, state=moved.state, message=moved.message)
         else:
             self.moved[moved.id] = moved
+
+    def _is_there(self, tenant_id: UUID, key: HoldingKey, held: Holding) -> bool:
+        return held.wanted or (tenant_id, key) not in self.holdings_removed
 
     def _index(self, known: Deployment | Resource) -> None:
         kind = known.kind if isinstance(known, Resource) else GITOPS_DEPLOYMENT

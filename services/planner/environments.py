@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from uuid import UUID
 
 from services.common.api import ManagedEnvironmentSpec
+from services.common.messages.compiled import RowKind
 from services.planner.draft import Draft
 from services.planner.engines import argocd_secrets
 from services.planner.engines.argocd import Destination
-from services.planner.engines.argocd_secrets import CLUSTER_SECRET, cluster_name
+from services.planner.engines.argocd_secrets import cluster_name
 from services.planner.kinds import managed_environment
-from services.planner.kinds.managed_environment import EnvironmentView
+from services.planner.kinds.managed_environment import EnvironmentView, Usability
 from services.planner.kinds.names import MANAGED_ENVIRONMENT
 from services.planner.kinds.resources import refusal_of
 from services.planner.rows import Check, Holding, HoldingKey, Resource
@@ -28,19 +30,34 @@ def environment_views(draft: Draft, tenant_id: UUID) -> Mapping[str, Environment
     """By name, what deployments must know of the tenant's environments."""
     if tenant_id not in draft.views:
         known = draft.of_kind(tenant_id, MANAGED_ENVIRONMENT)
-        draft.views[tenant_id] = views_of(known, draft.holdings.get(tenant_id, {}), draft.checks)
+        draft.views[tenant_id] = views_of(known, draft.held(tenant_id), draft.checks)
     return draft.views[tenant_id]
 
 
 def views_of(
     known: Iterable[Resource], held: Mapping[HoldingKey, Holding], checks: Mapping[UUID, Check]
 ) -> dict[str, EnvironmentView]:
-    """The views that follow from these rows."""
-    return {
-        environment.name: _view(environment, held.get((CLUSTER_SECRET, cluster_name(environment.id))), checks)
-        for environment in known
-        if environment.wanted
-    }
+    """The views that follow from these rows.
+
+    Of an environment that is gone there is one for as long as its cluster secret is there, unless another has its name:
+    what was deployed there may be on its way out too, and needs its cluster for that.
+    """
+    secrets = [(each, held.get((RowKind.CLUSTER_SECRET, cluster_name(each.id)))) for each in known]
+    leaving = {each.name: _leaving(each, checks) for each, secret in secrets if not each.wanted and secret is not None}
+    return leaving | {each.name: _view(each, secret, checks) for each, secret in secrets if each.wanted}
+
+
+def forget_if_withdrawn(draft: Draft, environment: Resource) -> None:
+    """Its cluster secret is wanted. If it was not before, no engine holds what once worked, whatever was found out."""
+    before = draft.state.holdings.get(environment.tenant_id, {})
+    secret = before.get((RowKind.CLUSTER_SECRET, cluster_name(environment.id)))
+    check = draft.checks.get(environment.id)
+    if check is not None and (secret is None or not secret.wanted):
+        draft.checks[environment.id] = replace(check, worked="")
+
+
+def _leaving(environment: Resource, checks: Mapping[UUID, Check]) -> EnvironmentView:
+    return replace(_view(environment, None, checks), usability=Usability.UNUSABLE)
 
 
 def _view(environment: Resource, held: Holding | None, checks: Mapping[UUID, Check]) -> EnvironmentView:
@@ -83,14 +100,15 @@ def destinations(draft: Draft, tenant_id: UUID, *, cluster_resources: bool) -> l
     found = []
     for environment in draft.of_kind(tenant_id, MANAGED_ENVIRONMENT):
         name = cluster_name(environment.id)
-        if draft.holding(tenant_id, CLUSTER_SECRET, name) is not None:
-            specs = [spec for spec in _in_force(draft, environment) if spec.cluster_resources == cluster_resources]
+        if draft.holding(tenant_id, RowKind.CLUSTER_SECRET, name) is not None:
+            specs = [spec for spec in in_force(draft, environment) if spec.cluster_resources == cluster_resources]
             if specs:
                 found.append(Destination(name, _namespaces(specs)))
     return sorted(found, key=lambda destination: destination.cluster)
 
 
-def _in_force(draft: Draft, environment: Resource) -> Iterator[ManagedEnvironmentSpec]:
+def in_force(draft: Draft, environment: Resource) -> Iterator[ManagedEnvironmentSpec]:
+    """The specs by which an engine may hold it."""
     check = draft.checks.get(environment.id)
     for text in {environment.accepted, check.worked if check else ""}:
         spec = _parsed(text)

@@ -9,17 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from services.common.argocd_names import uid_of
 from services.common.messages import (
+    Checked,
     Command,
     Failed,
     Observation,
+    Removed,
     ResourceChanged,
     ResourceGone,
     ResyncCompleted,
     SyncMoved,
 )
+from services.common.messages.compiled import RowKind
 from services.planner import ids
-from services.planner.engines import argocd
 from services.planner.events import Due, Event
 from services.planner.kinds.names import GITOPS_DEPLOYMENT, SYNC_RUN, refers_to
 from services.planner.rows import SweepScope
@@ -97,14 +100,17 @@ class Keys:
         tenant = ids.tenant_id(observation.workspace, observation.namespace)
         self.tenants.add(tenant)
         match observation:
-            case Observation(kind=argocd.APP_PROJECT):
+            case Observation(kind=RowKind.APP_PROJECT):
                 if isinstance(observation.event, Failed):
                     self.whole_tenants.add(tenant)
-            case Observation(kind=argocd.APPLICATION):
-                uid = argocd.uid_of(observation.name)
+            case Observation(kind=RowKind.APPLICATION):
+                uid = uid_of(observation.name)
                 if uid:
                     self.deployments.add(ids.resource_id(observation.workspace, uid))
             case Observation(event=SyncMoved() as moved):
                 self.resources.add(ids.resource_id(observation.workspace, moved.run))
+            case Observation(event=Removed()) | Observation(kind=RowKind.CLUSTER_SECRET, event=Checked()):
+                self.unsettled.add(tenant)  # it may have left room for others
+                self.reviewed.add(tenant)
             case _:
                 self.reviewed.add(tenant)

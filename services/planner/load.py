@@ -13,6 +13,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.planner.columns import names, width
 from services.planner.events import Event
 from services.planner.keys import Keys
 from services.planner.rows import (
@@ -36,13 +37,13 @@ RowT = TypeVar("RowT", Deployment, Resource)
 
 INSTANCES = "SELECT id, namespace, state = 'accepting' FROM engine_instances"
 
-TENANTS = """
-SELECT t.id, t.workspace, t.namespace, t.partition, t.engine_instance_id
+TENANTS = f"""
+SELECT {names(Tenant, "t")}
   FROM unnest(%b::uuid[]) AS wanted(id) JOIN tenants t USING (id)
 """
 
 HOLDINGS = """
-SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest
+SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest)
   FROM unnest(%b::uuid[]) AS wanted(id)
   JOIN engine_resources e ON e.lane = 'app-project-' || wanted.id AND e.kind <> 'Application'
 """
@@ -54,12 +55,17 @@ SELECT d.tenant_id, d.repository, count(*),
   FROM unnest(%b::uuid[]) AS wanted(id) JOIN deployments d ON d.tenant_id = wanted.id
  GROUP BY d.tenant_id, d.repository
  UNION ALL
-SELECT r.tenant_id, NULL, 0, 0, 0, sum(octet_length(r.spec))::int8
-  FROM unnest(%b::uuid[]) AS wanted(id) JOIN resources r ON r.tenant_id = wanted.id AND r.present AND NOT r.over_quota
+SELECT r.tenant_id, NULL, 0, 0, 0, sum(octet_length(CASE WHEN r.over_quota THEN r.accepted ELSE r.spec END))::int8
+  FROM unnest(%b::uuid[]) AS wanted(id) JOIN resources r ON r.tenant_id = wanted.id AND r.present
  GROUP BY r.tenant_id
+ UNION ALL
+SELECT wanted.id, NULL, 0, 0, 0, sum(octet_length(e.manifest))::int8
+  FROM unnest(%b::uuid[]) AS wanted(id)
+  JOIN engine_resources e ON e.lane = 'app-project-' || wanted.id AND e.kind <> 'Application' AND e.desired = 'absent'
+ GROUP BY wanted.id
 """
 
-DEPLOYMENTS = """
+DEPLOYMENTS = f"""
 WITH wanted AS (
     SELECT unnest(%b::uuid[]) AS id
     UNION
@@ -76,13 +82,7 @@ WITH wanted AS (
       JOIN sync_runs s ON s.resource_id = r.id AND s.state NOT IN ('Ended', 'Refused')
       JOIN deployments d ON d.tenant_id = known.tenant_id AND d.name = s.deployment_name
 )
-SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.present, d.deleting,
-       d.finalizer, d.spec, d.offered, d.environment, d.repository, d.digest, d.error, d.blocked, d.over_quota,
-       d.held_back_ms, d.sync_sequence, d.seen_at, d.trace_id,
-       o.deployment_id, o.status, o.resource_version, o.observed_at, o.applied_digest, o.failed_digest, o.failure,
-       o.status_generation,
-       w.workspace, w.namespace, w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer, w.digest,
-       w.trace_id, w.seen_at
+SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(WorkspaceRow, "w")}
   FROM wanted
   JOIN deployments d USING (id)
   JOIN tenants t ON t.id = d.tenant_id
@@ -92,9 +92,9 @@ SELECT d.id, d.tenant_id, d.source, d.name, d.uid, d.resource_version, d.generat
 """
 
 # Of a tenant's resources all count that are within its allowance; Secrets, which are long, only where they matter, and
-# runs that are over and gone only if an event names them. Of those beyond the allowance the oldest come along, because
-# what goes makes room for them.
-RESOURCES = """
+# runs that are over and gone only if an event names them. Of those beyond the allowance all come along of which an
+# engine holds something, with their Secrets, because that stays in force; and the oldest, because what goes makes room.
+RESOURCES = f"""
 WITH wanted AS (
     SELECT unnest(%b::uuid[]) AS id
     UNION
@@ -109,20 +109,22 @@ WITH wanted AS (
     SELECT r.id FROM unnest(%b::uuid[]) AS unsettled(tenant_id) JOIN resources r USING (tenant_id)
      WHERE NOT r.over_quota AND r.kind = 'Secret'
     UNION
+    SELECT in_force.id FROM unnest(%b::uuid[]) AS holding(tenant_id)
+      JOIN engine_resources e ON e.lane = 'app-project-' || holding.tenant_id AND e.kind <> 'Application'
+      JOIN resources r ON r.id = substring(e.name FROM '^(?:managed-env|repo-cred)-(.{{36}})')::uuid
+     CROSS JOIN LATERAL (SELECT r.id WHERE r.over_quota
+                          UNION ALL
+                         SELECT s.id FROM resources s
+                          WHERE (s.tenant_id, s.kind, s.name) = (r.tenant_id, 'Secret', r.refers_to) AND s.over_quota
+                        ) AS in_force
+    UNION
     SELECT r.id FROM unnest(%b::uuid[]) AS crowded(tenant_id)
      CROSS JOIN LATERAL (SELECT waiting.id FROM resources waiting
                           WHERE waiting.tenant_id = crowded.tenant_id AND waiting.over_quota
                           ORDER BY waiting.created_at, waiting.id
                           LIMIT 100) AS r
 )
-SELECT r.id, r.tenant_id, r.kind, r.source, r.name, r.uid, r.resource_version, r.generation, r.epoch, r.present,
-       r.deleting, r.finalizer, r.spec, r.omitted, r.refers_to, r.secret_type, r.created_at, r.target_uid,
-       r.target_generation, r.accepted, r.refusal, r.over_quota, r.held_back_ms, r.seen_at, r.trace_id,
-       c.resource_id, c.digest, c.reason, c.message, c.worked,
-       s.resource_id, s.deployment_name, s.revision, s.first_version, s.deployment_id, s.sequence, s.state, s.phase,
-       s.message, s.synced_revision, s.started_at, s.finished_at,
-       w.workspace, w.namespace, w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer, w.digest,
-       w.trace_id, w.seen_at
+SELECT {names(Resource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, {names(WorkspaceRow, "w")}
   FROM wanted
   JOIN resources r USING (id)
   JOIN tenants t ON t.id = r.tenant_id
@@ -162,7 +164,7 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
         instances = connection.execute(INSTANCES)
         tenant_rows = connection.execute(TENANTS, (tenants,), binary=True)
         holdings = connection.execute(HOLDINGS, (tenants,), binary=True)
-        usage = connection.execute(USAGE, (tenants, tenants), binary=True)
+        usage = connection.execute(USAGE, (tenants, tenants, tenants), binary=True)
         deployments = connection.execute(DEPLOYMENTS, _deployment_keys(keys, tenants), binary=True)
         resources = connection.execute(RESOURCES, _resource_keys(keys, tenants), binary=True)
     deployed = [_parted(row, (Deployment, Observed, WorkspaceRow)) for row in deployments]
@@ -183,11 +185,11 @@ def load(connection: Connection[Any], events: Sequence[Event]) -> State:
 
 
 def _deployment_keys(keys: Keys, tenants: list[UUID]) -> tuple[list[Any], ...]:
-    names = sorted(keys.names)
+    named = sorted(keys.names)
     return (
         sorted(keys.deployments),
-        [tenant for tenant, _ in names],
-        [name for _, name in names],
+        [tenant for tenant, _ in named],
+        [name for _, name in named],
         sorted(keys.whole_tenants),
         sorted(keys.reviewed | keys.unsettled),
         tenants,
@@ -195,9 +197,10 @@ def _deployment_keys(keys: Keys, tenants: list[UUID]) -> tuple[list[Any], ...]:
 
 
 def _resource_keys(keys: Keys, tenants: list[UUID]) -> tuple[list[Any], ...]:
-    names = sorted(keys.resource_names)
-    by_column = [list(column) for column in zip(*names, strict=True)] if names else [[], [], []]
-    return (sorted(keys.resources), *by_column, tenants, sorted(keys.unsettled), sorted(keys.crowded | keys.unsettled))
+    named = sorted(keys.resource_names)
+    by_column = [list(column) for column in zip(*named, strict=True)] if named else [[], [], []]
+    unsettled, crowded = sorted(keys.unsettled), sorted(keys.crowded | keys.unsettled)
+    return (sorted(keys.resources), *by_column, tenants, unsettled, tenants, crowded)
 
 
 def _load_sweeps(connection: Connection[Any], keys: Keys) -> dict[SweepScope, int]:
@@ -216,7 +219,7 @@ def _parted(row: Sequence[Any], kinds: tuple[type[Any], ...]) -> list[Any]:
     """One joined row cut into a value of each of ``kinds``; None where the join found nothing."""
     parts, first = [], 0
     for kind in kinds:
-        last = first + len(kind.__dataclass_fields__)
+        last = first + width(kind)
         parts.append(kind(*row[first:last]) if row[first] is not None else None)
         first = last
     return parts
@@ -233,8 +236,8 @@ def _by_id(rows: Iterable[RowT]) -> dict[UUID, RowT]:
 
 def _holdings(rows: Iterable[tuple[Any, ...]]) -> dict[UUID, dict[HoldingKey, Holding]]:
     held: dict[UUID, dict[HoldingKey, Holding]] = {}
-    for tenant, kind, name, wanted, digest in rows:
-        held.setdefault(tenant, {})[kind, name] = Holding(wanted, digest)
+    for tenant, kind, name, *holding in rows:
+        held.setdefault(tenant, {})[kind, name] = Holding(*holding)
     return held
 
 

@@ -10,14 +10,32 @@ value: of a long value that an UPDATE does not set, the log holds only a referen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+import structlog
 from psycopg import Connection
 
-from services.common.telemetry.metrics import ROWS_WRITTEN
+from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
+from services.planner.columns import arrays, names, upsert, values
 from services.planner.offsets import Span
-from services.planner.rows import Changes
+from services.planner.rows import (
+    Changes,
+    Check,
+    Deployment,
+    EngineAbsence,
+    EngineRow,
+    Observed,
+    Operation,
+    OperationMoved,
+    Resource,
+    Sighting,
+    SyncRun,
+    Tenant,
+    WorkspaceRow,
+)
+
+log = structlog.get_logger(__name__)
 
 FENCE = """
 UPDATE consumer_offsets AS stored
@@ -26,107 +44,41 @@ UPDATE consumer_offsets AS stored
  WHERE (stored.topic, stored.partition, stored.next_offset) = (taken.topic, taken.partition, taken.expected)
 """
 
-TENANTS = """
-INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
-SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::int4[], %b::text[])
-    ON CONFLICT (id) DO UPDATE
-   SET partition = EXCLUDED.partition, engine_instance_id = EXCLUDED.engine_instance_id
-"""
+TENANTS = upsert("tenants", Tenant, key=["id"], kept=["workspace", "namespace"])
+DEPLOYMENTS = upsert("deployments", Deployment, key=["id"], kept=["tenant_id", "name", "uid"])
+RESOURCES = upsert(
+    "resources",
+    Resource,
+    key=["id"],
+    kept=["tenant_id", "kind", "name", "uid", "target_uid", "target_generation"],
+)
+CHECKS = upsert("checks", Check, key=["resource_id"])
+SYNC_RUNS = upsert("sync_runs", SyncRun, key=["resource_id"], kept=["deployment_name", "revision", "first_version"])
+OBSERVED = upsert("observed_states", Observed, key=["deployment_id"])
+OPERATIONS = upsert(
+    "operations",
+    Operation,
+    key=["id"],
+    kept=[field.name for field in fields(Operation) if field.name not in {"state", "message"}],
+    written_at="now()",
+)
 
-DEPLOYMENTS = """
-INSERT INTO deployments (id, tenant_id, source, name, uid, resource_version, generation, epoch, present, deleting,
-                         finalizer, spec, offered, environment, repository, digest, error, blocked, over_quota,
-                         held_back_ms, sync_sequence, seen_at, trace_id)
-SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[],
-                     %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::text[], %b::text[], %b::bool[], %b::int8[], %b::int8[], %b::timestamptz[], %b::text[])
-    ON CONFLICT (id) DO UPDATE
-   SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
-       epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
-       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, offered = EXCLUDED.offered,
-       environment = EXCLUDED.environment, repository = EXCLUDED.repository, digest = EXCLUDED.digest,
-       error = EXCLUDED.error, blocked = EXCLUDED.blocked, over_quota = EXCLUDED.over_quota,
-       held_back_ms = EXCLUDED.held_back_ms, sync_sequence = EXCLUDED.sync_sequence, seen_at = EXCLUDED.seen_at,
-       trace_id = EXCLUDED.trace_id
-"""
-
-SIGHTINGS = """
-UPDATE deployments AS d
+SIGHTINGS, RESOURCE_SIGHTINGS = (
+    f"""
+UPDATE {table} AS known
    SET resource_version = seen.resource_version, epoch = seen.epoch
-  FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS seen(id, resource_version, epoch)
- WHERE d.id = seen.id
+  FROM unnest({arrays(Sighting)}) AS seen({names(Sighting)})
+ WHERE known.id = seen.id
 """
-
-RESOURCES = """
-INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
-                       finalizer, spec, omitted, refers_to, secret_type, created_at, target_uid, target_generation,
-                       accepted, refusal, over_quota, held_back_ms, seen_at, trace_id)
-SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[],
-                     %b::int8[], %b::bool[], %b::bool[], %b::bool[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[], %b::int8[],
-                     %b::timestamptz[], %b::text[])
-    ON CONFLICT (id) DO UPDATE
-   SET source = EXCLUDED.source, resource_version = EXCLUDED.resource_version, generation = EXCLUDED.generation,
-       epoch = EXCLUDED.epoch, present = EXCLUDED.present, deleting = EXCLUDED.deleting,
-       finalizer = EXCLUDED.finalizer, spec = EXCLUDED.spec, omitted = EXCLUDED.omitted,
-       refers_to = EXCLUDED.refers_to, secret_type = EXCLUDED.secret_type, created_at = EXCLUDED.created_at,
-       accepted = EXCLUDED.accepted, refusal = EXCLUDED.refusal, over_quota = EXCLUDED.over_quota,
-       held_back_ms = EXCLUDED.held_back_ms, seen_at = EXCLUDED.seen_at,
-       trace_id = EXCLUDED.trace_id
-"""
-
-RESOURCE_SIGHTINGS = """
-UPDATE resources AS r
-   SET resource_version = seen.resource_version, epoch = seen.epoch
-  FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS seen(id, resource_version, epoch)
- WHERE r.id = seen.id
-"""
-
-CHECKS = """
-INSERT INTO checks (resource_id, digest, reason, message, worked)
-SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[])
-    ON CONFLICT (resource_id) DO UPDATE
-   SET digest = EXCLUDED.digest, reason = EXCLUDED.reason, message = EXCLUDED.message,
-       worked = EXCLUDED.worked
-"""
-
-SYNC_RUNS = """
-INSERT INTO sync_runs (resource_id, deployment_name, revision, first_version, deployment_id, sequence, state, phase,
-                       message, synced_revision, started_at, finished_at)
-SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::int8[], %b::uuid[], %b::int8[], %b::text[], %b::text[],
-                     %b::text[], %b::text[], %b::text[], %b::text[])
-    ON CONFLICT (resource_id) DO UPDATE
-   SET deployment_id = EXCLUDED.deployment_id, sequence = EXCLUDED.sequence, state = EXCLUDED.state,
-       phase = EXCLUDED.phase, message = EXCLUDED.message, synced_revision = EXCLUDED.synced_revision,
-       started_at = EXCLUDED.started_at, finished_at = EXCLUDED.finished_at
-"""
-
-OBSERVED = """
-INSERT INTO observed_states (deployment_id, status, resource_version, observed_at, applied_digest, failed_digest,
-                             failure, status_generation)
-SELECT * FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[], %b::text[], %b::text[], %b::text[],
-                     %b::int8[])
-    ON CONFLICT (deployment_id) DO UPDATE
-   SET status = EXCLUDED.status, resource_version = EXCLUDED.resource_version, observed_at = EXCLUDED.observed_at,
-       applied_digest = EXCLUDED.applied_digest, failed_digest = EXCLUDED.failed_digest, failure = EXCLUDED.failure,
-       status_generation = EXCLUDED.status_generation
-"""
-
-OPERATIONS = """
-INSERT INTO operations (id, deployment_id, workspace, namespace, kind, name, generation, action, actor, state,
-                        message, trace_id, created_at, updated_at)
-SELECT *, now() FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[],
-                            %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
-    ON CONFLICT (id) DO UPDATE
-   SET state = EXCLUDED.state, message = EXCLUDED.message, updated_at = EXCLUDED.updated_at
-"""
+    for table in ("deployments", "resources")
+)
 
 # Looked up one by one (OFFSET 0 is a fence to the optimizer): without statistics it believes that hardly any row is
 # open, and reads all of them to find those few.
-OPERATIONS_MOVED = """
+OPERATIONS_MOVED = f"""
 UPDATE operations AS o
    SET state = moved.state, message = moved.message, updated_at = moved.updated_at
-  FROM unnest(%b::uuid[], %b::text[], %b::text[], %b::timestamptz[]) AS moved(id, state, message, updated_at)
+  FROM unnest({arrays(OperationMoved)}) AS moved({names(OperationMoved)})
  CROSS JOIN LATERAL (SELECT known.id FROM operations AS known
                       WHERE known.id = moved.id AND known.state IN ('Waiting', 'Failed')
                      OFFSET 0) AS open
@@ -134,27 +86,29 @@ UPDATE operations AS o
 """
 
 # The lane in the conditions: names contain uids, which another cluster may have given out too.
-ENGINE = """
-INSERT INTO engine_resources AS known (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane,
-                                       wave, desired, manifest, digest, trace_id, seen_at, updated_at)
-SELECT *, clock_timestamp()
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int2[],
-              %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
-    ON CONFLICT (engine_instance_id, kind, namespace, name) DO UPDATE
-   SET workspace = EXCLUDED.workspace, tenant_namespace = EXCLUDED.tenant_namespace, lane = EXCLUDED.lane,
-       wave = EXCLUDED.wave, desired = EXCLUDED.desired, manifest = EXCLUDED.manifest, digest = EXCLUDED.digest,
-       trace_id = EXCLUDED.trace_id, seen_at = EXCLUDED.seen_at, updated_at = EXCLUDED.updated_at
- WHERE (known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)
-   AND known.lane = EXCLUDED.lane
+ENGINE = upsert(
+    "engine_resources",
+    EngineRow,
+    key=["engine_instance_id", "kind", "namespace", "name"],
+    written_at="clock_timestamp()",
+    only="(known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)"
+    " AND known.lane = EXCLUDED.lane",
+)
+COLLISIONS = """
+SELECT known.kind, known.namespace, known.name, wanted.workspace, wanted.tenant_namespace, known.workspace,
+       known.tenant_namespace
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
+       AS wanted(engine_instance_id, kind, namespace, name, lane, workspace, tenant_namespace)
+  JOIN engine_resources known USING (engine_instance_id, kind, namespace, name)
+ WHERE known.lane <> wanted.lane
 """
 
 # The manifest is written anew although it stays: of a long value that an UPDATE leaves alone the log holds a reference.
-ENGINE_ABSENT = """
+ENGINE_ABSENT = f"""
 UPDATE engine_resources AS known
    SET desired = 'absent', manifest = known.manifest || '', trace_id = gone.trace_id, seen_at = gone.seen_at,
        updated_at = clock_timestamp()
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[])
-       AS gone(engine_instance_id, kind, namespace, name, lane, trace_id, seen_at)
+  FROM unnest({arrays(EngineAbsence)}) AS gone({names(EngineAbsence)})
  WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
      = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
    AND known.lane = gone.lane
@@ -170,19 +124,14 @@ DELETE FROM engine_resources AS known
    AND known.lane = gone.lane
 """
 
-WORKSPACE = """
-INSERT INTO workspace_resources AS known (workspace, namespace, kind, name, uid, generation, status,
-                                          release_finalizer, digest, trace_id, seen_at, updated_at)
-SELECT *, clock_timestamp()
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::int8[], %b::text[], %b::bool[],
-              %b::text[], %b::text[], %b::timestamptz[])
-    ON CONFLICT (workspace, namespace, kind, name) DO UPDATE
-   SET uid = EXCLUDED.uid, generation = EXCLUDED.generation, status = EXCLUDED.status,
-       release_finalizer = EXCLUDED.release_finalizer, digest = EXCLUDED.digest, trace_id = EXCLUDED.trace_id,
-       seen_at = EXCLUDED.seen_at, updated_at = EXCLUDED.updated_at
- WHERE (known.uid, known.release_finalizer, known.digest)
-       IS DISTINCT FROM (EXCLUDED.uid, EXCLUDED.release_finalizer, EXCLUDED.digest)
-"""
+WORKSPACE = upsert(
+    "workspace_resources",
+    WorkspaceRow,
+    key=["workspace", "namespace", "kind", "name"],
+    written_at="clock_timestamp()",
+    only="(known.uid, known.release_finalizer, known.digest)"
+    " IS DISTINCT FROM (EXCLUDED.uid, EXCLUDED.release_finalizer, EXCLUDED.digest)",
+)
 
 WORKSPACE_GONE = """
 DELETE FROM workspace_resources AS known
@@ -213,11 +162,6 @@ class Step:
     columns: Callable[[Sequence[Any]], Sequence[Column]]
 
 
-def _fields(rows: Sequence[Any]) -> list[Column]:
-    """Rows (dataclasses) turned to columns, in the order of their fields, which is the order of the statements."""
-    return [[getattr(row, name) for row in rows] for name in type(rows[0]).__dataclass_fields__]
-
-
 def _keys(rows: Sequence[tuple[Any, ...]]) -> list[Column]:
     return [list(column) for column in zip(*rows, strict=True)]
 
@@ -229,20 +173,21 @@ def _ids(rows: Sequence[Any]) -> list[Column]:
 STEPS = (
     # What is referred to comes before what refers to it; what goes, goes before what comes under the same key.
     Step("observed_states", OBSERVED_GONE, lambda changes: changes.observed_gone, _ids),
-    Step("tenants", TENANTS, lambda changes: changes.tenants, _fields),
-    Step("deployments", DEPLOYMENTS, lambda changes: changes.deployments, _fields),
-    Step("deployments", SIGHTINGS, lambda changes: changes.sightings, _fields),
-    Step("resources", RESOURCES, lambda changes: changes.resources, _fields),
-    Step("resources", RESOURCE_SIGHTINGS, lambda changes: changes.resource_sightings, _fields),
-    Step("checks", CHECKS, lambda changes: changes.checks, _fields),
-    Step("sync_runs", SYNC_RUNS, lambda changes: changes.sync_runs, _fields),
-    Step("observed_states", OBSERVED, lambda changes: changes.observed, _fields),
-    Step("operations", OPERATIONS, lambda changes: changes.operations, _fields),
-    Step("operations", OPERATIONS_MOVED, lambda changes: changes.operations_moved, _fields),
-    Step("engine_resources", ENGINE, lambda changes: changes.engine, _fields),
-    Step("engine_resources", ENGINE_ABSENT, lambda changes: changes.engine_absent, _fields),
+    Step("tenants", TENANTS, lambda changes: changes.tenants, values),
+    Step("deployments", DEPLOYMENTS, lambda changes: changes.deployments, values),
+    Step("deployments", SIGHTINGS, lambda changes: changes.sightings, values),
+    Step("resources", RESOURCES, lambda changes: changes.resources, values),
+    Step("resources", RESOURCE_SIGHTINGS, lambda changes: changes.resource_sightings, values),
+    Step("checks", CHECKS, lambda changes: changes.checks, values),
+    Step("sync_runs", SYNC_RUNS, lambda changes: changes.sync_runs, values),
+    Step("observed_states", OBSERVED, lambda changes: changes.observed, values),
+    Step("operations", OPERATIONS, lambda changes: changes.operations, values),
+    Step("operations", OPERATIONS_MOVED, lambda changes: changes.operations_moved, values),
+    Step("engine_resources", ENGINE, lambda changes: changes.engine, values),
+    Step("engine_resources", ENGINE_ABSENT, lambda changes: changes.engine_absent, values),
+    Step("engine_resources", ENGINE, lambda changes: changes.engine_departing, values),
     Step("engine_resources", ENGINE_GONE, lambda changes: changes.engine_gone, _keys),
-    Step("workspace_resources", WORKSPACE, lambda changes: changes.workspace, _fields),
+    Step("workspace_resources", WORKSPACE, lambda changes: changes.workspace, values),
     Step("workspace_resources", WORKSPACE_GONE, lambda changes: changes.workspace_gone, _keys),
     Step("resources", RESOURCES_GONE, lambda changes: changes.resources_gone, _ids),
     Step("deployments", DEPLOYMENTS_GONE, lambda changes: changes.deployments_gone, _ids),
@@ -263,12 +208,26 @@ def persist(connection: Connection[Any], changes: Changes, spans: Sequence[Span]
     4. Kafka is told the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
     """
     with connection.pipeline():
-        fence = connection.execute(FENCE, _fields(spans)) if spans else None
-        written = [(step.table, connection.execute(step.statement, columns)) for step, columns in _needed(changes)]
+        fence = connection.execute(FENCE, values(spans)) if spans else None
+        written = [(step, connection.execute(step.statement, columns)) for step, columns in _needed(changes)]
     if fence is not None and fence.rowcount != len(spans):
         raise Fenced(f"offsets of {len(spans) - fence.rowcount} partitions have moved on")
-    for table, cursor in written:
-        ROWS_WRITTEN.labels(table).inc(cursor.rowcount)
+    for step, cursor in written:
+        ROWS_WRITTEN.labels(step.table).inc(cursor.rowcount)
+        if step.statement is ENGINE and cursor.rowcount < len(step.rows(changes)):
+            _tell_collisions(connection, step.rows(changes))
+
+
+def _tell_collisions(connection: Connection[Any], rows: Sequence[EngineRow]) -> None:
+    """Some of ``rows`` were not written: they were equal already, or another tenant has their name. Tell the latter."""
+    keys = ("engine_instance_id", "kind", "namespace", "name", "lane", "workspace", "tenant_namespace")
+    columns = [[getattr(row, key) for row in rows] for key in keys]
+    for kind, namespace, name, *tenants in connection.execute(COLLISIONS, columns):
+        NAME_COLLISIONS.labels(kind).inc()
+        refused, owner = "/".join(tenants[:2]), "/".join(tenants[2:])
+        log.warning(
+            "the name is another tenant's", kind=kind, namespace=namespace, name=name, refused=refused, owner=owner
+        )
 
 
 def _needed(changes: Changes) -> Iterable[tuple[Step, Sequence[Column]]]:

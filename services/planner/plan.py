@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from services.common.argocd_names import uid_of
 from services.common.messages import (
     Applied,
     Command,
@@ -20,10 +21,10 @@ from services.common.messages import (
     ResyncCompleted,
     StatusReported,
 )
+from services.common.messages.compiled import RowKind
 from services.planner import audit, ids, plan_resources
 from services.planner.compile import changes_of
 from services.planner.draft import Draft
-from services.planner.engines import argocd
 from services.planner.events import Due, Event
 from services.planner.kinds import gitops_deployment, resources
 from services.planner.kinds.conditions import THROTTLING_SHOWN
@@ -111,13 +112,13 @@ def _observation(draft: Draft, observation: Observation, cause: Cause) -> None:
     tenant = draft.tenants.get(ids.tenant_id(observation.workspace, observation.namespace))
     if tenant is None or tenant.engine_instance_id != observation.engine_instance_id:
         return
-    if observation.kind == argocd.APP_PROJECT:
+    if observation.kind == RowKind.APP_PROJECT:
         _project_observed(draft, tenant, observation, cause)
         return
-    if observation.kind != argocd.APPLICATION:
+    if observation.kind != RowKind.APPLICATION:
         plan_resources.observed(draft, tenant, observation, cause)
         return
-    uid = argocd.uid_of(observation.name)
+    uid = uid_of(observation.name)
     deployment = draft.deployments.get(ids.resource_id(observation.workspace, uid))
     if deployment is not None and deployment.tenant_id == tenant.id and deployment.spec is not None:
         _observed(draft, deployment, observation, cause)
@@ -125,10 +126,10 @@ def _observation(draft: Draft, observation: Observation, cause: Cause) -> None:
 
 def _project_observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
     """What an AppProject suffers is shown where users look: on the deployments that wait for it."""
-    held = draft.holding(tenant.id, argocd.APP_PROJECT, observation.name)
+    held = draft.holding(tenant.id, RowKind.APP_PROJECT, observation.name)
     match observation.event:
         case Removed():
-            draft.holdings_removed.add((tenant.id, (argocd.APP_PROJECT, observation.name)))
+            draft.holdings_removed.add((tenant.id, (RowKind.APP_PROJECT, observation.name)))
             draft.tenant_causes[tenant.id] = cause
         case Failed(digest=digest) as failed if held is not None and held.wanted and held.digest == digest:
             for waiting in _waiting_for_project(draft, tenant):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from services.common.api.catalogue import credential
+from services.common.api.catalogue import credential, environment
+from services.common.api.catalogue.entry import UNKNOWN_ERROR
+from services.common.argocd_names import application_name
 from services.common.messages import (
     Checked,
     Command,
@@ -18,24 +20,33 @@ from services.common.messages import (
     ResourceGone,
     SyncMoved,
 )
+from services.common.messages.compiled import RowKind
 from services.planner import audit, ids
 from services.planner.conclusions import NAMES
 from services.planner.draft import Draft
-from services.planner.engines.argocd import application_name
-from services.planner.engines.argocd_secrets import SYNC_OPERATION, cluster_name, id_of, repository_name
+from services.planner.engines.argocd_secrets import cluster_name, id_of, repository_name
 from services.planner.events import Event
 from services.planner.kinds import managed_environment, repository_credential, resources, sync_run
-from services.planner.kinds.conditions import UNKNOWN
+from services.planner.kinds.bounds import MAX_CHECK_MESSAGE, MAX_CHECK_REASON
 from services.planner.kinds.lifecycle import Origin, gone, is_late, swept
 from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET, SYNC_RUN
 from services.planner.kinds.sealed_secret import without_secret
-from services.planner.rows import Cause, Check, Deployment, OperationMoved, OperationState, Resource, SweepScope, Tenant
+from services.planner.kinds.wording import readable
+from services.planner.rows import (
+    Cause,
+    Check,
+    Deployment,
+    Holding,
+    OperationMoved,
+    OperationState,
+    Resource,
+    SweepScope,
+    Tenant,
+)
 
-MAX_REASON = 128
-MAX_MESSAGE = 4096
 SUCCEEDED = frozenset({managed_environment.SUCCEEDED, repository_credential.UP_TO_DATE})
 NOT_APPLIED = {
-    MANAGED_ENVIRONMENT: "UnableToCreateClusterCredentials",
+    MANAGED_ENVIRONMENT: environment.NOT_CREATED.reason,
     REPOSITORY_CREDENTIAL: credential.ENGINE_REFUSED[0].reason,
 }
 """Reason of a secret that an engine's API server refuses."""
@@ -89,7 +100,7 @@ def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Caus
     if isinstance(observation.event, SyncMoved):
         _sync_moved(draft, tenant, observation.workspace, observation.event, cause)
         return
-    if observation.kind == SYNC_OPERATION:
+    if observation.kind == RowKind.SYNC_OPERATION:
         _sync_refused(draft, tenant, observation, cause)
         return
     known = draft.resources.get(id_of(observation.name) or UUID(int=0))
@@ -98,14 +109,15 @@ def observed(draft: Draft, tenant: Tenant, observation: Observation, cause: Caus
     match observation.event:
         case Removed():
             draft.holdings_removed.add((tenant.id, (observation.kind, observation.name)))
+            draft.unsettled.add(tenant.id)
             draft.concern(known, cause)
             draft.move(OperationMoved(audit.change_id(known), "Completed", "", cause.at))
-        case Checked() as checked if observation.name in {cluster_name(known.id), repository_name(known.id)}:
+        case Checked() as checked if _is_news(draft, known, observation.name, checked.digest):
             _checked(draft, known, checked, cause)
-        case Failed(digest=digest) as failed if observation.name in {cluster_name(known.id), repository_name(known.id)}:
+        case Failed(digest=digest) as failed if _is_news(draft, known, observation.name, digest):
             # The engine's own words are for operators, in the log of its agent.
-            _checked(draft, known, Checked(digest, NOT_APPLIED.get(known.kind, ""), UNKNOWN), cause)
-            draft.move(OperationMoved(audit.change_id(known), "Failed", failed.message[:MAX_MESSAGE], cause.at))
+            _checked(draft, known, Checked(digest, NOT_APPLIED.get(known.kind, ""), UNKNOWN_ERROR.message), cause)
+            draft.move(OperationMoved(audit.change_id(known), "Failed", failed.message[:MAX_CHECK_MESSAGE], cause.at))
 
 
 def _put_gone(draft: Draft, now: Resource, cause: Cause, actor: str) -> None:
@@ -116,14 +128,25 @@ def _put_gone(draft: Draft, now: Resource, cause: Cause, actor: str) -> None:
                 draft.resources[known.id] = without_secret(known)
 
 
+def _is_news(draft: Draft, known: Resource, name: str, digest: str) -> bool:
+    """A result for an older recipe says nothing any more once there is one for that which is out now."""
+    if name not in {cluster_name(known.id), repository_name(known.id)}:
+        return False
+    held, check = _held(draft, known), draft.checks.get(known.id)
+    has_result = held is not None and check is not None and check.digest == held.digest
+    return not has_result or (held is not None and held.digest == digest)
+
+
 def _checked(draft: Draft, known: Resource, checked: Checked, cause: Cause) -> None:
-    """A late result is of an older manifest; it still says whether some credentials have ever worked."""
     before = draft.checks.get(known.id)
-    reason, message = (text.replace("\0", "") for text in (checked.reason[:MAX_REASON], checked.message[:MAX_MESSAGE]))
+    reason = readable(checked.reason)[:MAX_CHECK_REASON]
+    message = readable(checked.message)[:MAX_CHECK_MESSAGE]
     now = Check(known.id, checked.digest, reason, message, _worked(draft, known, checked, before))
     if now == before:
         return
     draft.checks[known.id] = now
+    if before is not None and now.worked != before.worked:
+        draft.unsettled.add(known.tenant_id)  # of the spec before it nothing is in force any more
     draft.concern(known, cause)
     state: OperationState = "Completed" if reason in SUCCEEDED else "Failed"
     draft.move(OperationMoved(audit.change_id(known), state, message, cause.at))
@@ -131,22 +154,26 @@ def _checked(draft: Draft, known: Resource, checked: Checked, cause: Cause) -> N
 
 def _worked(draft: Draft, known: Resource, checked: Checked, before: Check | None) -> str:
     """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
-    kind, name = NAMES[known.kind]
-    held = draft.holding(known.tenant_id, kind, name(known.id))
+    held = _held(draft, known)
     if checked.reason in SUCCEEDED and held is not None and held.digest == checked.digest:
         return known.accepted
     return before.worked if before is not None else ""
 
 
+def _held(draft: Draft, known: Resource) -> Holding | None:
+    kind, name = NAMES[known.kind]
+    return draft.holding(known.tenant_id, kind, name(known.id))
+
+
 def _sync_refused(draft: Draft, tenant: Tenant, observation: Observation, cause: Cause) -> None:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
-    held = draft.holding(tenant.id, SYNC_OPERATION, observation.name)
+    held = draft.holding(tenant.id, RowKind.SYNC_OPERATION, observation.name)
     match observation.event:
         case Failed(digest=digest, permanent=True) if held is not None and held.digest == digest:
             for run in [known for known in draft.sync_runs.values() if known.state in sync_run.ACTIVE]:
                 started_for = draft.deployments.get(run.deployment_id) if run.deployment_id else None
                 if started_for is not None and application_name(started_for.uid) == observation.name:
-                    ended = SyncMoved(draft.resources[run.resource_id].uid, "Error", UNKNOWN, "", "", "")
+                    ended = SyncMoved(draft.resources[run.resource_id].uid, "Error", UNKNOWN_ERROR.message, "", "", "")
                     _sync_moved(draft, tenant, observation.workspace, ended, cause)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Self
 
 from services.common.addresses import AddressPolicy
 from services.planner.kinds.limits import Limits
+
+_GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 PLATFORM_NAMESPACE = "gitops-service"
 PLATFORM_PREFIXES = ("kube-", "openshift-")
@@ -23,6 +28,30 @@ class SweepGuard:
         return removed <= max(self.minimum, self.share * known)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKind:
+    """A kind of Kubernetes objects, in any version."""
+
+    group: str
+    """Empty: the core group."""
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From ``Kind`` or ``group/Kind``. Raises ValueError."""
+        group, slash, kind = text.rpartition("/")
+        if not _KIND.fullmatch(kind) or (slash and not _GROUP.fullmatch(group)):
+            raise ValueError(f"'{text}' is no kind; write Kind for one of the core group, otherwise group/Kind")
+        return cls(group, kind)
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.kind}" if self.group else self.kind
+
+
+CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
+"""What a platform puts into a tenant's namespace to confine it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """See the module."""
@@ -32,6 +61,8 @@ class Rules:
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
     local_workspaces: frozenset[str] = frozenset({"local"})
     """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
+    refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
+    """What tenants with a namespace there may not deploy: Argo CD, with its rights, would replace the platform's."""
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

@@ -16,9 +16,10 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Wait
-from services.common.telemetry.metrics import BATCH_SECONDS, ERRORS
+from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
+from services.planner import SERVICE
 from services.planner.coalesce import coalesce
-from services.planner.consume import SERVICE, Batch, LogConsumer
+from services.planner.consume import Batch, LogConsumer
 from services.planner.decode import Decoder
 from services.planner.events import Event
 from services.planner.offsets import Span
@@ -92,8 +93,17 @@ class Planner:
         state = self._load(events)
         changes = self._plan(state, events)
         self._save(changes, spans)
+        self._complain(changes)
+
+    def _complain(self, changes: Changes) -> None:
+        """Tell operators what was not done."""
+        for instance, kind, namespace, name, _ in changes.oversized:
+            count_failure(SERVICE, Failure.REFUSED, "manifest")
+            log.error(
+                "manifest too long; it stays as it is", instance=instance, kind=kind, object=f"{namespace}/{name}"
+            )
         for scope in changes.refused_sweeps:
-            ERRORS.labels(SERVICE, "refused", "resync").inc()
+            count_failure(SERVICE, Failure.REFUSED, "resync")
             log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
 
     def _keep_up(self) -> None:
@@ -163,5 +173,5 @@ class Planner:
         self.store.abandon()
         self.failing = str(error)
         self.pulse.beat()
-        ERRORS.labels(SERVICE, type(error).__name__.lower(), "batch").inc()
+        count_failure(SERVICE, Failure.FENCED if isinstance(error, Fenced) else error, "batch")
         log.warning("batch not done", error=str(error), type=type(error).__name__)

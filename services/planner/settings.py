@@ -11,16 +11,15 @@ from pydantic import Field, PostgresDsn, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import NoDecode
 
 from services.common.addresses import AddressPolicy
-from services.common.settings import ServiceSettings
+from services.common.settings import AllowedAddresses, ServiceSettings
 from services.planner.kinds.limits import MEBIBYTE
-
-AllowedAddresses = Annotated[AddressPolicy, NoDecode]
+from services.planner.rules import CONFINING_KINDS, GroupKind
 
 
 class PlannerSettings(ServiceSettings):
     """Read from the environment, once."""
 
-    database_url: SecretStr = Field(description="postgresql://gitops_planner:…@host:port/gitops")
+    database_url: SecretStr = Field(description="The database: postgresql://gitops_planner:…@host:port/gitops")
     batch_limit: int = Field(default=500, ge=1, le=10_000, description="Most messages in one transaction.")
     resync_guard_share: float = Field(
         default=0.5, gt=0, le=1, description="A resync that would remove a greater share of a partition is refused."
@@ -40,8 +39,15 @@ class PlannerSettings(ServiceSettings):
         default=frozenset({"local"}),
         description="Workspaces whose cluster is the engines' own: only there a deployment needs no environment.",
     )
+    refused_kinds: Annotated[frozenset[GroupKind], NoDecode] = Field(
+        default=CONFINING_KINDS,
+        description="Kinds that tenants with a namespace on the engines' own cluster may not deploy: Kind, group/Kind.",
+    )
     tenant_deployments: int = Field(default=1000, ge=0, description="GitOpsDeployments a tenant may have.")
     tenant_environments: int = Field(default=100, ge=0, description="ManagedEnvironments a tenant may have.")
+    tenant_destinations: int = Field(
+        default=2000, ge=0, description="Namespaces that a tenant's environments may list together."
+    )
     tenant_credentials: int = Field(default=100, ge=0, description="RepositoryCredentials a tenant may have.")
     tenant_sync_runs: int = Field(default=200, ge=0, description="SyncRuns a tenant may have, ended ones included.")
     tenant_secrets: int = Field(default=200, ge=0, description="Secrets of the two types a tenant may have.")
@@ -55,15 +61,17 @@ class PlannerSettings(ServiceSettings):
         description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
     )
 
-    @field_validator("allowed_addresses", mode="before")
-    @classmethod
-    def _parse_addresses(cls, value: object) -> object:
-        return AddressPolicy.parse(value) if isinstance(value, str) else value
-
     @field_validator("local_workspaces", mode="before")
     @classmethod
     def _parse_workspaces(cls, value: object) -> object:
         return frozenset(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("refused_kinds", mode="before")
+    @classmethod
+    def _parse_kinds(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return frozenset(GroupKind.parse(each) for each in map(str.strip, value.split(",")) if each)
 
     @field_validator("database_url")
     @classmethod

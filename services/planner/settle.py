@@ -106,7 +106,7 @@ def _compiled(draft: Draft, now: Deployment, views: Views) -> Deployment:
 
 
 def _target(spec: GitOpsDeploymentSpec, views: Views) -> Target:
-    """Of an environment that is gone, no cluster at all: what was deployed there is left alone."""
+    """Of an environment that is gone with its cluster secret, no cluster at all: what is there is left alone."""
     if not spec.destination.environment:
         return argocd.LOCAL
     view = views.get(spec.destination.environment)

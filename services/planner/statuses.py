@@ -6,19 +6,15 @@ of the incarnation that exists; a former one's row is taken over or deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
+from services.common.messages.compiled import RowKind
 from services.planner.canonical import digest
 from services.planner.draft import Draft
-from services.planner.engines.argocd_secrets import (
-    CLUSTER_SECRET,
-    REPOSITORY_SECRET,
-    cluster_name,
-    id_of,
-    repository_name,
-)
+from services.planner.engines.argocd_secrets import cluster_name, id_of, repository_name
 from services.planner.environments import environment_names
 from services.planner.kinds import gitops_deployment_status
 from services.planner.kinds.managed_environment import environment_status
@@ -29,7 +25,34 @@ from services.planner.kinds.sync_run import OVER, sync_status
 from services.planner.rows import Cause, Deployment, Resource, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
-SHOWN = (MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN)
+
+
+def _of_environment(draft: Draft, owner: Resource, previous: str, at: datetime) -> str:
+    held = _held(draft, owner, RowKind.CLUSTER_SECRET, cluster_name(owner.id))
+    return environment_status(owner, refusal_of(owner), draft.checks.get(owner.id), held, previous, at)
+
+
+def _of_credential(draft: Draft, owner: Resource, previous: str, at: datetime) -> str:
+    held = _held(draft, owner, RowKind.REPOSITORY_SECRET, repository_name(owner.id))
+    return credential_status(owner, refusal_of(owner), draft.checks.get(owner.id), held, previous, at)
+
+
+def _of_sync_run(draft: Draft, owner: Resource, previous: str, at: datetime) -> str:
+    return sync_status(owner, draft.sync_runs[owner.id], previous, at, draft.rules.limits)
+
+
+def _held(draft: Draft, owner: Resource, kind: str, name: str) -> str | None:
+    """Digest of what was compiled from it and is wanted."""
+    held = draft.holding(owner.tenant_id, kind, name)
+    return held.digest if held is not None and held.wanted else None
+
+
+STATUSES: Mapping[str, Callable[[Draft, Resource, str, datetime], str]] = {
+    MANAGED_ENVIRONMENT: _of_environment,
+    REPOSITORY_CREDENTIAL: _of_credential,
+    SYNC_RUN: _of_sync_run,
+}
+"""Of each kind of resource that has a status; given the one before, and when that happened which may change it."""
 
 
 @dataclass
@@ -60,8 +83,8 @@ class WorkspaceChanges:
         draft = self.draft
         shown = {known: draft.resources[known] for known in draft.resource_causes}
         for tenant in draft.reviewed:
-            shown |= {known.id: known for kind in SHOWN for known in draft.of_kind(tenant, kind)}
-        return [resource for resource in shown.values() if resource.kind in SHOWN]
+            shown |= {known.id: known for kind in STATUSES for known in draft.of_kind(tenant, kind)}
+        return [resource for resource in shown.values() if resource.kind in STATUSES]
 
     def _look(
         self, kind: str, touched: Deployment | Resource, namesakes: Iterable[Deployment] | Iterable[Resource]
@@ -92,19 +115,7 @@ class WorkspaceChanges:
             names = environment_names(draft, owner.tenant_id)
             observed = draft.observed.get(owner.id)
             return gitops_deployment_status.compiled(owner, observed, previous, draft.causes[owner.id].at, names)
-        at, check, refused = self._cause(owner).at, draft.checks.get(owner.id), refusal_of(owner)
-        if owner.kind == MANAGED_ENVIRONMENT:
-            held = self._held(owner, CLUSTER_SECRET, cluster_name(owner.id))
-            return environment_status(owner, refused, check, held, previous, at)
-        if owner.kind == REPOSITORY_CREDENTIAL:
-            held = self._held(owner, REPOSITORY_SECRET, repository_name(owner.id))
-            return credential_status(owner, refused, check, held, previous, at)
-        return sync_status(owner, draft.sync_runs[owner.id], previous, at, draft.rules.limits)
-
-    def _held(self, owner: Resource, kind: str, name: str) -> str | None:
-        """Digest of what was compiled from it and is wanted."""
-        held = self.draft.holding(owner.tenant_id, kind, name)
-        return held.digest if held is not None and held.wanted else None
+        return STATUSES[owner.kind](draft, owner, previous, self._cause(owner).at)
 
     def _is_releasable(self, owner: Deployment | Resource) -> bool:
         """Its CR waits for us, and there is nothing left to wait for."""

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import replace
 from uuid import UUID
 
+from services.common.argocd_names import application_name
 from services.planner import audit
 from services.planner.draft import Draft
-from services.planner.engines.argocd import application_name
 from services.planner.engines.argocd_secrets import sync_operation
 from services.planner.kinds import sync_run
 from services.planner.kinds.names import SYNC_RUN

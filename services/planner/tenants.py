@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from services.planner import syncs
+from services.planner.admission import admit
 from services.planner.conclusions import conclude
 from services.planner.draft import Draft
 from services.planner.engines.argocd_secrets import id_of
 from services.planner.environments import environment_views, views_of
-from services.planner.kinds.limits import Claim, Taken, over_quota
 from services.planner.kinds.managed_environment import EnvironmentView
 from services.planner.kinds.names import MANAGED_ENVIRONMENT, SYNC_RUN
 from services.planner.rows import Cause, Resource
 from services.planner.settle import settled
 from services.planner.tenant_objects import EngineChanges, TenantObjects
-
-KEPT_BEYOND_QUOTA = 4096
-"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def settle_tenant(draft: Draft, tenant_id: UUID, cause: Cause) -> SettledTenant:
     5. Syncs, of deployments as they are now.
     """
     objects = TenantObjects(draft, tenant_id, cause)
-    _admit(draft, tenant_id, cause)
+    admit(draft, tenant_id, cause)
     if tenant_id in draft.unsettled:
         objects.want_secrets()
     if tenant_id in draft.reviewed:
@@ -63,41 +60,6 @@ def settle_tenant(draft: Draft, tenant_id: UUID, cause: Cause) -> SettledTenant:
     left = [known for known in draft.resources_of(tenant_id) if known.id not in gone]
     is_empty = not counts and not left and objects.is_empty
     return SettledTenant(tenant_id, engine, frozenset(finished | gone), is_empty)
-
-
-def _admit(draft: Draft, tenant_id: UUID, cause: Cause) -> None:
-    """Those that are admitted stay; what goes makes room for the oldest of the others.
-
-    Without its Secrets at hand a tenant's sync runs are looked at alone: no other resource has come or gone.
-    """
-    touched = [known for known in draft.resources_of(tenant_id) if known.id in draft.resource_causes]
-    if tenant_id in draft.unsettled:
-        present = [known for known in draft.resources_of(tenant_id) if known.present]
-    elif any(known.kind == SYNC_RUN for known in touched):
-        present = [known for known in draft.of_kind(tenant_id, SYNC_RUN) if known.present]
-    else:
-        return
-    taken = Taken(bytes=draft.allowance.deployment_bytes(tenant_id))
-    beyond = over_quota([_claim(draft, known) for known in present], draft.rules.limits, taken)
-    for known in present:
-        now = _admitted(draft, known, within=known.id not in beyond)
-        if now != known:
-            draft.resources[known.id] = now
-            draft.resource_causes[known.id] = cause
-
-
-def _admitted(draft: Draft, known: Resource, *, within: bool) -> Resource:
-    """What is beyond the allowance is kept only if it is short: it would fill the database just as well."""
-    if within or len(known.spec) <= KEPT_BEYOND_QUOTA:
-        return replace(known, over_quota=not within)
-    omitted = f"{draft.rules.limits.message(known.kind)}; change it afterwards to have it looked at again"
-    return replace(known, over_quota=True, spec="{}", omitted=omitted)
-
-
-def _claim(draft: Draft, known: Resource) -> Claim:
-    before = draft.state.resources.get(known.id)
-    admitted = len(before.spec.encode()) if before is not None and before.present and not before.over_quota else None
-    return Claim(known.id, known.kind, known.created_at, known.name, len(known.spec.encode()), admitted)
 
 
 def _settle_deployments(draft: Draft, tenant_id: UUID, cause: Cause) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from services.common.telemetry.metrics import RESOURCES
-from services.planner.consume import SERVICE
+from services.planner import SERVICE
 from services.planner.kinds.conditions import THROTTLING_SHOWN
 from services.planner.kinds.gitops_deployment_status import DELETION_NOTICE
 from services.planner.kinds.names import GITOPS_DEPLOYMENT

@@ -20,7 +20,7 @@ from services.watcher.kinds import BY_NAME, Kind
 log = structlog.get_logger(__name__)
 
 FORBIDDEN = 403
-FORBIDDEN_SECONDS = 5.0
+FORBIDDEN_SECONDS = 15.0
 """A missing right is believed when it was missing for so long: an API server that has just started knows none yet."""
 
 

@@ -9,17 +9,16 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 
-import uvloop
 from confluent_kafka import Consumer
 
-from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, check_login
+from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, check_login, kafka_at
 from services.common.kube import Election, KubeClient, connect
-from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry
+from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry, value_subject
 from services.common.sealing import SealingKeys
 from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
-from services.watcher import access
+from services.watcher import SERVICE, access
 from services.watcher.allowance import Allowance
 from services.watcher.command_log import CommandLog
 from services.watcher.commands import Translator, spec_within
@@ -37,7 +36,6 @@ from services.watcher.secrets import Sealer, SecretTypes
 from services.watcher.settings import WatcherSettings
 from services.watcher.status_writer import StatusWriter
 
-SERVICE = "watcher"
 SPARE_CONNECTIONS = LOOKUPS + 5
 """For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
 
@@ -75,7 +73,7 @@ def start() -> None:
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:
-        uvloop.run(serve(settings, find_log(settings, Topics()), Topics(), watchers))
+        asyncio.run(serve(settings, find_log(settings, Topics()), Topics(), watchers))
     finally:
         probes.stop()
 
@@ -83,16 +81,17 @@ def start() -> None:
 def find_log(settings: WatcherSettings, topics: Topics) -> Log:
     """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
     timeout = settings.start_timeout_seconds
-    kafka = f"Kafka at {settings.kafka_bootstrap_servers}"
+    kafka = kafka_at(settings)
     brokers = CommandLog(settings)
     await_dependency(kafka, lambda: check_login(settings), timeout)
     await_dependency(kafka, lambda: brokers.require(topics.commands, topics.workspace, DEAD_LETTERS), timeout)
     newest = await_dependency(kafka, lambda: brokers.newest_timestamp(topics.commands), timeout)
 
     registry = SchemaRegistry(settings.schema_registry_url)
-    where = f"schema registry at {settings.schema_registry_url}"
-    commands = await_dependency(where, lambda: AvroCodec(registry, Command, f"{COMMANDS}-value"), timeout)
-    letters = await_dependency(where, lambda: AvroCodec(registry, DeadLetter, f"{DEAD_LETTERS}-value"), timeout)
+    commands = await_dependency(registry.name, lambda: AvroCodec(registry, Command, value_subject(COMMANDS)), timeout)
+    letters = await_dependency(
+        registry.name, lambda: AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)), timeout
+    )
     return Log(brokers, registry, commands, letters, newest)
 
 

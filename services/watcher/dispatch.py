@@ -16,6 +16,7 @@ from typing import Any
 from services.common.kube import SECRET
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
+from services.watcher import SERVICE
 from services.watcher.commands import Translator
 from services.watcher.echoes import Echoes
 from services.watcher.kinds import Kind
@@ -25,7 +26,6 @@ from services.watcher.references import Reference, References
 from services.watcher.secrets import SecretTypes
 from services.watcher.waiting import Change, Waiting
 
-SERVICE = "watcher"
 LOOKUPS = 8
 """Look-ups of one kind under way, and so the commands that are held between the queue and Kafka."""
 

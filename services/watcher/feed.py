@@ -34,9 +34,10 @@ from services.common.kube import (
     reflect,
 )
 from services.common.telemetry import metrics
+from services.watcher import SERVICE
 from services.watcher.allowance import Allowance
 from services.watcher.commands import Translator
-from services.watcher.dispatch import SERVICE, Dispatch, Wording
+from services.watcher.dispatch import Dispatch, Wording
 from services.watcher.echoes import Echoes, TakeFingerprint, fingerprint
 from services.watcher.epochs import Epochs
 from services.watcher.kinds import Kind
@@ -101,7 +102,7 @@ class Feed:
                 await self._follow()
             except Retry as error:
                 self._losses += 1
-                metrics.ERRORS.labels(SERVICE, "Retry", "send").inc()
+                metrics.count_failure(SERVICE, error, "send")
                 log.warning("a command was lost; listing again", error=str(error), losses=self._losses)
                 if self._losses == MAX_LOSSES:
                     raise Unavailable(f"Kafka takes no commands: {error}") from error

@@ -1,21 +1,11 @@
-"""The kinds of resource that the watcher follows. Adding one here is all that this service needs."""
+"""The kinds of resource that the watcher follows: all of the API, and the Secrets that are made for them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.common.kube import (
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SECRET,
-    SYNC_RUN,
-    Manifest,
-    Resource,
-)
-
-SECRET_TYPES = ("managed-gitops.redhat.com/managed-environment", "managed-gitops.redhat.com/repository-credential")
-"""The only Secrets that are ever read as a whole: those made for us."""
+from services.common.api.names import NAMES, SECRET_TYPES
+from services.common.kube import CUSTOM_RESOURCES, SECRET, Manifest, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +34,10 @@ class Kind:
         return name if isinstance(name, str) else ""
 
 
-CUSTOM_KINDS = (
-    Kind(GITOPS_DEPLOYMENT),
-    Kind(MANAGED_ENVIRONMENT, reference="credentialsSecret", refers_to=SECRET),
-    Kind(REPOSITORY_CREDENTIAL, reference="secret", refers_to=SECRET),
-    Kind(SYNC_RUN, reference="gitopsDeploymentName", refers_to=GITOPS_DEPLOYMENT),
+_RESOURCES = {resource.kind: resource for resource in (*CUSTOM_RESOURCES, SECRET)}
+CUSTOM_KINDS = tuple(
+    Kind(_RESOURCES[names.kind], reference=names.reference, refers_to=_RESOURCES.get(names.refers_to))
+    for names in NAMES
 )
 TYPE_IS = "type="
 SECRETS = Kind(SECRET, parts=tuple(f"{TYPE_IS}{secret_type}" for secret_type in SECRET_TYPES), metadata_only=True)

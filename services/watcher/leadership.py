@@ -18,13 +18,12 @@ from services.common.errors import NoPermission, Retry
 from services.common.kube import Election, Refused
 from services.common.startup import one_line
 from services.common.telemetry import metrics
-from services.watcher import access
+from services.watcher import SERVICE, access
 from services.watcher.epochs import Epochs
 from services.watcher.feed import Feed
 
 log = structlog.get_logger(__name__)
 
-SERVICE = "watcher"
 LEASE = "gitops-watcher"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 

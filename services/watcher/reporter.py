@@ -24,13 +24,13 @@ from services.common.kafka import DeadLetters
 from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
+from services.watcher import SERVICE
 from services.watcher.backlog import Backlog, Item
 from services.watcher.ledger import Ledger, Position
 from services.watcher.rows import Reading
 
 log = structlog.get_logger(__name__)
 
-SERVICE = "watcher"
 REVOKE_SECONDS = 5.0
 """How long giving up a partition waits for statuses being written: well within the session time-out."""
 
@@ -93,7 +93,7 @@ class Reporter:
             self._ledger.begin(reading.position)
             match reading:
                 case Reading(position, SourceMessage() as source, error=Poison() as error):
-                    metrics.ERRORS.labels(SERVICE, "Poison", "decode").inc()
+                    metrics.count_failure(SERVICE, error, "decode")
                     self._bury(position, source, error)
                 case Reading(position, SourceMessage() as source, WorkspaceResource() as row):
                     if superseded := self._backlog.add(Item(row, position, source)):
@@ -115,7 +115,7 @@ class Reporter:
 
     def _failed_to_write(self, item: Item, error: GitOpsError) -> None:
         """What becomes of a row that could not be written: later again, or its message is a dead letter."""
-        metrics.ERRORS.labels(SERVICE, type(error).__name__, "status").inc()
+        metrics.count_failure(SERVICE, error, "status")
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent):
             log.error("status refused; the row is given up", **about)

@@ -22,12 +22,12 @@ from services.common.kafka.dead_letters import SourceMessage
 from services.common.messages import SchemaRegistry, WorkspaceResource
 from services.common.messages.codec import decode_record
 from services.common.telemetry import metrics
+from services.watcher import SERVICE
 from services.watcher.ledger import Position
 from services.watcher.status_writer import known
 
 log = structlog.get_logger(__name__)
 
-SERVICE = "watcher"
 MAX_BATCH = 500
 POLL_SECONDS = 0.25  # only how soon a stop is noticed: a message ends the poll at once
 LAG_SECONDS = 5.0
@@ -149,7 +149,7 @@ class Rows:
 
     def _read(self, message: Message) -> Reading:
         position = Position(message.partition() or 0, message.offset() or 0)
-        metrics.MESSAGES.labels(SERVICE, self._topic, "taken").inc()
+        metrics.count_message(SERVICE, self._topic, metrics.Direction.RECEIVED)
         metrics.HOP.labels(SERVICE, self._topic).observe(max(0.0, time.time() - message.timestamp()[1] / 1000))
         delays = Backoff(limit=2)
         while True:
@@ -212,7 +212,7 @@ def _is_usable(message: Message) -> bool:
         return True
     if error.fatal():
         raise Unavailable(f"the consumer cannot go on: {error.str()}")
-    metrics.ERRORS.labels(SERVICE, "Retry", "consume").inc()
+    metrics.count_failure(SERVICE, metrics.Failure.RETRY, "consume")
     log.warning("consuming failed, librdkafka goes on", error=error.str())
     return False
 

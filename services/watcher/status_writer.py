@@ -11,10 +11,9 @@ from services.common.errors import Poison, Retry, Wait
 from services.common.kube import Conflict, KubeClient, Manifest, NotFound, Refused, Resource
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
-from services.watcher import patches
+from services.watcher import SERVICE, patches
 from services.watcher.kinds import BY_NAME
 
-SERVICE = "watcher"
 FIELD_MANAGER = "gitops-watcher"
 FORBIDDEN, UNPROCESSABLE = 403, 422
 RELEASE_ATTEMPTS = 5

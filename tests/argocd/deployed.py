@@ -28,11 +28,12 @@ class Deployed:
         found = self.config_maps.objects.get((namespace, name))
         return found["data"]["value"] if found else None
 
-    async def until(self, namespace: str, value: str | None, name: str = NAME) -> None:
+    async def until(self, namespace: str, value: str | None, name: str = NAME, timeout_seconds: float = 30) -> None:
         """Wait until it says so."""
         await self.config_maps.until(
             f"{namespace}/{name} says {value}; it says {self.value(namespace, name)}",
             lambda _: self.value(namespace, name) == value,
+            timeout_seconds,
         )
 
 

@@ -7,10 +7,11 @@ import pytest
 from services.cli.mirror import Mirror
 from services.common.api import FINALIZER
 from services.common.kube import Manifest
-from tests.argocd.deployed import CONFIG_MAP, HEALTHY, Deployed, until_sync_says
+from tests.argocd.deployed import CONFIG_MAP, HEALTHY, Deployed
 from tests.argocd.sources import NAME, Sources, config_map
 from tests.e2e.tenant import USER, Tenant, condition, find
 
+REFUSED_KEY = "a valid config key must consist of alphanumeric characters"
 UNREADABLE = "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: [settings\n"
 
 
@@ -96,16 +97,20 @@ async def test_source_when_it_is_not_there_then_the_status_has_argocds_own_words
     assert message in error["message"]
 
 
-async def test_manifest_when_the_cluster_refuses_it_then_the_status_says_why_and_a_mended_one_is_deployed(
+async def test_manifest_when_the_cluster_refuses_it_then_a_sync_error_says_why_until_a_mended_one_is_deployed(
     tenant: Tenant, source: Sources, deployed: Deployed
 ) -> None:
     bad = config_map("bad") | {"data": {"key with blanks": "refused"}}
     repository = source(bad)
     await tenant.create(source=repository.spec())
-    await until_sync_says(tenant, "a valid config key must consist of alphanumeric characters")
+    error = await tenant.until_condition("SyncError", "True")
+    assert (error["reason"], REFUSED_KEY in error["message"]) == ("SyncError", True)
+    assert tenant.status()["operationState"]["phase"] == "Running"  # Argo CD tries again, and has no such condition
     mended = repository.commit(config_map("mended"))
     await tenant.until_status("the mended commit", sync__revision=mended, **HEALTHY)
     await deployed.until(tenant.namespace, "mended")
+    resolved = await tenant.until_condition("SyncError", "False")
+    assert (resolved["reason"], resolved["message"]) == ("SyncErrorResolved", "")
 
 
 @pytest.mark.parametrize("finalizers", [(), (FINALIZER,)], ids=["without finalizer", "with finalizer"])

@@ -7,6 +7,7 @@ import pytest
 
 from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
 from services.cli.mirror import Mirror
+from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
 from services.common.kube import REPOSITORY_CREDENTIAL
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import Sources
@@ -57,9 +58,11 @@ async def test_credential_when_deleted_then_it_is_used_no_longer(
         "Argo CD has it no longer",
         lambda objects: not any(decoded(item).get("url") == repository.https for item in objects.values()),
     )
-    # Of an Application that was deployed before, Argo CD keeps trouble with the repository to itself for minutes.
+    # Though Argo CD has it on its disk still.
     await tenant.create("later", source=repository.spec())
-    await tenant.until_condition("ComparisonError", "True", "later")
+    for name in ("web", "later"):
+        error = await tenant.until_condition("ErrorOccurred", "True", name)
+        assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
 
 
 async def test_repository_when_reached_by_ssh_then_it_is_deployed_with_the_key_of_the_credential(

@@ -10,12 +10,16 @@ import pytest
 
 from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
 from services.cli.mirror import Mirror
-from services.common.kube import APPLICATION, KubeClient, Manifest
+from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN, UNKNOWN_ERROR
+from services.common.kube import APPLICATION, REPOSITORY_CREDENTIAL, KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY, Deployed, until_sync_says
 from tests.argocd.sources import Source, Sources, config_map
-from tests.e2e.api import Api, Cluster
-from tests.e2e.tenant import USER, Tenant, condition, create_namespace, find, fresh_tenant
+from tests.e2e.api import Api, Cluster, decoded
+from tests.e2e.tenant import USER, Tenant, application_name, condition, create_namespace, find, fresh_tenant
 from tests.stack.laboratory import IN_CLUSTER, Laboratory, status
+
+REFRESH = "argocd.argoproj.io/refresh"
+"""An annotation that asks Argo CD to look at an Application; it takes it away when it does."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +113,114 @@ async def test_deployment_when_it_names_another_tenants_environment_then_there_i
     assert far.value(victim.namespace) == "theirs"
 
 
-async def test_deployment_when_it_names_another_tenants_private_repository_then_it_cannot_read_it(
-    tenant: Tenant, victim: Victim, deployed: Deployed
+async def test_deployment_when_it_names_another_tenants_private_repository_then_it_is_not_even_made(
+    tenant: Tenant, victim: Victim, applications: Mirror, deployed: Deployed
 ) -> None:
-    await tenant.create(source=victim.repository.spec())
-    error = await tenant.until_condition("ComparisonError", "True")
-    assert "authentication required" in error["message"]
+    created = await tenant.create(source=victim.repository.spec())
+    error = await tenant.until_condition("ErrorOccurred", "True")
+    assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
+    assert find(applications.objects, application_name(created)) is None
     assert deployed.value(tenant.namespace) is None
+
+
+@dataclass(frozen=True)
+class Intruder:
+    """A tenant whose Applications named a private repository before Argo CD had it for anybody."""
+
+    tenant: Tenant
+    applications: tuple[Manifest, ...]
+    """At its branch, and at its newest commit."""
+    commit: str
+
+    async def look(self) -> None:
+        """Have Argo CD look at all of them, with and without what it remembers; it may never show anything."""
+        for level in ("normal", "hard", "normal"):
+            for application in self.applications:
+                shown = await self._refresh(application, level)
+                assert "is not permitted in project" in spec_error(shown)
+                assert status(shown).get("resources") is None
+                assert status(shown).get("operationState") is None
+
+    async def _refresh(self, application: Manifest, level: str) -> Manifest:
+        name, engine = application["metadata"]["name"], application["metadata"]["namespace"]
+        patch = {"metadata": {"annotations": {REFRESH: level}}}
+        asked = await self.tenant.kube.patch(APPLICATION, engine, name, patch, field_manager=USER)
+
+        def is_done(item: Manifest | None) -> bool:
+            meta = (item or {}).get("metadata", {"resourceVersion": "0"})
+            is_newer = int(meta["resourceVersion"]) > int(asked["metadata"]["resourceVersion"])
+            return is_newer and REFRESH not in meta.get("annotations", {})
+
+        await self.tenant.applications.until(
+            f"Argo CD has looked at {name}", lambda objects: is_done(find(objects, name))
+        )
+        return find(self.tenant.applications.objects, name) or {}
+
+
+@pytest.fixture
+def private(source: Sources) -> Source:
+    return source(config_map("theirs"), visibility=PRIVATE)
+
+
+@pytest.fixture
+async def intruder(tenant: Tenant, private: Source) -> Intruder:
+    """Argo CD has told it that it cannot read the repository."""
+    commit = private.commit(config_map("newest"))
+    revisions = {"head": {}, "commit": {"targetRevision": commit}}
+    made = [await tenant.create(name, source=private.spec(**revision)) for name, revision in revisions.items()]
+    for name in revisions:
+        await tenant.until_condition("ComparisonError", "True", name)
+    return Intruder(tenant, tuple([await tenant.application_of(created) for created in made]), commit)
+
+
+async def log_in(user: Api, private: Source, site: GitSite) -> None:
+    await user.secret("login", "repository-credential", username=USERNAME, password=site.password)
+    await user.credential(repository=private.https)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A tenant with a login for a private repository."""
+
+    tenant: Tenant
+    api: Api
+    private: Source
+    engine_secrets: Mirror
+
+    async def withdraw(self) -> None:
+        """Take the login away; Argo CD keeps what it has fetched with it."""
+        await self.api.delete(REPOSITORY_CREDENTIAL, "login")
+        await self.engine_secrets.until(
+            "Argo CD has the login no longer",
+            lambda objects: not any(decoded(item).get("url") == self.private.https for item in objects.values()),
+        )
+
+
+@pytest.fixture
+def owner(other_tenant: Tenant, other_api: Api, private: Source, engine_secrets: Mirror) -> Owner:
+    return Owner(other_tenant, other_api, private, engine_secrets)
+
+
+async def test_private_repository_when_argo_cd_has_it_for_another_tenant_then_nobody_without_a_login_is_given_it(
+    intruder: Intruder, api: Api, owner: Owner, private: Source, site: GitSite, deployed: Deployed
+) -> None:
+    mine, theirs = intruder.tenant.namespace, owner.tenant.namespace
+    await owner.tenant.create("here", source=private.spec())
+    await log_in(owner.api, private, site)
+    await deployed.until(theirs, "newest", timeout_seconds=90)
+    for name in ("head", "commit"):
+        error = await intruder.tenant.until_condition("ErrorOccurred", "True", name)
+        assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
+    await intruder.look()
+    await api.sync_run("run", "commit", revisionID=intruder.commit)
+    await api.until_sync_error("run", UNKNOWN_ERROR.message)
+    await intruder.look()
+    await owner.withdraw()
+    await intruder.look()
+    assert deployed.value(mine) is None
+    await log_in(api, private, site)
+    await deployed.until(mine, "newest", timeout_seconds=90)
+    await intruder.tenant.until_condition("ErrorOccurred", "False", "head")
 
 
 @dataclass(frozen=True)

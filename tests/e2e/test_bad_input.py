@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from services.cli.dev.hosted import HostedStack
-from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE
+from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
 from services.common.messages import AvroCodec, Command, DeadLetter, ResourceChanged, SchemaRegistry
 from tests.e2e.tenant import Tenant
 
@@ -21,10 +21,19 @@ UNKNOWN_SCHEMA = struct.pack(">bI", 0, 2_000_000) + b"x"
 def send(stack: HostedStack, topic: str, value: bytes) -> str:
     """Put raw bytes on a topic; returns the key, by which the dead letter is known."""
     key = f"intruder/{uuid.uuid4().hex}"
-    producer = Producer({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"]})
-    producer.produce(topic, key=key.encode(), value=value)
-    assert producer.flush(10) == 0
+    refused = produce(stack, topic, key, value)
+    assert refused is None
     return key
+
+
+def produce(stack: HostedStack, topic: str, key: str, value: bytes) -> KafkaError | None:
+    """What the broker says to bytes of any length; None if it takes them."""
+    said: list[KafkaError | None] = []
+    settings = {"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"], "message.max.bytes": 10**9}
+    producer = Producer(settings)
+    producer.produce(topic, key=key.encode(), value=value, on_delivery=lambda error, _: said.append(error))
+    assert producer.flush(10) == 0
+    return said[0]
 
 
 def dead_letter(stack: HostedStack, key: str) -> DeadLetter:
@@ -46,6 +55,12 @@ def dead_letter(stack: HostedStack, key: str) -> DeadLetter:
     finally:
         consumer.close()
     raise AssertionError(f"no dead letter with key {key}")
+
+
+def most_bytes(topic: str) -> int:
+    """Length of the largest message that a topic takes, with what surrounds it."""
+    (config,) = [known.config for known in load_topics() if known.name == topic]
+    return int(config["max.message.bytes"])
 
 
 def schema_id(stack: HostedStack, topic: str) -> int:
@@ -82,6 +97,25 @@ async def test_message_when_it_cannot_be_decoded_then_it_is_a_dead_letter_and_wo
     assert (letter.service, letter.topic, letter.value) == (consumer, topic, sent)
     assert reason in letter.error
     assert "\n" not in letter.error
+    await tenant.create()
+    await tenant.until_status("Synced", sync__status="Synced")
+
+
+@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE])
+async def test_message_when_it_is_larger_than_its_topic_takes_then_the_broker_refuses_it(
+    stack: HostedStack, topic: str
+) -> None:
+    refused = produce(stack, topic, "intruder/large", b"x" * (most_bytes(topic) + 1))
+    assert refused is not None
+    assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+async def test_message_when_it_is_as_large_as_may_be_then_its_dead_letter_holds_all_of_it(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    bomb = b"[" * (most_bytes(COMMANDS) - 1024)
+    letter = dead_letter(stack, send(stack, COMMANDS, bomb))
+    assert letter.value == bomb
     await tenant.create()
     await tenant.until_status("Synced", sync__status="Synced")
 

@@ -94,11 +94,16 @@ async def test_drift_when_no_agent_ran_then_it_is_repaired_once_one_is_back(stac
     identity = (application["metadata"]["namespace"], application_name(created))
     for agent in ("agent-1", "agent-2"):
         await asyncio.to_thread(stack.kill, agent)
-    await tenant.kube.patch(APPLICATION, *identity, {"spec": {"project": "default"}}, field_manager="intruder")
+    edited = await tenant.kube.patch(APPLICATION, *identity, {"spec": {"project": "default"}}, field_manager="intruder")
+    version = int(edited["metadata"]["resourceVersion"])
     for agent in ("agent-1", "agent-2"):
         await asyncio.to_thread(stack.start, agent)
     await tenant.applications.until(
         "the project is the tenant's again",
-        lambda objects: objects[identity]["spec"]["project"] != "default",
+        lambda objects: (
+            (live := objects.get(identity)) is not None
+            and live["spec"]["project"] != "default"
+            and int(live["metadata"]["resourceVersion"]) > version
+        ),
         RECOVERY_SECONDS,
     )

@@ -29,7 +29,7 @@ async def test_credential_when_its_secret_has_another_type_then_it_says_so_until
     await api.until_credential("SecretInvalidType")
     await api.delete(SECRET, "login")
     await api.secret("login", "repository-credential", username="u", password="p")
-    await api.until_credential("InvalidRepositoryUrl")
+    await api.until_credential("InvalidCredentials")
 
 
 async def test_credential_when_its_repository_cannot_be_reached_then_argocd_gets_nothing(
@@ -37,7 +37,7 @@ async def test_credential_when_its_repository_cannot_be_reached_then_argocd_gets
 ) -> None:
     await api.secret("login", "repository-credential", username="u", password="p")
     await api.credential(repository=NOWHERE)
-    await api.until_credential("InvalidRepositoryUrl")
+    await api.until_credential("InvalidCredentials")
     assert not any(
         item["metadata"]["name"].startswith("repo-cred-") and item.get("data", {}).get("url") == NOWHERE
         for item in engine_secrets.objects.values()
@@ -53,7 +53,8 @@ async def test_project_when_there_is_a_credential_then_it_lists_its_repository(
     await projects.until(
         "the project lists both",
         lambda objects: (
-            (find(objects, name) or {})["spec"]["sourceRepos"]
+            (live := find(objects, name)) is not None
+            and live["spec"]["sourceRepos"]
             == ["https://127.0.0.1:9/private", f"https://git.example.com/{tenant.namespace}/config"]
         ),
     )

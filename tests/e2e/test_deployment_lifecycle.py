@@ -127,10 +127,10 @@ async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(
     await tenant.applications.until(
         "the project is the tenant's again",
         lambda objects: (
-            (live := objects[namespace, application_name(created)])["spec"]["project"] != "default"
+            (live := objects.get((namespace, application_name(created)))) is not None
+            and live["spec"]["project"] != "default"
             and int(live["metadata"]["resourceVersion"]) > version
         ),
-        timeout_seconds=5,
     )
 
 

@@ -80,11 +80,13 @@ async def test_environment_when_deleted_then_its_deployments_say_so_and_its_secr
     await api.delete(MANAGED_ENVIRONMENT, "prod")
     error = await tenant.until_condition("ErrorOccurred", "True")
     assert error["message"].startswith("unable to reconcile the ManagedEnvironment resource.")
-    await engine_secrets.until("it is gone", lambda objects: find(objects, name) is None)
+    # Not before its notice has ended: an Application that is to stay goes there.
+    await engine_secrets.until("it is gone", lambda objects: find(objects, name) is None, timeout_seconds=60)
     await tenant.applications.until(
         "its Application has no cluster",
         lambda objects: (
-            (find(objects, application["metadata"]["name"]) or {})["spec"]["destination"].get("name", "") == ""
+            (live := find(objects, application["metadata"]["name"])) is not None
+            and live["spec"]["destination"].get("name", "") == ""
         ),
     )
 

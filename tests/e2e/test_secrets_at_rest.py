@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from psycopg import sql
 
 from services.cli.dev.hosted import HostedStack
 from tests.e2e.api import Api, Cluster
+from tests.e2e.test_telemetry import get
 
 # etcd is the API server's own store. The state folder's own credentials are not secrets of tenants.
 NOT_OURS = frozenset({"etcd", "remote-etcd"})
@@ -36,7 +39,7 @@ async def planted(api: Api, cluster: Cluster) -> list[str]:
     await api.until_connection("Succeeded", "good")
     await api.until_connection("UnableToValidateClusterCredentials", "bad")
     await api.until_connection("UnableToParseKubeconfigData", "odd")
-    await api.until_credential("InvalidRepositoryUrl")
+    await api.until_credential("InvalidCredentials")
     await api.until_credential("InvalidCredentials", "key")
     return [*marks.values()]
 
@@ -63,17 +66,20 @@ def forms(mark: str) -> Iterator[bytes]:
 
 
 def everything(stack: HostedStack) -> Iterator[tuple[str, bytes]]:
-    """All bytes at rest; and, because the log and the database compress, all messages and rows as well."""
+    """All bytes at rest; because the log and the database compress, all messages and rows; and all metrics."""
     for path in files(stack.state.root):
-        yield str(path), path.read_bytes()
+        with suppress(FileNotFoundError):  # the stack is at work: what goes between listing and reading is gone
+            yield str(path), path.read_bytes()
     yield from messages(stack.environment["KAFKA_BOOTSTRAP_SERVERS"])
     yield from rows(stack.environment["DATABASE_OWNER_URL"])
+    yield from metrics(stack)
 
 
 def files(root: Path) -> Iterator[Path]:
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.relative_to(root).parts[0] not in NOT_OURS:
-            yield path
+    for folder, _, names in os.walk(root):  # which passes over folders that go meanwhile
+        for path in (Path(folder, name) for name in sorted(names)):
+            if path.is_file() and path.relative_to(root).parts[0] not in NOT_OURS:
+                yield path
 
 
 def messages(brokers: str) -> Iterator[tuple[str, bytes]]:
@@ -81,12 +87,14 @@ def messages(brokers: str) -> Iterator[tuple[str, bytes]]:
     topics = consumer.list_topics(timeout=10).topics
     partitions = [TopicPartition(name, number, 0) for name, topic in topics.items() for number in topic.partitions]
     consumer.assign(partitions)
-    unread = len(partitions)
+    unread = {(each.topic, each.partition) for each in partitions}
     try:
         while unread:
             for message in consumer.consume(500, timeout=1):
-                if message.error() is not None:
-                    unread -= 1
+                if (error := message.error()) is not None:
+                    assert not error.fatal(), error
+                    if error.code() == KafkaError._PARTITION_EOF:  # told again after whatever is written meanwhile
+                        unread.discard((message.topic(), message.partition()))
                     continue
                 headers = repr(message.headers()).encode()
                 content = b"\n".join(filter(None, (message.key(), message.value(), headers)))
@@ -102,3 +110,10 @@ def rows(url: str) -> Iterator[tuple[str, bytes]]:
             query = sql.SQL("SELECT t::text FROM {} AS t").format(sql.Identifier(table))
             for (row,) in owner.execute(query):
                 yield table, row.encode()
+
+
+def metrics(stack: HostedStack) -> Iterator[tuple[str, bytes]]:
+    for service in [item["name"] for item in stack.processes() if "metrics" in item["ports"]]:
+        served = get(stack, service, "/metrics").content
+        assert b"# HELP gitops_" in served
+        yield f"/metrics of {service}", served

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.cli.dev.git.repository import Repository
+from services.cli.dev.git.repository import AUTHOR, BRANCH, Repository
 from services.cli.dev.git.site import PUBLIC, GitSite
 from services.cli.dev.stack import ENGINE_NAMESPACES
 from services.cli.mirror import Mirror
@@ -136,6 +137,14 @@ class Laboratory:
 def config_map(value: str) -> str:
     """A manifest for a repository."""
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  value: {value}\n"
+
+
+def add_submodule(repository: Repository, url: str) -> None:
+    """Commit a link to a commit of the repository at ``url``."""
+    commit = repository.commit({".gitmodules": f'[submodule "other"]\n\tpath = other\n\turl = {url}\n'})
+    link = f"commit refs/heads/{BRANCH}\ncommitter {AUTHOR} now\ndata 4\nlink\nfrom {commit}\nM 160000 {commit} other\n"
+    importing = ["git", "-C", str(repository.path), "fast-import", "--quiet", "--date-format=now"]
+    subprocess.run(importing, input=link.encode(), check=True)
 
 
 def status(application: Manifest) -> dict[str, Any]:

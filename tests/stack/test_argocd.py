@@ -15,7 +15,7 @@ from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.dev.stack import ENGINE_NAMESPACES
 from services.cli.mirror import mirrored
 from services.common.kube import APPLICATION, Manifest, NotFound, connect
-from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, config_map, status
+from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, add_submodule, config_map, status
 
 HOOK = """
 apiVersion: batch/v1
@@ -69,6 +69,16 @@ async def test_commit_when_made_then_it_is_deployed(lab: Laboratory) -> None:
     commit = repository.commit({"settings.yaml": config_map("second")})
     await lab.until(name, "is at the commit", lambda item: _is_synced_to(item, commit))
     assert await lab.value_in(tenant) == "second"
+
+
+async def test_repository_when_it_has_a_submodule_then_only_the_repository_itself_is_fetched(lab: Laboratory) -> None:
+    """Argo CD cannot deploy from a repository of which it fetches a submodule that is nowhere."""
+    tenant = await lab.tenant()
+    await lab.project(tenant)
+    repository, path = lab.repository()
+    add_submodule(repository, f"{lab.site.https_url}/public/nowhere.git")
+    await lab.until_healthy(await lab.deploy(f"{lab.site.https_url}/{path}", tenant))
+    assert await lab.value_in(tenant) == "first"
 
 
 async def test_destination_when_the_project_does_not_list_it_then_argocd_refuses(lab: Laboratory) -> None:

@@ -56,6 +56,12 @@ def test_up_when_up_already_then_it_says_so_and_succeeds(background: dict[str, A
     assert (outcome.returncode, outcome.stdout) == (0, "the stack is up already\n")
 
 
+def test_up_when_up_already_but_otherwise_then_it_is_refused(background: dict[str, Any], gitopsctl: Gitopsctl) -> None:
+    outcome = gitopsctl("up", "--detach", "--argocd", "--fresh", *SMALL)
+    assert outcome.returncode == INVALID
+    assert "started otherwise (fresh, argocd); end it with 'gitopsctl dev down' first" in outcome.stderr
+
+
 def test_up_when_another_runs_in_the_folder_then_it_is_refused(
     background: dict[str, Any], gitopsctl: Gitopsctl, state: Path
 ) -> None:

@@ -6,6 +6,6 @@ tenant's Secret or from a tenant's server is hostile here: see ``kubeconfig`` (w
 """
 
 from services.agent.credentials.composers import Composers
-from services.agent.credentials.composition import Composition, CredentialSettings, TargetSilent
+from services.agent.credentials.composition import Access, Composition, CredentialSettings, TargetSilent
 
-__all__ = ["Composers", "Composition", "CredentialSettings", "TargetSilent"]
+__all__ = ["Access", "Composers", "Composition", "CredentialSettings", "TargetSilent"]

@@ -15,20 +15,20 @@ from services.agent.clock import Clock
 from services.agent.credentials.composition import Composition, CredentialSettings, TargetSilent
 from services.agent.credentials.farewell import FAREWELL_SECONDS, attempted, leave, withdraw
 from services.agent.credentials.held import Held, held_account, token_notes
-from services.agent.credentials.kubeconfig import Access, read_access
+from services.agent.credentials.kubeconfig import Access
+from services.agent.credentials.kubeconfigs import Kubeconfigs
 from services.agent.credentials.names import Trouble, Unreached
 from services.agent.credentials.outbound import Connection, Outbound
-from services.agent.credentials.probe import unvalidated, validate, works
+from services.agent.credentials.probe import validate, works
 from services.agent.credentials.reach import ApiServer, connected
 from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, secret_metadata
-from services.agent.credentials.secret import Unopened, opened, secret
+from services.agent.credentials.secret import secret
 from services.agent.credentials.service_account import Account, Token, TooOld, places_of
 from services.agent.credentials.target import FORBIDDEN, UNAUTHORIZED, Target, TargetRefused
 from services.agent.credentials.verdict import SUCCEEDED, CheckFailed, failed
 from services.common.api.catalogue import environment
 from services.common.kube import Manifest
 from services.common.messages import EngineResource
-from services.common.sealing import OpeningKeys
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ LEFTOVER_DELAY = timedelta(minutes=1)
 class ClusterSecrets:
     """Composes and disposes rows of kind ClusterSecret."""
 
-    keys: OpeningKeys
+    kubeconfigs: Kubeconfigs
     outbound: Outbound
     settings: CredentialSettings
     clock: Clock
@@ -49,7 +49,7 @@ class ClusterSecrets:
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
         """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
         recipe = cluster_recipe(row)
-        access = self._access(recipe)
+        access = await self._access(recipe)
         here, elsewhere = self._held(live, recipe)
         renew_at: datetime | None
         try:
@@ -75,22 +75,28 @@ class ClusterSecrets:
             return Composition(secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
         raise _unreached(trouble)
 
-    async def dispose(self, row: EngineResource, live: Manifest | None, giving_up: bool) -> None:
-        """Remove accounts and rights that the row had made, now or before. Raises TargetSilent unless ``giving_up``."""
+    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
+        """Remove accounts and rights that the row had made, now or before. Raises TargetSilent.
+
+        By the kubeconfig's identity, which removes everything; where that is of no use, by the account's own.
+        """
         recipe = cluster_recipe(row)
         here, elsewhere = self._held(live, recipe)
         left = []
         if recipe.creates_account or here is not None:
-            left.append(await attempted(self._remove(recipe), INSTALL_SECONDS))
+            removed = await attempted(self._remove(recipe), INSTALL_SECONDS)
+            if removed is not None and not removed.may_pass and here is not None:
+                removed = await attempted(withdraw(self.outbound, recipe.uid, here), FAREWELL_SECONDS)
+            left.append(removed)
         if elsewhere is not None:
             left.append(await attempted(withdraw(self.outbound, recipe.uid, elsewhere), FAREWELL_SECONDS))
         for leftover in filter(None, left):
-            if leftover.may_pass and not giving_up:
+            if leftover.may_pass:
                 raise TargetSilent(f"the service account of {row.name} is not removed yet: {leftover.why}")
             log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=leftover.why)
 
     async def _remove(self, recipe: ClusterRecipe) -> None:
-        access = self._access(recipe)
+        access = await self._access(recipe)
         async with self._connected(recipe, access) as connection:
             await Account(Target(connection, access.token), recipe.uid).remove(_places(recipe))
 
@@ -99,12 +105,8 @@ class ClusterSecrets:
         held = held_account(live, recipe.uid, self.clock.now())
         return (held, None) if held is None or held.server == recipe.server else (None, held)
 
-    def _access(self, recipe: ClusterRecipe) -> Access:
-        try:
-            return read_access(opened(self.keys, recipe.secret), recipe.api_url)
-        except Unopened as error:
-            why = str(error)
-        raise failed(environment.UNPARSABLE_KUBECONFIG, why)
+    async def _access(self, recipe: ClusterRecipe) -> Access:
+        return (await self.kubeconfigs.of(recipe.secret)).access(recipe.api_url)
 
     def _connected(self, recipe: ClusterRecipe, access: Access) -> AbstractAsyncContextManager[Connection]:
         return connected(self.outbound, ApiServer(recipe.api_url, access.authority, recipe.insecure))
@@ -183,8 +185,8 @@ def _missing(error: TargetRefused) -> str:
 
 
 def _unreached(trouble: Trouble) -> CheckFailed:
-    if trouble in {Trouble.NAME, Trouble.ADDRESS}:
-        return failed(environment.NO_CLIENT, trouble.value)
+    if trouble is Trouble.ANSWER:
+        return failed(environment.CREDENTIALS_REFUSED)
     if trouble is Trouble.AUTHORITY:
         return failed(environment.UNKNOWN_AUTHORITY)
-    return unvalidated(trouble.value)
+    return failed(environment.NO_CLIENT, trouble.value)

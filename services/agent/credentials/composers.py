@@ -1,26 +1,33 @@
-"""The package's door: composes and disposes rows, a bounded number at once, tenants in turn."""
+"""The package's door: composes and disposes rows, judges repositories, a bounded number at once, tenants in turn."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+
+import structlog
 
 from services.agent.clock import Clock
 from services.agent.credentials.cluster import ClusterSecrets
-from services.agent.credentials.composition import Composition, CredentialSettings
+from services.agent.credentials.composition import Access, Composition, CredentialSettings
 from services.agent.credentials.git_https import HttpsRepositories
 from services.agent.credentials.git_ssh import SshRepositories
+from services.agent.credentials.held import ACCOUNT_OF
+from services.agent.credentials.kubeconfigs import Kubeconfigs
 from services.agent.credentials.names import Names
 from services.agent.credentials.outbound import Outbound
-from services.agent.credentials.recipe import CLUSTER_SECRET, REPOSITORY_SECRET
+from services.agent.credentials.recipe import cluster_recipe
 from services.agent.credentials.repository import RepositorySecrets
+from services.agent.credentials.repository_hosts import RepositoryHosts
 from services.agent.credentials.turns import Turns
-from services.agent.credentials.verdict import CheckFailed
+from services.agent.credentials.verdict import CheckFailed, Unanswered
 from services.common.addresses import AddressPolicy
-from services.common.errors import Permanent
+from services.common.errors import Permanent, Retry
 from services.common.kube import Manifest
-from services.common.messages import EngineResource
+from services.common.messages import EngineResource, RowKind
 from services.common.sealing import OpeningKeys
+
+log = structlog.get_logger(__name__)
 
 
 class Composers:
@@ -33,7 +40,7 @@ class Composers:
         """Opens nothing before the first call."""
         names = Names(policy, settings.connect_seconds)
         outbound = Outbound(names, settings.connect_seconds, settings.request_seconds)
-        self._clusters = ClusterSecrets(keys, outbound, settings, clock)
+        self._clusters = ClusterSecrets(Kubeconfigs(keys), outbound, settings, clock)
         self._repositories = RepositorySecrets(
             keys,
             HttpsRepositories(outbound, settings.git_authorities),
@@ -41,6 +48,13 @@ class Composers:
             policy,
         )
         self._turns = Turns(settings.checks, settings.checks_per_tenant)
+        # With threads and turns of its own: an Application does not wait for a check, nor a check for Applications.
+        self._hosts = RepositoryHosts(
+            Names(policy, settings.connect_seconds),
+            policy,
+            Turns(settings.checks, settings.checks_per_tenant),
+            clock,
+        )
 
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
         """Compose the Argo CD Secret of ``row`` (kind ClusterSecret or RepositorySecret).
@@ -51,24 +65,50 @@ class Composers:
         """
         async with self._turn(row):
             try:
-                if row.kind == CLUSTER_SECRET:
+                if row.kind == RowKind.CLUSTER_SECRET:
                     return await self._clusters.compose(row, live)
-                if row.kind == REPOSITORY_SECRET:
+                if row.kind == RowKind.REPOSITORY_SECRET:
                     return await self._repositories.compose(row)
             except CheckFailed as error:
-                return Composition(None, error.reason, error.message)
+                is_told = row.kind == RowKind.REPOSITORY_SECRET and not isinstance(error, Unanswered)
+                return Composition(None, error.reason, error.message, access=Access.NOBODY if is_told else None)
         raise Permanent(f"kind {row.kind} is not one that is composed")
 
-    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
+    def may_have_left(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
+        """Whether anything was made on a cluster for the row, as far as it and its Secret's ``annotations`` tell.
+
+        Raises Permanent as ``compose``.
+        """
+        is_cluster = row.kind == RowKind.CLUSTER_SECRET
+        return is_cluster and (ACCOUNT_OF in annotations or cluster_recipe(row).creates_account)
+
+    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
         """Remove what was created for the row on clusters; to be called before its Argo CD Secret goes.
 
         ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
-        Returns when nothing is left, when a cluster refuses for good, and in any case with ``giving_up``.
+        Returns when nothing is left, or when a cluster refuses for good.
         Raises TargetSilent (a Retry of this row alone) if a cluster does not answer, Permanent as ``compose``.
         """
-        if row.kind == CLUSTER_SECRET:
+        if row.kind == RowKind.CLUSTER_SECRET:
             async with self._turn(row):
-                await self._clusters.dispose(row, live, giving_up)
+                await self._clusters.dispose(row, live)
+
+    async def refusal_of_repository(self, url: str, tenant: str) -> str:
+        """Why Argo CD must not be told to read ``url``, to follow the field's name; empty if it may be.
+
+        To be asked before an Application is applied; ``tenant`` is workspace/namespace. Takes seconds where a name
+        server does, and longer where the tenant has many such. Never raises.
+        """
+        return await self._hosts.refusal(url, tenant)
+
+    async def is_public(self, url: str, tenant: str) -> bool:
+        """Whether a repository is known to open without a login; ``tenant`` is who asks. Never raises."""
+        async with self._turns.of(tenant):
+            try:
+                return await self._repositories.is_public(url)
+            except Retry as error:
+                log.warning("no repository can be asked", error=str(error))
+                return False
 
     @asynccontextmanager
     async def _turn(self, row: EngineResource) -> AsyncGenerator[None]:

@@ -1,7 +1,8 @@
 """Taking leave of servers where a service account was made that nobody wants any more. Bounded, and never in the way.
 
 Where the kubeconfig still leads, its identity removes everything. A server that an environment has turned away from
-is known only to the Argo CD Secret that is there: its token, in most cases the account's own, removes what it may.
+is known only to the Argo CD Secret that is there: its token, in most cases the account's own, removes what it may. So
+it does where the kubeconfig is of no use any more.
 """
 
 from __future__ import annotations

@@ -16,11 +16,18 @@ from pathlib import Path
 import asyncssh
 
 from services.agent.credentials.names import Located, Names, Trouble, Unreached
+from services.agent.credentials.private_key import private_key
 from services.agent.credentials.repository_url import SSH_PORT, SshUrl
-from services.agent.credentials.verdict import INVALID_CREDENTIALS, INVALID_URL, CheckFailed, shown
+from services.agent.credentials.verdict import (
+    INVALID_CREDENTIALS,
+    INVALID_URL,
+    CheckFailed,
+    Unanswered,
+    repository_unreached,
+    shown,
+)
 from services.common.errors import Retry
 
-MAX_KEY_BITS = 8192
 LENGTH_DIGITS = 4
 ERROR = b"ERR "
 _LENGTH = re.compile(rb"[0-9a-f]{4}")
@@ -41,9 +48,9 @@ class SshRepositories:
     connect_seconds: float
     seconds: float
 
-    async def check(self, url: SshUrl, private_key: str) -> None:
+    async def check(self, url: SshUrl, key_text: str) -> None:
         """Raises CheckFailed if the repository does not open to the key, Retry if known_hosts cannot be read."""
-        key = await asyncio.to_thread(_key, private_key)
+        key = private_key(key_text)
         known = self._known_hosts()
         trouble = None
         try:
@@ -57,7 +64,7 @@ class SshRepositories:
             # asyncssh's errors quote what the server said.
             trouble = Trouble.SILENCE
         if trouble is not None:
-            raise CheckFailed(INVALID_URL, trouble.value)
+            raise repository_unreached(trouble)
 
     async def _talk(self, url: SshUrl, located: Located, key: asyncssh.SSHKey, known: asyncssh.SSHKnownHosts) -> None:
         connected = await self._connected(located)
@@ -80,7 +87,7 @@ class SshRepositories:
         except asyncssh.PermissionDenied:
             why = _not_accepted(url)
         except asyncssh.HostKeyNotVerifiable:
-            why = CheckFailed(INVALID_URL, "the server shows another host key than the operator has listed")
+            why = Unanswered(INVALID_URL, "the server shows another host key than the operator has listed")
         except BaseException:
             connected.close()
             raise
@@ -122,26 +129,6 @@ def _not_accepted(url: SshUrl) -> CheckFailed:
     return CheckFailed(INVALID_CREDENTIALS, f"the server does not accept the key for user {shown(url.user)}")
 
 
-def _key(text: str) -> asyncssh.SSHKey:
-    """In a thread: large keys take long to check."""
-    why = ""
-    try:
-        key = asyncssh.import_private_key(text)
-    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError, OverflowError) as error:
-        locked = isinstance(error, asyncssh.KeyEncryptionError) or str(error).startswith("Passphrase must be")
-        why = "is protected by a passphrase; store it without one" if locked else "cannot be read"
-    if why:
-        raise CheckFailed(INVALID_CREDENTIALS, f"the credentials are not usable: the field sshPrivateKey {why}")
-    algorithm = key.get_algorithm()
-    bits = getattr(getattr(key, "pyca_key", None), "key_size", 0)
-    if algorithm.startswith(("sk-", "ssh-dss")) or (isinstance(bits, int) and bits > MAX_KEY_BITS):
-        raise CheckFailed(
-            INVALID_CREDENTIALS,
-            f"the credentials are not usable: keys of type {algorithm} or of this size are not accepted",
-        )
-    return key
-
-
 def _require_known(known: asyncssh.SSHKnownHosts, located: Located) -> None:
     """Raises CheckFailed, before a connection is made, if nothing is listed for the host."""
     port = located.port if located.port != SSH_PORT else None
@@ -149,7 +136,7 @@ def _require_known(known: asyncssh.SSHKnownHosts, located: Located) -> None:
         host_keys, authorities, *_ = known.match(located.host, address, port)
         if host_keys or authorities:
             return
-    raise CheckFailed(
+    raise Unanswered(
         INVALID_URL, f"no host key is listed for {shown(located.host)}: ask the operator to add it to the known hosts"
     )
 

@@ -13,6 +13,7 @@ import orjson
 
 from services.agent.credentials.recipe import ClusterRecipe
 from services.agent.credentials.service_account import Token, places_of
+from services.common.json_values import dict_of
 from services.common.kube import Manifest
 
 ACCOUNT_OF = "managed-gitops.redhat.com/service-account-of"
@@ -54,14 +55,14 @@ def token_notes(recipe: ClusterRecipe, token: Token) -> dict[str, str]:
 
 def held_account(live: Manifest | None, uid: str, now: datetime) -> Held | None:
     """What ``live`` tells of the account of the environment ``uid``, on whatever server; None if nothing."""
-    annotations = ((live or {}).get("metadata") or {}).get("annotations") or {}
+    annotations = dict_of(dict_of((live or {}).get("metadata")).get("annotations"))
     notes = {name: str(annotations[name]) for name in (ACCOUNT_OF, EXPIRES_AT, RENEW_AT) if name in annotations}
     data = {name: _decoded(value).decode(errors="replace") for name, value in ((live or {}).get("data") or {}).items()}
-    config = _mapping(_json(data.get("config", "")))
+    config = dict_of(_json(data.get("config", "")))
     text = config.get("bearerToken")
     if notes.get(ACCOUNT_OF) != uid or not isinstance(text, str) or not text.isascii() or not text.isprintable():
         return None
-    tls = _mapping(config.get("tlsClientConfig"))
+    tls = dict_of(config.get("tlsClientConfig"))
     expires_at, renew_at = _time(notes.get(EXPIRES_AT)), _time(notes.get(RENEW_AT))
     return Held(
         text=text,
@@ -77,10 +78,6 @@ def held_account(live: Manifest | None, uid: str, now: datetime) -> Held | None:
 def _places(data: Mapping[str, str]) -> frozenset[str]:
     namespaces = [name for name in data.get("namespaces", "").split(",") if name]
     return places_of(namespaces, cluster_resources=data.get("clusterResources") == "true")
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _decoded(value: Any) -> bytes:

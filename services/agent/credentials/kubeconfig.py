@@ -18,7 +18,7 @@ from services.agent.credentials.verdict import CheckFailed, failed, shown
 from services.common.api.catalogue import environment
 
 KEY = "kubeconfig"
-MAX_AUTHORITY_BYTES = 128 * 1024
+MAX_AUTHORITY_BYTES = 64 * 1024
 
 _TOP = frozenset(
     {"apiVersion", "kind", "preferences", "clusters", "users", "contexts", "current-context", "extensions"}
@@ -48,25 +48,40 @@ class Access:
     """PEM of the certificate authorities to trust instead of the system's."""
 
 
-def read_access(values: dict[str, bytes], api_url: str) -> Access:
-    """The access that a Secret's ``values`` give to ``api_url``. Raises CheckFailed."""
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """What a kubeconfig holds, by name, in the order of the file; every field of it is one that is accepted."""
+
+    clusters: dict[str, dict[str, Any]] = field(repr=False)
+    contexts: dict[str, dict[str, Any]] = field(repr=False)
+    users: dict[str, dict[str, Any]] = field(repr=False)
+    current: str = field(repr=False)
+
+    def access(self, api_url: str) -> Access:
+        """The access that it gives to ``api_url``. Raises CheckFailed."""
+        cluster, context = _locate(self.clusters, self.contexts, self.current, api_url)
+        user = self.users.get(_text(self.contexts[context], "user"))
+        if user is None:
+            message = (
+                "unable to extract remote cluster configuration from kubeconfig, missing auth info for "
+                f"{shown(context)}"
+            )
+            raise CheckFailed(environment.UNPARSABLE_KUBECONFIG.reason, message)
+        return Access(_token(user, context), _authority(self.clusters[cluster]))
+
+
+def read_kubeconfig(values: dict[str, bytes]) -> Kubeconfig:
+    """The kubeconfig among a Secret's ``values``. Raises CheckFailed."""
     text = values.get(KEY)
     if text is None:
         raise failed(environment.MISSING_KUBECONFIG)
     config = _parsed(text)
-    clusters, contexts, users = (
-        _entries(config, "clusters", "cluster", _CLUSTER),
-        _entries(config, "contexts", "context", _CONTEXT),
-        _entries(config, "users", "user", _USER),
+    return Kubeconfig(
+        clusters=_entries(config, "clusters", "cluster", _CLUSTER),
+        contexts=_entries(config, "contexts", "context", _CONTEXT),
+        users=_entries(config, "users", "user", _USER),
+        current=_text(config, "current-context"),
     )
-    cluster, context = _locate(clusters, contexts, _text(config, "current-context"), api_url)
-    user = users.get(_text(contexts[context], "user"))
-    if user is None:
-        message = (
-            f"unable to extract remote cluster configuration from kubeconfig, missing auth info for {shown(context)}"
-        )
-        raise CheckFailed(environment.UNPARSABLE_KUBECONFIG.reason, message)
-    return Access(_token(user, context), _authority(clusters[cluster]))
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

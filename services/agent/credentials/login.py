@@ -27,9 +27,9 @@ def login_of(values: dict[str, bytes]) -> Login:
         return Login(private_key=_private_key(key))
     username, password = _line(values, "username"), _line(values, "password")
     if not username and not password:
-        raise _unusable("the Secret has neither username and password nor sshPrivateKey")
+        raise unusable("the Secret has neither username and password nor sshPrivateKey")
     if ":" in username:
-        raise _unusable("the field username holds a colon")
+        raise unusable("the field username holds a colon")
     return Login(username, password)
 
 
@@ -37,14 +37,14 @@ def _private_key(text: str) -> str:
     """In the form that ssh insists on: Unix line ends, the last one included."""
     lines = text.replace("\r\n", "\n").strip()
     if not lines.startswith(BEGINNING) or not lines.endswith(ENDING) or not lines.isascii() or "\0" in lines:
-        raise _unusable("the field sshPrivateKey is not a private key in PEM or OpenSSH format")
+        raise unusable("the field sshPrivateKey is not a private key in PEM or OpenSSH format")
     return f"{lines}\n"
 
 
 def _line(values: dict[str, bytes], name: str) -> str:
     text = _text(values, name, MAX_TEXT)
     if any(ord(letter) < ord(" ") or ord(letter) == 127 for letter in text):  # noqa: PLR2004 - DEL
-        raise _unusable(f"the field {name} holds a line break or another control character")
+        raise unusable(f"the field {name} holds a line break or another control character")
     return text
 
 
@@ -54,9 +54,10 @@ def _text(values: dict[str, bytes], name: str, limit: int) -> str:
     if len(value) <= limit:
         text = value.decode(errors="replace")
     if text is None or "\ufffd" in text:
-        raise _unusable(f"the field {name} is longer than {limit} bytes, or not UTF-8 text")
+        raise unusable(f"the field {name} is longer than {limit} bytes, or not UTF-8 text")
     return text
 
 
-def _unusable(why: str) -> CheckFailed:
+def unusable(why: str) -> CheckFailed:
+    """The Secret holds nothing that could be tried."""
     return CheckFailed(INVALID_CREDENTIALS, f"the credentials are not usable: {why}")

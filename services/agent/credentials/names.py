@@ -1,7 +1,8 @@
 """Looks up the hosts that tenants name, and lets out only addresses that may be reached.
 
-Every address of a name must be allowed: with one that is not, somebody is trying. Lookups block, for as long as a
-tenant's name server likes, so they have threads of their own that nothing else waits for.
+Every address of a name must be allowed: with one that is not, somebody is trying. A name that the search list of a pod
+completes is refused, whatever else it is: to Argo CD ``vault.dev`` would be the Service of a namespace. Lookups block,
+for as long as a tenant's name server likes, so they have threads that nothing else waits for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from services.common.addresses import AddressPolicy
 
 THREADS = 64
 """More than checks at once: a lookup outlives the check that gave up waiting for it."""
+
+SERVICES = "svc.cluster.local."
+"""Below it are the Services of a cluster; every pod's search list holds it, unless its operator sees to it."""
 
 Host = tuple[socket.AddressFamily, str]
 
@@ -86,12 +90,35 @@ class Names:
 
 
 def _look_up(host: str, port: int) -> tuple[Host, ...]:
-    """In a thread: addresses of ``host``, in the order of preference; empty if it has none."""
+    """In a thread: addresses of ``host``, in the order of preference; empty if it has none.
+
+    Raises Unreached if a search list, Argo CD's or the agent's own, makes something else of it.
+    """
+    found, canonical = _ask(host, port)
+    # Longer than what was asked for: completed, or an alias, which it is without a search list too.
+    is_completed = canonical.startswith(f"{host.lower()}.") and _ask(f"{host}.", port)[1] != canonical
+    if is_completed or (not _is_address(host) and _ask(f"{host.removesuffix('.')}.{SERVICES}", port)[0]):
+        raise Unreached(Trouble.ADDRESS)
+    return found
+
+
+def _is_address(host: str) -> bool:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _ask(host: str, port: int) -> tuple[tuple[Host, ...], str]:
+    """Addresses, and the name that they are the addresses of, in lower case and without a dot at its end."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
     except (OSError, UnicodeError):
-        return ()
-    return tuple((family, str(place[0])) for family, _, _, _, place in found if family in _FAMILIES)
+        return (), ""
+    canonical = next((name for _, _, _, name, _ in found if name), "")
+    addresses = tuple((family, str(place[0])) for family, _, _, _, place in found if family in _FAMILIES)
+    return addresses, canonical.lower().removesuffix(".")
 
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)

@@ -7,7 +7,7 @@ import asyncio
 from services.agent.credentials.outbound import Connection
 from services.agent.credentials.recipe import ClusterRecipe
 from services.agent.credentials.target import FORBIDDEN, UNAUTHORIZED, Target, TargetRefused
-from services.agent.credentials.verdict import CheckFailed, failed
+from services.agent.credentials.verdict import failed
 from services.common.api.catalogue import environment
 from services.common.kube import NAMESPACE
 
@@ -22,9 +22,7 @@ async def validate(target: Target, recipe: ClusterRecipe) -> None:
         return
     if refusal.status == FORBIDDEN:
         raise failed(environment.CREDENTIALS_FORBIDDEN)
-    if refusal.status == UNAUTHORIZED:
-        raise failed(environment.CREDENTIALS_REFUSED)
-    raise unvalidated(str(refusal))
+    raise failed(environment.CREDENTIALS_REFUSED)
 
 
 async def works(connection: Connection, token: str, recipe: ClusterRecipe) -> bool:
@@ -38,12 +36,6 @@ async def works(connection: Connection, token: str, recipe: ClusterRecipe) -> bo
         if delay is not None:
             await asyncio.sleep(delay)
     return False
-
-
-def unvalidated(why: str) -> CheckFailed:
-    """The general failure, and what is known of its cause."""
-    entry = environment.CREDENTIALS_REFUSED
-    return CheckFailed(entry.reason, f"{entry.message} ({why})")
 
 
 async def _refusal(target: Target, recipe: ClusterRecipe) -> TargetRefused | None:

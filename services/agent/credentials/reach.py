@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ async def connected(outbound: Outbound, server: ApiServer) -> AsyncGenerator[Con
     """Connections to ``server`` for as long as the block lasts. Raises CheckFailed, Unreached."""
     try:
         endpoint, why = parse_https(server.url), ""
-        tls = trust(server.authority, insecure=server.insecure)
+        tls = await asyncio.to_thread(trust, server.authority, insecure=server.insecure)
     except ValueError as error:
         why = str(error)
     if why:

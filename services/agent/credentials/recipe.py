@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-import orjson
-
+from services.agent.objects import manifest_of, mapping
+from services.common.api.names import CREDENTIAL_SECRET, ENVIRONMENT_SECRET
+from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent
 from services.common.kube import Manifest
 from services.common.messages import EngineResource
+from services.common.ownership import OURS
 from services.common.sealing import SecretContext
 
-CLUSTER_SECRET, REPOSITORY_SECRET = "ClusterSecret", "RepositorySecret"
 SecretType = Literal["cluster", "repository"]
 
-TYPE_LABEL = "argocd.argoproj.io/secret-type"
-MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gitops-service"
-
-_USER_SECRET_TYPES = {
-    "cluster": "managed-gitops.redhat.com/managed-environment",
-    "repository": "managed-gitops.redhat.com/repository-credential",
-}
+_USER_SECRET_TYPES = {"cluster": ENVIRONMENT_SECRET, "repository": CREDENTIAL_SECRET}
 _UID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NAMESPACE = _UID
 
@@ -101,45 +95,29 @@ def repository_recipe(row: EngineResource) -> RepositoryRecipe:
 
 def secret_metadata(row: EngineResource, type_: SecretType) -> Manifest:
     """Metadata of the Secret to compose: identity from the row, its labels and annotations, ours over them."""
-    meta = _mapping(_manifest(row), "metadata")
-    labels = _mapping(meta, "labels") | {TYPE_LABEL: type_, MANAGED_BY: MANAGER}
+    meta = mapping(manifest_of(row), "metadata")
+    labels = mapping(meta, "labels") | {SECRET_TYPE_LABEL: type_} | OURS
     return {
         "name": row.name,
         "namespace": row.namespace,
         "labels": labels,
-        "annotations": dict(_mapping(meta, "annotations")),
+        "annotations": dict(mapping(meta, "annotations")),
     }
 
 
 def _recipe(row: EngineResource) -> Manifest:
-    manifest = _manifest(row)
-    meta = _mapping(manifest, "metadata")
-    if (manifest.get("kind"), meta.get("namespace"), meta.get("name")) != ("Secret", row.namespace, row.name):
-        raise _unlike(row, "identity")
-    return _mapping(manifest, "recipe")
+    return mapping(manifest_of(row), "recipe")
 
 
 def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType) -> Sealed:
-    """The context is the row's own: what was sealed for another tenant will not open."""
-    secret = _mapping(recipe, "secret")
-    context = SecretContext(row.workspace, row.tenant_namespace, _text(secret, "name"), _USER_SECRET_TYPES[type_])
-    return Sealed(_text(secret, "sealed"), context)
+    """The context is the row's own: what was sealed for another tenant will not open.
 
-
-def _manifest(row: EngineResource) -> Manifest:
-    manifest: Any = None
-    with contextlib.suppress(orjson.JSONDecodeError):
-        manifest = orjson.loads(row.manifest)
-    if not isinstance(manifest, dict):
-        raise _unlike(row, "JSON")
-    return manifest
-
-
-def _mapping(content: Manifest, name: str) -> Manifest:
-    value = content.get(name) or {}
-    if not isinstance(value, dict):
-        raise Permanent(f"the manifest's {name} is not a mapping")
-    return value
+    Empty where it is left out: nothing was made with it that would have to be removed.
+    """
+    secret = mapping(recipe, "secret")
+    is_left_out = not secret and row.desired == "absent" and not _flag(recipe, "createServiceAccount")
+    name, text = ("", "") if is_left_out else (_text(secret, "name"), _text(secret, "sealed"))
+    return Sealed(text, SecretContext(row.workspace, row.tenant_namespace, name, _USER_SECRET_TYPES[type_]))
 
 
 def _text(content: Manifest, name: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.agent.credentials.composition import Composition
+from services.agent.credentials.composition import Access, Composition
 from services.agent.credentials.git_https import HttpsRepositories
 from services.agent.credentials.git_ssh import SshRepositories
 from services.agent.credentials.login import Login, login_of
 from services.agent.credentials.recipe import RepositoryRecipe, repository_recipe, secret_metadata
 from services.agent.credentials.repository_url import HttpsUrl, SshUrl, parse_repository
 from services.agent.credentials.secret import Unopened, opened, secret
-from services.agent.credentials.verdict import INVALID_CREDENTIALS, INVALID_URL, UP_TO_DATE, CheckFailed
+from services.agent.credentials.verdict import INVALID_CREDENTIALS, INVALID_URL, UP_TO_DATE, CheckFailed, Unanswered
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys
@@ -34,7 +34,27 @@ class RepositorySecrets:
         await self._try(url, login)
         name = recipe.secret.context.name
         message = f"Repository Credentials provided {name} for Repository {recipe.repository} are valid"
-        return Composition(secret(secret_metadata(row, "repository"), _data(recipe, login)), UP_TO_DATE, message)
+        composed = secret(secret_metadata(row, "repository"), _data(recipe, login))
+        return Composition(composed, UP_TO_DATE, message, access=await self._access(url))
+
+    async def is_public(self, repository: str) -> bool:
+        """Whether it is known that the repository opens without a login. Raises Retry (our authorities)."""
+        try:
+            return await self._access(parse_repository(repository, self.policy)) is Access.ANYBODY
+        except ValueError:
+            return False
+
+    async def _access(self, url: HttpsUrl | SshUrl) -> Access:
+        """Of a repository that opens to a login. By ssh nobody goes without one."""
+        if isinstance(url, SshUrl):
+            return Access.LOGIN
+        try:
+            await self.https.check(url, None)
+        except Unanswered:
+            return Access.UNCLEAR
+        except CheckFailed:
+            return Access.LOGIN
+        return Access.ANYBODY
 
     def _url(self, recipe: RepositoryRecipe) -> HttpsUrl | SshUrl:
         try:

@@ -18,8 +18,8 @@ its token, who may read every Secret.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kube import Manifest
 
 EVERYTHING: Manifest = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
@@ -40,15 +40,13 @@ def whole_cluster(groups: Sequence[tuple[str, Sequence[str]]]) -> list[Manifest]
 def namespaced_resources(discovery: Manifest) -> list[tuple[str, list[str]]]:
     """Resources and sub-resources that live in namespaces, by API group, of an APIGroupDiscoveryList."""
     groups: list[tuple[str, list[str]]] = []
-    for item in _list(discovery, "items"):
+    for item in dicts_of(discovery.get("items")):
         resources: set[str] = set()
-        for version in _list(item, "versions"):
-            for resource in _list(version, "resources"):
+        for version in dicts_of(item.get("versions")):
+            for resource in dicts_of(version.get("resources")):
                 if resource.get("scope") == "Namespaced":
                     resources |= _names(resource)
-        meta = item.get("metadata")
-        name = meta.get("name", "") if isinstance(meta, dict) else ""
-        groups.append((str(name or ""), sorted(resources)))
+        groups.append((text_of(dict_of(item.get("metadata")).get("name")), sorted(resources)))
     return groups
 
 
@@ -56,10 +54,5 @@ def _names(resource: Manifest) -> set[str]:
     name = resource.get("resource")
     if not isinstance(name, str) or not name or "*" in name:
         return set()
-    parts = (each.get("subresource") for each in _list(resource, "subresources"))
+    parts = (each.get("subresource") for each in dicts_of(resource.get("subresources")))
     return {name, *(f"{name}/{part}" for part in parts if isinstance(part, str) and part and "*" not in part)}
-
-
-def _list(content: Manifest, field: str) -> list[dict[str, Any]]:
-    found = content.get(field)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

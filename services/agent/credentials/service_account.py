@@ -11,6 +11,7 @@ be listed, in case somebody deleted the account.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from services.agent.credentials.names import Trouble, Unreached
 from services.agent.credentials.recipe import ClusterRecipe
 from services.agent.credentials.target import FORBIDDEN, Asked, Target, TargetRefused
 from services.common.kube import Manifest, Resource
+from services.common.ownership import OURS
 
 ACCOUNT_NAMESPACE = "kube-system"
 LABEL = "managed-gitops.redhat.com/managed-environment"
@@ -37,7 +39,8 @@ CLUSTER_ROLE = Resource(_RBAC, "v1", "ClusterRole", "clusterroles")
 CLUSTER_ROLE_BINDING = Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings")
 DISCOVERY = Resource("", "v1", "APIGroupDiscoveryList", "discovery")
 
-MAX_DISCOVERY_BYTES = 4 * 1024 * 1024
+MAX_DISCOVERY_BYTES = 512 * 1024
+"""Ten times what a plain cluster answers. Of the work that an answer makes, this is the bound."""
 MAX_TOKEN_LENGTH = 16 * 1024
 MIN_RENEWAL = timedelta(minutes=5)
 ACCEPT_DISCOVERY = ",".join(
@@ -168,7 +171,7 @@ class Account:
             found = await self.target.read(path, Asked("get", DISCOVERY), ACCEPT_DISCOVERY, MAX_DISCOVERY_BYTES)
             if found.get("kind") != DISCOVERY.kind:
                 raise TooOld
-            groups += rights.namespaced_resources(found)
+            groups += await asyncio.to_thread(rights.namespaced_resources, found)
         return rights.whole_cluster(groups)
 
     def _grants(self, place: str) -> tuple[tuple[Resource, str, str], tuple[Resource, str, str]]:
@@ -188,7 +191,7 @@ class Account:
         return f"argocd-manager-{'cluster-' if place == EVERYWHERE else ''}role-binding-{self.uid}"
 
     def _metadata(self, name: str, namespace: str) -> Manifest:
-        labels = {LABEL: self.uid, "app.kubernetes.io/managed-by": "gitops-service"}
+        labels = {LABEL: self.uid} | OURS
         return {"name": name, "labels": labels} | ({"namespace": namespace} if namespace else {})
 
     def _object(self, resource: Resource, metadata: Manifest) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 MAX_BYTES = 256 * 1024
-MAX_NODES = 20_000
+MAX_NODES = 10_000
 MAX_DEPTH = 16
 
 _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "true": True, "false": False}

@@ -11,8 +11,8 @@ import orjson
 from services.agent.credentials.names import Trouble, Unreached
 from services.agent.credentials.outbound import MAX_ANSWER_BYTES, Connection
 from services.common.kube import Manifest, Resource
+from services.common.ownership import AGENT_FIELD_MANAGER
 
-FIELD_MANAGER = "gitops-service-agent"
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
 
@@ -85,7 +85,7 @@ class Target:
         """Server-side apply: create, or make as it shall be."""
         meta = manifest["metadata"]
         asked = Asked("patch", resource, meta.get("namespace", CLUSTER_WIDE), meta["name"])
-        await self._call("PATCH", asked, f"fieldManager={FIELD_MANAGER}&force=true", manifest, APPLY_PATCH)
+        await self._call("PATCH", asked, f"fieldManager={AGENT_FIELD_MANAGER}&force=true", manifest, APPLY_PATCH)
 
     async def create(self, asked: Asked, body: Manifest) -> Manifest:
         """Create what ``asked`` says."""

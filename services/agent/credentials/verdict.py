@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.agent.credentials.names import Trouble
 from services.common.api.catalogue import credential, environment
 from services.common.api.catalogue.entry import Entry
 
@@ -22,9 +23,18 @@ class CheckFailed(Exception):
         self.reason, self.message = reason, message[:MESSAGE_LIMIT]
 
 
+class Unanswered(CheckFailed):
+    """The server was not reached, or could not tell: that says nothing of what was to be checked."""
+
+
 def failed(entry: Entry, detail: str = "") -> CheckFailed:
     """The failure that ``entry`` describes."""
     return CheckFailed(entry.reason, entry.text(detail=detail))
+
+
+def repository_unreached(trouble: Trouble) -> Unanswered:
+    """No repository was found to try credentials on. An outage says nothing of the URL, so it does not deny it."""
+    return Unanswered(INVALID_CREDENTIALS if trouble is Trouble.SILENCE else INVALID_URL, trouble.value)
 
 
 def shown(name: str) -> str:

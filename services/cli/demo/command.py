@@ -14,13 +14,13 @@ from rich.live import Live
 
 from services.cli.demo.board import DEPLOYED, SHOWN, Board
 from services.cli.demo.simulated import SimulatedStory
-from services.cli.demo.story import CONFIG_MAP, Story
+from services.cli.demo.story import CONFIG_MAP, SERVICE_ACCOUNT, Story
 from services.cli.demo.users import Act, Users, play
 from services.cli.dev.git.site import site_of
 from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.journey import Journeys, Stage
 from services.cli.mirror import mirrored
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, connect
+from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, SECRET, connect
 from services.common.paths import ROOT
 
 STATE = ROOT / ".local-demo"
@@ -77,4 +77,8 @@ async def _real_acts(stack: HostedStack, users: Users, context: AsyncExitStack) 
     remote = await context.enter_async_context(await connect(kubeconfig))
     here = await context.enter_async_context(mirrored(users.kube, CONFIG_MAP))
     there = await context.enter_async_context(mirrored(remote, CONFIG_MAP))
-    return Story(users, site_of(stack.environment), here, there, kubeconfig).acts()
+    accounts = await context.enter_async_context(mirrored(remote, SERVICE_ACCOUNT))
+    environments = await context.enter_async_context(mirrored(users.kube, MANAGED_ENVIRONMENT))
+    secrets = await context.enter_async_context(mirrored(users.kube, SECRET))
+    story = Story(users, site_of(stack.environment), here, there, accounts, environments, secrets, kubeconfig)
+    return story.acts()

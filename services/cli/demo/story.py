@@ -16,9 +16,19 @@ from services.cli.demo.users import TENANTS, Act, Users, state
 from services.cli.dev.git.repository import Repository
 from services.cli.dev.git.site import PRIVATE, PUBLIC, USERNAME, GitSite
 from services.cli.mirror import Mirror
-from services.common.kube import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET, SYNC_RUN, Resource
+from services.common.api.catalogue.environment import CONNECTION
+from services.common.kube import (
+    CONFIG_MAP,
+    MANAGED_ENVIRONMENT,
+    REPOSITORY_CREDENTIAL,
+    SECRET,
+    SYNC_RUN,
+    Manifest,
+    Resource,
+)
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+ACCOUNT_PREFIX = "argocd-manager-"
 RED, GREEN, BLUE = TENANTS
 BROKEN = "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: [settings\n"
 SHORT = 60
@@ -35,6 +45,11 @@ class Story:
     """Config maps of the cluster with the tenants' namespaces."""
     there: Mirror
     """Config maps of the cluster that a tenant brings."""
+    accounts: Mirror
+    """Service accounts of that cluster."""
+    environments: Mirror
+    secrets: Mirror
+    """Of the cluster with the engines: also those that Argo CD reads."""
     remote_kubeconfig: Path
 
     def acts(self) -> tuple[Act, ...]:
@@ -48,7 +63,7 @@ class Story:
             (f"{GREEN}'s other repository is private: refused without a credential", self.private_repository),
             (f"{RED} has a broken manifest, and mends it", self.broken_manifest),
             ("Somebody meddles: with an Application, and with what it deployed", self.drift),
-            ("Everything is deleted, and both clusters are clean again", self.deletion),
+            ("Everything is deleted: resources, credentials, and our account in the other cluster", self.deletion),
         )
 
     async def warm_up(self) -> None:
@@ -87,10 +102,14 @@ class Story:
         await self._secret(BLUE, "prod-access", "managed-environment", kubeconfig=yaml.safe_dump(access))
         spec = {"apiURL": url, "credentialsSecret": "prod-access", "allowInsecureSkipTLSVerify": False}
         environment = spec | {"createNewServiceAccount": True, "clusterResources": True}
+        row.sent()
         await self.users.create(MANAGED_ENVIRONMENT, BLUE, row.name, spec=environment)
         destination = {"environment": row.name, "namespace": "shop"}
         options = {"syncOptions": ["CreateNamespace=true"]}
         await self._create(Row(BLUE, "shop", "create on prod", "CR"), destination=destination, syncPolicy=options)
+        identity = (BLUE, row.name)
+        await self.environments.until("the environment is connected", lambda objects: _is_connected(objects[identity]))
+        row.reach(SHOWN)
         row.outcome = "connected"
 
     async def private_repository(self) -> None:
@@ -127,9 +146,27 @@ class Story:
         row.outcome = "undone"
 
     async def deletion(self) -> None:
-        """Each CR waits by its finalizer until nothing is left of it."""
+        """Each deployment waits by its finalizer until nothing is left of it; then go the credentials."""
         rows = [Row(*identity, "delete", "deletion") for identity in sorted(self.users.deployments.objects)]
         await asyncio.gather(*(self._delete(row) for row in rows))
+        row = self.users.board.begin(Row(BLUE, "prod", "delete", "environment's deletion"))
+        for resource, tenant, name in (
+            (SYNC_RUN, RED, "release-1"),
+            (REPOSITORY_CREDENTIAL, GREEN, "login"),
+            (MANAGED_ENVIRONMENT, BLUE, "prod"),
+            (SECRET, GREEN, "login"),
+            (SECRET, BLUE, "prod-access"),
+        ):
+            await self.users.kube.delete(resource, tenant, name)
+        await self.accounts.until(
+            "our account is gone from the other cluster",
+            lambda accounts: not any(name.startswith(ACCOUNT_PREFIX) for _, name in accounts),
+        )
+        await self.secrets.until(
+            "Argo CD has no credentials of tenants", lambda secrets: not any(map(_is_composed, secrets.values()))
+        )
+        row.reach(GONE)
+        row.outcome = "gone"
 
     async def _create(self, row: Row, **spec: Any) -> None:
         commit = self._repository(row).commit(_manifest(row, "v1"))
@@ -181,6 +218,16 @@ class Story:
 
     def _source(self, row: Row, visibility: str = PUBLIC) -> dict[str, str]:
         return {"repoURL": f"{self.site.https_url}/{visibility}/{row.tenant}-{row.name}.git", "path": "app"}
+
+
+def _is_connected(environment: Manifest) -> bool:
+    conditions = environment.get("status", {}).get("conditions") or []
+    return any((item["type"], item["status"]) == (CONNECTION, "True") for item in conditions)
+
+
+def _is_composed(secret: Manifest) -> bool:
+    """Argo CD was given it by an agent."""
+    return "databaseID" in secret["metadata"].get("labels", {})
 
 
 def _manifest(row: Row, value: str) -> dict[str, str | None]:

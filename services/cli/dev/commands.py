@@ -58,13 +58,14 @@ def up(
     from services.cli.dev.progress import reporter  # noqa: PLC0415
 
     console = Console(highlight=False)
+    left_out = tuple(without or ())
+    wish = run.Wish(infrastructure_only=infra, without=left_out, fresh=fresh, durable=durable, argocd=argocd)
     if detach and _is_ready(State(state_folder)):
+        run.require_granted(wish, State(state_folder))
         console.print("the stack is up already")
         return
     with reporter(console) as report:
         tools = toolchain.install(report, argocd=argocd)
-    left_out = tuple(without or ())
-    wish = run.Wish(infrastructure_only=infra, without=left_out, fresh=fresh, durable=durable, argocd=argocd)
     if detach:
         background.start(State(state_folder), wish, console)
         return

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from services.cli.dev import control
@@ -25,6 +25,7 @@ from services.common.errors import InvalidConfiguration
 ENVIRONMENT = "environment"
 PORTS = "ports"
 SERVICES = "services"
+WISH = "wish"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -40,6 +41,19 @@ class Wish:
     """Real Argo CD, and what it needs, in place of the simulator."""
 
 
+def require_granted(wish: Wish, state: State) -> None:
+    """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started by ``wish``."""
+    wished, running = asdict(wish), state.recall(WISH) or {}
+    # A fresh stack is no longer fresh.
+    running |= {"fresh": False, "without": tuple(running.get("without", ()))}
+    other = [name for name, value in wished.items() if running.get(name) != value]
+    if other:
+        raise InvalidConfiguration(
+            f"a stack is running that was started otherwise ({', '.join(other)}); "
+            "end it with 'gitopsctl dev down' first"
+        )
+
+
 def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], None], ready: Callable[[], None]) -> None:
     """Bring the stack up, call ``ready``, and keep it until a signal or ``dev down`` ends it.
 
@@ -53,6 +67,7 @@ def run(state: State, tools: Toolchain, wish: Wish, announce: Callable[[str], No
         if wish.fresh:
             state.wipe()
         state.begin_logs()
+        state.remember(WISH, asdict(wish))
         remembered = state.recall(PORTS) or {}
         ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
         state.remember(PORTS, ports)

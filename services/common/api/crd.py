@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.common.api.kinds import GROUP, VERSION, Kind
+from services.common.api.kinds import Kind
 from services.common.api.model import ApiModel
+from services.common.api.names import GROUP, VERSION
 
 Schema = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from services.common.api.conditions import CONDITIONS, Condition
 from services.common.api.limits import MAX_LABEL, MAX_NAME, MAX_PATH, MAX_REVISION, MAX_SYNC_OPTIONS, MAX_URL
 from services.common.api.model import ApiModel, cel, rule
-from services.common.api.urls import REVISION, has_no_password, is_ascii
+from services.common.api.urls import REVISION, has_no_password, is_ascii, repository
 
 FINALIZER = "resources-finalizer.managed-gitops.redhat.com"
 """Put on a GitOpsDeployment by users who want it to stay until what it deployed is gone."""
@@ -31,7 +31,7 @@ class ApplicationSource(ApiModel):
         alias="repoURL",
         max_length=MAX_URL,
         description="Git repository, https or ssh.",
-        json_schema_extra=cel(has_no_password("spec.source.repoURL"), is_ascii("spec.source.repoURL")),
+        json_schema_extra=repository(has_no_password("spec.source.repoURL"), is_ascii("spec.source.repoURL")),
     )
     path: str = Field(max_length=MAX_PATH, description="Folder inside the repository; neither empty nor '/'.")
     target_revision: str | None = Field(

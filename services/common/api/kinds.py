@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from services.common.api.gitops_deployment import GitOpsDeploymentSpec, GitOpsDeploymentStatus
 from services.common.api.managed_environment import ManagedEnvironmentSpec, ManagedEnvironmentStatus
 from services.common.api.model import ApiModel
+from services.common.api.names import GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, KindNames
 from services.common.api.repository_credential import RepositoryCredentialSpec, RepositoryCredentialStatus
 from services.common.api.sync_run import SyncRunSpec, SyncRunStatus
-
-GROUP = "managed-gitops.redhat.com"
-VERSION = "v1alpha1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,21 @@ class Column:
 class Kind:
     """One kind of the API: its names, its models and the columns that ``kubectl get`` prints."""
 
-    kind: str
-    plural: str
+    names: KindNames
     description: str
     spec: type[ApiModel]
     status: type[ApiModel]
     columns: tuple[Column, ...]
+
+    @property
+    def kind(self) -> str:
+        """As manifests say it."""
+        return self.names.kind
+
+    @property
+    def plural(self) -> str:
+        """As paths and ``kubectl`` say it."""
+        return self.names.plural
 
     @property
     def page(self) -> str:
@@ -46,16 +53,14 @@ def _condition(type_: str, member: str) -> str:
 
 KINDS = (
     Kind(
-        kind="GitOpsDeployment",
-        plural="gitopsdeployments",
+        names=GITOPS_DEPLOYMENT,
         description="Deploys what a Git repository holds at a path, and reports what became of it.",
         spec=GitOpsDeploymentSpec,
         status=GitOpsDeploymentStatus,
         columns=(Column("Sync Status", ".status.sync.status"), Column("Health Status", ".status.health.status")),
     ),
     Kind(
-        kind="GitOpsDeploymentManagedEnvironment",
-        plural="gitopsdeploymentmanagedenvironments",
+        names=MANAGED_ENVIRONMENT,
         description="A cluster, or some namespaces of one, that GitOpsDeployments of the same namespace may go to.",
         spec=ManagedEnvironmentSpec,
         status=ManagedEnvironmentStatus,
@@ -65,8 +70,7 @@ KINDS = (
         ),
     ),
     Kind(
-        kind="GitOpsDeploymentRepositoryCredential",
-        plural="gitopsdeploymentrepositorycredentials",
+        names=REPOSITORY_CREDENTIAL,
         description="How GitOpsDeployments of the same namespace log in to a private Git repository.",
         spec=RepositoryCredentialSpec,
         status=RepositoryCredentialStatus,
@@ -76,8 +80,7 @@ KINDS = (
         ),
     ),
     Kind(
-        kind="GitOpsDeploymentSyncRun",
-        plural="gitopsdeploymentsyncruns",
+        names=SYNC_RUN,
         description="Deploys once what a manual GitOpsDeployment names; deleting it while it runs ends the sync.",
         spec=SyncRunSpec,
         status=SyncRunStatus,

@@ -1,6 +1,8 @@
 """How long a field may be. Every string and list of a spec has a bound, so that no CEL rule and no message has none."""
 
 MAX_URL = 2048
+MAX_REPOSITORY = 512
+"""Of a repository's URL: an AppProject, one object, lists all of a tenant. See ``urls.repository``."""
 MAX_PATH = 1024
 MAX_REVISION = 256
 MAX_LABEL = 63

@@ -9,10 +9,8 @@ from pydantic import Field
 from services.common.api.conditions import CONDITIONS, Condition
 from services.common.api.limits import MAX_NAME, MAX_NAMESPACES, MAX_URL
 from services.common.api.model import ApiModel, cel, rule
+from services.common.api.names import ENVIRONMENT_SECRET
 from services.common.api.urls import has_no_user_info, has_scheme, is_ascii, parses
-
-SECRET_TYPE = "managed-gitops.redhat.com/managed-environment"  # noqa: S105 - the name of a type
-"""Type of the Secret that holds an environment's kubeconfig."""
 
 API_URL_MESSAGE = "cluster api url must start with https://"
 FRAGMENT_MESSAGE = "apiURL must not have a fragment (#)"
@@ -39,7 +37,8 @@ class ManagedEnvironmentSpec(ApiModel):
     credentials_secret: str = Field(
         max_length=MAX_NAME,
         description=(
-            f"Name of a Secret of the same namespace and of type {SECRET_TYPE} with a kubeconfig in its key kubeconfig."
+            f"Name of a Secret of the same namespace and of type {ENVIRONMENT_SECRET} with a kubeconfig in its key "
+            "kubeconfig."
         ),
     )
     allow_insecure_skip_tls_verify: bool = Field(

@@ -6,11 +6,9 @@ from pydantic import Field
 
 from services.common.api.conditions import CONDITIONS, Condition
 from services.common.api.limits import MAX_NAME, MAX_URL
-from services.common.api.model import ApiModel, cel, rule
-from services.common.api.urls import has_no_password, has_scheme, is_ascii, parses
-
-SECRET_TYPE = "managed-gitops.redhat.com/repository-credential"  # noqa: S105 - the name of a type
-"""Type of the Secret that holds a repository's user name and password, or its key."""
+from services.common.api.model import ApiModel, rule
+from services.common.api.names import CREDENTIAL_SECRET
+from services.common.api.urls import has_no_password, has_scheme, is_ascii, parses, repository
 
 REPOSITORY_MESSAGE = "repository must begin with ssh:// or https://"
 USER_MESSAGE = "repository must not carry a user name with https; put credentials in the Secret"
@@ -22,7 +20,7 @@ class RepositoryCredentialSpec(ApiModel):
     repository: str = Field(
         max_length=MAX_URL,
         description="URL of the repository, https or ssh, as GitOpsDeployments have it in spec.source.repoURL.",
-        json_schema_extra=cel(
+        json_schema_extra=repository(
             parses("repository"),
             has_scheme(("https", "ssh"), REPOSITORY_MESSAGE),
             rule("!self.matches('^(?i:https)://[^/?#]*@')", USER_MESSAGE),
@@ -33,8 +31,8 @@ class RepositoryCredentialSpec(ApiModel):
     secret: str = Field(
         max_length=MAX_NAME,
         description=(
-            f"Name of a Secret of the same namespace and of type {SECRET_TYPE} with the keys username and password, "
-            "or sshPrivateKey."
+            f"Name of a Secret of the same namespace and of type {CREDENTIAL_SECRET} with the keys username and "
+            "password, or sshPrivateKey."
         ),
     )
 

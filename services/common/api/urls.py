@@ -7,7 +7,10 @@ an update, so an object stored before its rule existed can still get a status, l
 
 from __future__ import annotations
 
-from services.common.api.model import Rule, rule
+from typing import Any
+
+from services.common.api.limits import MAX_REPOSITORY
+from services.common.api.model import Rule, cel, rule
 
 ASCII_MESSAGE = "must be printable ASCII without spaces; write an international host name in its xn-- form"
 USER_INFO_MESSAGE = "must not carry a user name or password; put credentials in a Secret"
@@ -42,6 +45,14 @@ def has_no_user_info(field: str) -> Rule:
 def has_no_password(field: str) -> Rule:
     """A user name may stand before the ``@``, as in ``ssh://git@host``, a password may not."""
     return rule(f"!self.matches('{_USER_AND_MORE}')", f"{field} {PASSWORD_MESSAGE}")
+
+
+def repository(*rules: Rule) -> dict[str, Any]:
+    """Schema of a repository's URL: ``rules``, and a length that new ones keep to.
+
+    The models take longer ones, so that what was accepted before this length came can still be read.
+    """
+    return cel(*rules) | {"maxLength": MAX_REPOSITORY}
 
 
 REVISION = rule("!self.startsWith('-')", REVISION_MESSAGE)

@@ -1,7 +1,7 @@
 """Kafka as the services use it: topics, an acknowledged producer, dead letters."""
 
 from services.common.kafka.acls import Rights, load_acls
-from services.common.kafka.connection import Brokers, client_properties
+from services.common.kafka.connection import Brokers, client_properties, kafka_at
 from services.common.kafka.dead_letters import DeadLetters
 from services.common.kafka.login import check_login
 from services.common.kafka.publisher import Publisher
@@ -29,6 +29,7 @@ __all__ = [
     "Topic",
     "check_login",
     "client_properties",
+    "kafka_at",
     "load_acls",
     "load_topics",
     "tenant_key",

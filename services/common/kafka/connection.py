@@ -15,6 +15,11 @@ Brokers = BrokerSettings | str
 Properties = dict[str, Any]
 
 
+def kafka_at(brokers: Brokers) -> str:
+    """What errors call the brokers."""
+    return f"Kafka at {brokers if isinstance(brokers, str) else brokers.kafka_bootstrap_servers}"
+
+
 def client_properties(brokers: Brokers) -> Properties:
     """What every librdkafka client is given, whatever else it needs. Holds the password: never to be logged."""
     if isinstance(brokers, str):

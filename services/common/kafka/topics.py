@@ -24,7 +24,6 @@ class Topic(BaseModel):
 
     name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     partitions: int = Field(ge=1, le=1000)
-    replication_factor: int = Field(default=1, ge=1, le=9)
     config: dict[str, str] = Field(default_factory=dict, description="Topic settings as the broker names them.")
 
 

@@ -27,6 +27,8 @@ from services.common.kube.reflector import (
 from services.common.kube.resources import (
     APP_PROJECT,
     APPLICATION,
+    CONFIG_MAP,
+    CUSTOM_RESOURCES,
     GITOPS_DEPLOYMENT,
     LEASE,
     MANAGED_ENVIRONMENT,
@@ -41,6 +43,8 @@ from services.common.kube.resources import (
 __all__ = [
     "APPLICATION",
     "APP_PROJECT",
+    "CONFIG_MAP",
+    "CUSTOM_RESOURCES",
     "GITOPS_DEPLOYMENT",
     "LEASE",
     "MANAGED_ENVIRONMENT",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from services.common.kube.client import KubeClient
 from services.common.kube.resources import Resource
+from services.common.ownership import FIELD_MANAGER
 
 ACCESS_REVIEW = Resource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
-FIELD_MANAGER = "gitops-service"
 
 
 async def is_allowed(

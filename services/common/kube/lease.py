@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,12 +17,14 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import Retry, Wait
 from services.common.kube.client import KubeClient
+from services.common.kube.clock import Clock, LoopClock
 from services.common.kube.errors import AlreadyExists, NotFound, Refused
 from services.common.kube.resources import LEASE, Manifest
+from services.common.ownership import FIELD_MANAGER
+from services.common.times import rfc3339_micro
 
 log = structlog.get_logger(__name__)
 
-FIELD_MANAGER = "gitops-service"
 RENEW_EVERY, STOP_AFTER, ASK_EVERY = 1 / 3, 2 / 3, 1 / 15
 """Shares of a lease's duration: between two renewals, without one until the leader stops, between two questions."""
 RESIGN_SECONDS = 2.0
@@ -36,17 +39,17 @@ class Election:
     name: str
     identity: str
     seconds: int = 15
+    clock: Clock = field(default_factory=LoopClock)
     leading: bool = False
     _renewed: float = 0
     _seen_version: str = ""
     _seen_at: float = 0
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """For ever: wait to be elected, then work until the lease is lost. Raises what ``work`` raises, and Refused."""
         while True:
-            while not await self._acquired():  # noqa: ASYNC110 - what is waited for happens in another process
-                await asyncio.sleep(self.seconds * ASK_EVERY)
+            while not await self._acquired():
+                await self.clock.sleep(self.seconds * ASK_EVERY)
             log.info("leading", lease=self.name, identity=self.identity)
             await self._work_while_leading(work)
             log.warning("no longer leading", lease=self.name, identity=self.identity)
@@ -54,7 +57,7 @@ class Election:
     async def resign(self) -> None:
         """Let another take over at once, if the lease is ours. To be called when no effect of ours is outstanding."""
         try:
-            async with asyncio.timeout(RESIGN_SECONDS):
+            async with self._timeout(RESIGN_SECONDS):
                 lease = await self.kube.get(LEASE, self.namespace, self.name)
                 if lease["spec"].get("holderIdentity") == self.identity:
                     await self._write(lease, holder="")
@@ -77,8 +80,8 @@ class Election:
         """Renew again and again; return when the lease is another's, or could soon be."""
         try:
             while True:
-                async with asyncio.timeout_at(self._renewed + self.seconds * STOP_AFTER):
-                    await asyncio.sleep(self.seconds * RENEW_EVERY)
+                async with self.clock.timeout_at(self._renewed + self.seconds * STOP_AFTER):
+                    await self.clock.sleep(self.seconds * RENEW_EVERY)
                     if not await self._acquired():
                         return
         except TimeoutError:
@@ -89,14 +92,14 @@ class Election:
         delays = Backoff(first=self.seconds * ASK_EVERY / 2, limit=self.seconds * ASK_EVERY)
         while True:
             try:
-                async with asyncio.timeout(self.seconds * RENEW_EVERY):
+                async with self._timeout(self.seconds * RENEW_EVERY):
                     return await self._try()
             except (Retry, Wait, TimeoutError) as error:
                 log.warning("awaiting an answer about the lease", lease=self.name, error=repr(error))
-                await asyncio.sleep(delays.next())
+                await self.clock.sleep(delays.next())
 
     async def _try(self) -> bool:
-        asked = self._loop.time()
+        asked = self.clock.time()
         try:
             lease = await self.kube.get(LEASE, self.namespace, self.name)
             if not self._may_take(lease, asked):
@@ -129,6 +132,9 @@ class Election:
         patch = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
         await self.kube.patch(LEASE, self.namespace, self.name, patch, field_manager=FIELD_MANAGER)
 
+    def _timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
+        return self.clock.timeout_at(self.clock.time() + seconds)
+
     def _spec(self) -> Manifest:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {"holderIdentity": self.identity, "leaseDurationSeconds": self.seconds, "renewTime": now}
+        renewed = rfc3339_micro(datetime.now(UTC))
+        return {"holderIdentity": self.identity, "leaseDurationSeconds": self.seconds, "renewTime": renewed}

@@ -180,6 +180,7 @@ class _Part:
             self.page *= LARGER  # we read more slowly than history is forgotten, and one page cannot expire halfway
             raise
         self.page = PAGE
+        self.forbidden.reset()
 
     async def watched(self) -> AsyncGenerator[Reflection]:
         """Watch again and again from the last version seen; ends only by an error that needs a list."""
@@ -208,16 +209,21 @@ class _Part:
             fields=self.fields,
             metadata_only=self.metadata_only,
         )
-        async with aclosing(events):
-            async for event in events:
-                self.version = event.object["metadata"]["resourceVersion"]
-                self.failed_resumes = 0
-                self.delays.reset()
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self.version = event.object["metadata"]["resourceVersion"]
+                    self.failed_resumes = 0
+                    self.delays.reset()
+                    self.forbidden.reset()
+                    if event.type != "BOOKMARK":
+                        what = Removed if event.type == "DELETED" else Changed
+                        yield what(event.object, self.fields)
+        finally:
+            lasted = time.monotonic() - opened
+            if lasted >= SHORT_WATCH_SECONDS:  # a refusal comes at once: this watch was open, though nothing happened
                 self.forbidden.reset()
-                if event.type != "BOOKMARK":
-                    what = Removed if event.type == "DELETED" else Changed
-                    yield what(event.object, self.fields)
-        if time.monotonic() - opened < SHORT_WATCH_SECONDS:
+        if lasted < SHORT_WATCH_SECONDS:
             raise Retry("the API server ended the watch as soon as it began")
 
     def _needs_a_list(self, error: Retry) -> bool:

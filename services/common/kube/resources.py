@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from services.common import argocd_names
+from services.common.api import names
+
 Manifest = dict[str, Any]
 """A Kubernetes object as JSON."""
 
@@ -32,17 +35,19 @@ class Resource:
         return "/".join([root, *(quote(part, safe="") for part in parts)])
 
 
-_GITOPS = ("managed-gitops.redhat.com", "v1alpha1")
+def _of_the_api(kind: names.KindNames) -> Resource:
+    return Resource(names.GROUP, names.VERSION, kind.kind, kind.plural)
 
-GITOPS_DEPLOYMENT = Resource(*_GITOPS, "GitOpsDeployment", "gitopsdeployments")
-MANAGED_ENVIRONMENT = Resource(*_GITOPS, "GitOpsDeploymentManagedEnvironment", "gitopsdeploymentmanagedenvironments")
-REPOSITORY_CREDENTIAL = Resource(
-    *_GITOPS, "GitOpsDeploymentRepositoryCredential", "gitopsdeploymentrepositorycredentials"
-)
-SYNC_RUN = Resource(*_GITOPS, "GitOpsDeploymentSyncRun", "gitopsdeploymentsyncruns")
-SECRET = Resource("", "v1", "Secret", "secrets")
-APPLICATION = Resource("argoproj.io", "v1alpha1", "Application", "applications")
-APP_PROJECT = Resource("argoproj.io", "v1alpha1", "AppProject", "appprojects")
+
+GITOPS_DEPLOYMENT = _of_the_api(names.GITOPS_DEPLOYMENT)
+MANAGED_ENVIRONMENT = _of_the_api(names.MANAGED_ENVIRONMENT)
+REPOSITORY_CREDENTIAL = _of_the_api(names.REPOSITORY_CREDENTIAL)
+SYNC_RUN = _of_the_api(names.SYNC_RUN)
+CUSTOM_RESOURCES = (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN)
+SECRET = Resource("", "v1", names.SECRET, "secrets")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+APPLICATION = Resource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APPLICATION, "applications")
+APP_PROJECT = Resource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APP_PROJECT, "appprojects")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces")
 CUSTOM_RESOURCE_DEFINITION = Resource(

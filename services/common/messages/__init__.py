@@ -2,7 +2,7 @@
 
 from services.common.messages.codec import AvroCodec, frame, unframe
 from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
-from services.common.messages.compiled import EngineResource, WorkspaceResource
+from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.observation import (
     Applied,
@@ -13,7 +13,7 @@ from services.common.messages.observation import (
     StatusReported,
     SyncMoved,
 )
-from services.common.messages.registry import SchemaRegistry, local_schemas
+from services.common.messages.registry import SchemaRegistry, local_schemas, value_subject
 
 __all__ = [
     "Applied",
@@ -28,6 +28,7 @@ __all__ = [
     "ResourceChanged",
     "ResourceGone",
     "ResyncCompleted",
+    "RowKind",
     "SchemaRegistry",
     "StatusReported",
     "SyncMoved",
@@ -35,4 +36,5 @@ __all__ = [
     "frame",
     "local_schemas",
     "unframe",
+    "value_subject",
 ]

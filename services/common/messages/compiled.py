@@ -8,9 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal, Self
 
+from services.common import argocd_names
 from services.common.errors import Poison
+
+
+class RowKind(StrEnum):
+    """What a row of ``engine_resources`` can desire: the kinds that the planner compiles and an agent accepts."""
+
+    APPLICATION = argocd_names.APPLICATION
+    APP_PROJECT = argocd_names.APP_PROJECT
+    CLUSTER_SECRET = "ClusterSecret"  # noqa: S105 - a kind
+    """The recipe of a Secret by which Argo CD knows a cluster."""
+    REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
+    """Likewise of a repository."""
+    SYNC_OPERATION = "SyncOperation"
+    """An order to sync an Application: a field of that, no object of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +34,7 @@ class EngineResource:
 
     engine_instance_id: str
     kind: str
+    """A RowKind; text, because it crossed a wire: a row of another kind is refused, not a poison."""
     namespace: str
     name: str
     workspace: str

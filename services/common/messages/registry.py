@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -27,6 +28,17 @@ SUBJECTS = {
 NOT_FOUND = 404
 
 
+def value_subject(topic: str) -> str:
+    """The subject of a topic's values, as the registry and its converters name it."""
+    return f"{topic}-value"
+
+
+def registry_at(url: str) -> str:
+    """What errors call the registry; a user name and a password in ``url`` are left out."""
+    parts = urlsplit(url)
+    return f"schema registry at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
+
+
 def local_schemas(folder: Path = AVRO_SCHEMAS) -> dict[str, dict[str, Any]]:
     """The repository's schemas by subject."""
     return {subject: json.loads((folder / file).read_text()) for subject, file in SUBJECTS.items()}
@@ -37,6 +49,7 @@ class SchemaRegistry:
 
     def __init__(self, url: str) -> None:
         """``url`` is the base of a Confluent-compatible API."""
+        self.name = registry_at(url)
         self._client = SchemaRegistryClient({"url": url, "timeout": REQUEST_TIMEOUT_SECONDS})
         self._by_id: dict[int, Any] = {}
         self._local = local_schemas()

@@ -5,7 +5,11 @@ A service imports the ones it moves; all share one process-wide registry, as Pro
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from prometheus_client import Counter, Gauge, Histogram
+
+from services.common.errors import Permanent, Poison, Retry, Wait
 
 LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -25,7 +29,7 @@ HOP = Histogram(
 LAG = Gauge(
     "gitops_consumer_lag_messages", "Messages behind the end of a partition.", ["service", "topic", "partition"]
 )
-MESSAGES = Counter("gitops_messages_total", "Messages taken up or sent.", ["service", "topic", "direction"])
+MESSAGES = Counter("gitops_messages_total", "Messages received or sent.", ["service", "topic", "direction"])
 BATCH_SIZE = Histogram("gitops_batch_size_messages", "Messages per batch.", ["service"], buckets=SIZES)
 BATCH_SECONDS = Histogram("gitops_batch_seconds", "Time of one step of a batch.", ["service", "step"], buckets=LATENCY)
 ERRORS = Counter("gitops_errors_total", "Failures by what is done about them.", ["service", "type", "operation"])
@@ -55,6 +59,59 @@ FORCED_DELETIONS = Counter(
     "gitops_forced_deletions_total", "Deletions that the engine did not finish in time.", ["service", "kind"]
 )
 ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
+NAME_COLLISIONS = Counter(
+    "gitops_name_collisions_total", "Objects that were not written, because another tenant has their name.", ["kind"]
+)
 CHECKS = Counter("gitops_checks_total", "Checks of tenants' credentials, by outcome.", ["kind", "reason"])
 ENGINE_PENDING = Gauge("gitops_engine_pending_resources", "Resources not yet as desired.", ["instance"])
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
+
+
+class Direction(StrEnum):
+    """Which way a message went, as the label ``direction`` of gitops_messages_total says it."""
+
+    RECEIVED = "received"
+    SENT = "sent"
+
+
+class Failure(StrEnum):
+    """What is done about a failure, as the label ``type`` of gitops_errors_total says it."""
+
+    RETRY = "retry"
+    """It is tried again, with backoff."""
+    WAIT = "wait"
+    """It is looked at again when something else has happened."""
+    PERMANENT = "permanent"
+    """Somebody is told; nothing is retried."""
+    POISON = "poison"
+    """The message becomes a dead letter."""
+    REFUSED = "refused"
+    """It is not done, because it would do too much: a resync that removes most of what there is."""
+    FENCED = "fenced"
+    """It is another process's by now, and left to that one."""
+    DEFECT = "defect"
+    """A fault of ours."""
+
+
+_FAILURES: dict[type[Exception], Failure] = {
+    Retry: Failure.RETRY,
+    Wait: Failure.WAIT,
+    Permanent: Failure.PERMANENT,
+    Poison: Failure.POISON,
+}
+
+
+def failure_of(error: Exception) -> Failure:
+    """The decision that an error's type is; whatever was not raised on purpose is a defect."""
+    return next((failure for kind, failure in _FAILURES.items() if isinstance(error, kind)), Failure.DEFECT)
+
+
+def count_failure(service: str, failure: Failure | Exception, operation: str) -> None:
+    """Count a failure of ``operation`` by what is done about it."""
+    kind = failure if isinstance(failure, Failure) else failure_of(failure)
+    ERRORS.labels(service, kind, operation).inc()
+
+
+def count_message(service: str, topic: str, direction: Direction) -> None:
+    """Count one message."""
+    MESSAGES.labels(service, topic, direction).inc()

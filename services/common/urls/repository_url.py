@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 from services.common.addresses import AddressPolicy
+from services.common.api.limits import MAX_REPOSITORY
 from services.common.api.urls import ASCII_MESSAGE, PASSWORD_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, shown, split
 
@@ -29,6 +30,7 @@ NO_PATH = "names a host, but no repository on it; append the repository's path"
 BAD_PATH = "has a path with characters other than letters, digits and '.', '_', '~', '+', '%', ':', ',', '=', '-'"
 DOT_SEGMENT = "must not have '.' or '..' as a part of its path; write the path without them"
 BAD_ESCAPE = "has a '%' in its path that is no escape or stands for '.', '/', '\\', '%' or a control character"
+TOO_LONG = f"must not be longer than {MAX_REPOSITORY} characters"
 TWICE_GIT = "must not end with .git twice; leave one out"
 
 _PATTERN_CHARACTERS = frozenset("*?[{")
@@ -100,6 +102,8 @@ def _problems(url: str, policy: AddressPolicy, *, with_credentials: bool) -> Ite
 def _problems_of_text(url: str) -> Iterator[str]:
     if not url:
         yield EMPTY
+    if len(url) > MAX_REPOSITORY:
+        yield TOO_LONG
     if not _PRINTABLE.fullmatch(url):
         yield ASCII_MESSAGE
     if _IPV6_HOST.fullmatch(url):

@@ -9,27 +9,34 @@ against the project alone, so in the first one the right would reach every desti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from services.common.api import GitOpsDeploymentSpec
+from services.common.argocd_names import API_VERSION, APP_PROJECT, APPLICATION, LOCAL_CLUSTER, application_name
+from services.common.messages.compiled import RowKind
+from services.common.ownership import OURS
 from services.planner.canonical import canonical, digest
 from services.planner.rows import Cause, Desired, EngineKey, EngineRow, Instance, Tenant
+from services.planner.rules import GroupKind
 
-API_VERSION = "argoproj.io/v1alpha1"
-APPLICATION = "Application"
-APP_PROJECT = "AppProject"
-APPLICATION_PREFIX = "gitopsdepl-"
 PROJECT_PREFIX = "app-project-"
-LOCAL_CLUSTER = "in-cluster"
-MANAGED_BY = {"app.kubernetes.io/managed-by": "gitops-service"}
 DATABASE_ID = "databaseID"
 
 CLUSTER_SUFFIX = "-cluster"
 
-WAVES = {APP_PROJECT: 0, "ClusterSecret": 0, "RepositorySecret": 0, APPLICATION: 1, "SyncOperation": 2}
+MAX_MANIFEST = 1024 * 1024
+"""Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
+
+WAVES: Mapping[str, int] = {
+    RowKind.APP_PROJECT: 0,
+    RowKind.CLUSTER_SECRET: 0,
+    RowKind.REPOSITORY_SECRET: 0,
+    RowKind.APPLICATION: 1,
+    RowKind.SYNC_OPERATION: 2,
+}
 """By kind of engine row: what comes first where a tenant's objects are made."""
 
 RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
@@ -60,16 +67,6 @@ class Home:
         return (self.instance.id, kind, self.instance.namespace, name, self.project)
 
 
-def application_name(uid: str) -> str:
-    """Name of the Application of the GitOpsDeployment with this uid."""
-    return f"{APPLICATION_PREFIX}{uid}"
-
-
-def uid_of(application: str) -> str:
-    """The uid in an Application's name; "" if it is not one of ours."""
-    return application.removeprefix(APPLICATION_PREFIX) if application.startswith(APPLICATION_PREFIX) else ""
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where an Application deploys to."""
@@ -90,7 +87,7 @@ def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSp
         "metadata": {
             "name": application_name(uid),
             "namespace": home.instance.namespace,
-            "labels": {DATABASE_ID: str(deployment)} | MANAGED_BY,
+            "labels": {DATABASE_ID: str(deployment)} | OURS,
         },
         "spec": {
             "project": home.cluster_project if target.cluster_resources else home.project,
@@ -118,10 +115,18 @@ class Destination:
         return [{"name": self.cluster, "namespace": namespace} for namespace in self.namespaces or ("*",)]
 
 
-def app_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination]) -> str:
-    """Canonical JSON of the AppProject that confines a tenant to its repositories and destinations."""
+def app_project(
+    home: Home, repositories: Iterable[str], destinations: Iterable[Destination], refused: Iterable[GroupKind] = ()
+) -> str:
+    """Canonical JSON of the AppProject that confines a tenant to its repositories and destinations.
+
+    ``refused`` kinds cannot be deployed to any of these destinations: Argo CD checks kinds against the project alone.
+    """
     allowed = [entry for destination in destinations for entry in destination.entries()]
-    return _project(home, home.project, {"sourceRepos": sorted(repositories), "destinations": allowed})
+    spec: dict[str, Any] = {"sourceRepos": sorted(repositories), "destinations": allowed}
+    if kinds := [{"group": each.group, "kind": each.kind} for each in sorted(refused)]:
+        spec["namespaceResourceBlacklist"] = kinds
+    return _project(home, home.project, spec)
 
 
 def cluster_project(home: Home, repositories: Iterable[str], destinations: Iterable[Destination]) -> str:
@@ -135,6 +140,11 @@ def cluster_project(home: Home, repositories: Iterable[str], destinations: Itera
         "permitOnlyProjectScopedClusters": True,
     }
     return _project(home, home.cluster_project, spec)
+
+
+def is_oversized(manifest: str) -> bool:
+    """Whether it must not be written: who cannot take it would come to a stop for everybody."""
+    return len(manifest.encode()) > MAX_MANIFEST
 
 
 def row(home: Home, kind: str, name: str, manifest: str, desired: Desired, cause: Cause) -> EngineRow:
@@ -160,7 +170,7 @@ def _project(home: Home, name: str, spec: dict[str, Any]) -> str:
     metadata = {
         "name": name,
         "namespace": home.instance.namespace,
-        "labels": MANAGED_BY,
+        "labels": OURS,
         "annotations": {"username": str(home.tenant.id)},
     }
     return canonical({"apiVersion": API_VERSION, "kind": APP_PROJECT, "metadata": metadata, "spec": spec})

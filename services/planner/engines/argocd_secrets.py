@@ -10,22 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from services.common.api import ManagedEnvironmentSpec, RepositoryCredentialSpec
+from services.common.argocd_names import API_VERSION, APPLICATION, SECRET_TYPE_LABEL, application_name
+from services.common.ownership import OURS
 from services.planner.canonical import canonical
-from services.planner.engines.argocd import (
-    API_VERSION,
-    APPLICATION,
-    CLUSTER_SUFFIX,
-    DATABASE_ID,
-    MANAGED_BY,
-    Home,
-    application_name,
-)
+from services.planner.engines.argocd import CLUSTER_SUFFIX, DATABASE_ID, Home
 from services.planner.kinds.sealed_secret import SealedSecret
 from services.planner.rows import SyncRun
-
-CLUSTER_SECRET = "ClusterSecret"  # noqa: S105 - a kind
-REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
-SYNC_OPERATION = "SyncOperation"
 
 CLUSTER_PREFIX = "managed-env-"
 REPOSITORY_PREFIX = "repo-cred-"
@@ -50,8 +40,10 @@ def id_of(name: str) -> UUID | None:
         return None
 
 
-def cluster_secret(home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret) -> str:
-    """Canonical JSON of the recipe of a cluster secret.
+def cluster_secret(
+    home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
+) -> str:
+    """Canonical JSON of the recipe of a cluster secret; without a ``secret`` one that is only good to find it by.
 
     The query in the server's URL makes one cluster, used by several tenants, several clusters to Argo CD.
     """
@@ -64,8 +56,7 @@ def cluster_secret(home: Home, environment: UUID, uid: str, spec: ManagedEnviron
         "namespaces": sorted(set(spec.namespaces or ())),
         "clusterResources": spec.cluster_resources,
         "project": home.cluster_project if spec.cluster_resources else home.project,
-        "secret": _sealed(secret),
-    }
+    } | _sealed(secret)
     return _recipe(home, cluster_name(environment), environment, "cluster", recipe)
 
 
@@ -74,14 +65,14 @@ def repository_secrets(
     credential: UUID,
     uid: str,
     spec: RepositoryCredentialSpec,
-    secret: SealedSecret,
+    secret: SealedSecret | None,
     *,
     in_cluster_project: bool,
 ) -> dict[str, str]:
     """Canonical JSON of the recipes of its repository secrets, by name: one for each AppProject that may use it."""
     name = repository_name(credential)
     projects = {name: home.project} | ({name + CLUSTER_SUFFIX: home.cluster_project} if in_cluster_project else {})
-    recipe = {"uid": uid, "repository": spec.repository, "secret": _sealed(secret)}
+    recipe = {"uid": uid, "repository": spec.repository} | _sealed(secret)
     return {
         each: _recipe(home, each, credential, "repository", recipe | {"project": project})
         for each, project in projects.items()
@@ -89,7 +80,11 @@ def repository_secrets(
 
 
 def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> str:
-    """Canonical JSON of the order to sync an Application, or to end that sync."""
+    """Canonical JSON of the order to sync an Application, or to end that sync.
+
+    Once its sync was seen to have begun the order says so: the Application remembers that only for as long as it lives.
+    """
+    begun = {"begun": True} if run.phase else {}
     manifest = {
         "apiVersion": API_VERSION,
         "kind": APPLICATION,
@@ -99,7 +94,8 @@ def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, 
             "sequence": run.sequence,
             "revision": revision,
             "state": "Terminated" if run.state == "Terminating" else "Running",
-        },
+        }
+        | begun,
     }
     return canonical(manifest)
 
@@ -108,7 +104,7 @@ def _recipe(home: Home, name: str, owner: UUID, secret_type: str, recipe: dict[s
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": home.instance.namespace,
-        "labels": {"argocd.argoproj.io/secret-type": secret_type, DATABASE_ID: str(owner)} | MANAGED_BY,
+        "labels": {SECRET_TYPE_LABEL: secret_type, DATABASE_ID: str(owner)} | OURS,
     }
     if secret_type == "repository":  # noqa: S105 - Argo CD's word
         metadata["annotations"] = {"managed-by": "argocd.argoproj.io"}
@@ -116,5 +112,7 @@ def _recipe(home: Home, name: str, owner: UUID, secret_type: str, recipe: dict[s
     return canonical(manifest)
 
 
-def _sealed(secret: SealedSecret) -> dict[str, str]:
-    return {"name": secret.name, "version": secret.version, "sealed": secret.sealed}
+def _sealed(secret: SealedSecret | None) -> dict[str, Any]:
+    if secret is None:
+        return {}
+    return {"secret": {"name": secret.name, "version": secret.version, "sealed": secret.sealed}}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 
-from services.common.api.catalogue.entry import THROTTLED
+from services.common.api.catalogue.entry import THROTTLED, Reason
 from services.common.errors import Permanent
+from services.common.times import rfc3339
 from services.planner.canonical import canonical
+from services.planner.kinds.bounds import MAX_CONDITION_MESSAGE
+from services.planner.kinds.wording import readable
 
 Json = dict[str, Any]
 Condition = Json
@@ -22,21 +25,11 @@ State = tuple[str, str, str]
 States = Mapping[str, State]
 """Conditions by type."""
 
-MAX_MESSAGE = 32768
-
-CHECKING = "Checking"
-"""Reason of whatever is not known yet."""
-QUOTA_EXCEEDED = "QuotaExceeded"
-INVALID_SPEC = "InvalidSpec"
-
 HELD_BACK_NOTICE_MS = 1000
 """A change that was held back for less is not worth a condition."""
 
 THROTTLING_SHOWN = timedelta(seconds=60)
 """For so long after the change the condition is shown."""
-
-UNKNOWN = "an unknown error occurred"
-"""For whatever users cannot mend."""
 
 
 class Refused(Permanent):
@@ -51,7 +44,7 @@ class Refused(Permanent):
     @property
     def pending(self) -> bool:
         """What is missing is on its way: nothing is wrong yet."""
-        return self.reason == CHECKING
+        return self.reason == Reason.CHECKING
 
 
 def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> list[Condition]:
@@ -68,7 +61,7 @@ def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> lis
 def written(previous: Iterable[Condition], states: States, at: datetime) -> list[Condition]:
     """The conditions of the next status with these states, and those that ``states`` does not name as they were."""
     known = {condition["type"]: condition for condition in previous}
-    now = timestamp(at)
+    now = rfc3339(at)
     new = [type_ for type_ in states if type_ not in known]
     unnamed = {type_: condition for type_, condition in known.items() if type_ not in states}
     return [unnamed.get(type_) or _condition(known.get(type_), type_, states[type_], now) for type_ in [*known, *new]]
@@ -97,7 +90,7 @@ def throttling(held_back_ms: int) -> Holding:
 
 def probed(conditions: Iterable[Condition], at: datetime) -> list[Condition]:
     """The same conditions, as written at ``at``."""
-    return [condition | {"lastProbeTime": timestamp(at)} for condition in conditions]
+    return [condition | {"lastProbeTime": rfc3339(at)} for condition in conditions]
 
 
 def parsed_status(text: str) -> Json:
@@ -124,18 +117,14 @@ def compiled(previous: str, states: States, at: datetime, part: Json | None = No
     return previous if status == before else canonical(status | {"conditions": probed(conditions, at)})
 
 
-def timestamp(at: datetime) -> str:
-    """RFC 3339 in whole seconds, as Kubernetes writes times."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _resolved(type_: str) -> State:
     return ("False", f"{type_}Resolved", "")
 
 
 def _condition(known: Condition | None, type_: str, state: State, now: str) -> Condition:
     status, reason, message = state
-    content = {"type": type_, "status": status, "reason": reason, "message": message[:MAX_MESSAGE]}
+    shown = readable(message)[:MAX_CONDITION_MESSAGE]
+    content = {"type": type_, "status": status, "reason": reason, "message": shown}
     if known is not None and all(known.get(name) == value for name, value in content.items()):
         return known
     probe = known.get("lastProbeTime", now) if known is not None else now

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from services.common.addresses import AddressPolicy
 from services.common.api import FINALIZER
+from services.common.api.catalogue.entry import UNKNOWN_ERROR
 from services.common.errors import Permanent
 from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
-from services.planner.kinds.conditions import UNKNOWN
-from services.planner.kinds.gitops_deployment_spec import MAX_MESSAGE, accept
+from services.planner.kinds.bounds import MAX_REFUSAL
+from services.planner.kinds.gitops_deployment_spec import accept
 from services.planner.kinds.lifecycle import Origin, version_order
 from services.planner.kinds.written_spec import accepted_deployment
 from services.planner.rows import Cause, Deployment, Observed
@@ -53,7 +54,7 @@ def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
     """The engine refuses a manifest; of no interest unless it is the desired one."""
     if event.digest != deployment.digest:
         return known
-    message = event.message.replace("\0", "")[:MAX_MESSAGE] or UNKNOWN
+    message = event.message.replace("\0", "")[:MAX_REFUSAL] or UNKNOWN_ERROR.message
     return replace(known, applied_digest="", failed_digest=event.digest, failure=message)
 
 
@@ -131,7 +132,7 @@ def eased(known: Deployment) -> Deployment:
 def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
     """The row with the event's spec on offer, or with what is wrong with it; then its Application stays as it was."""
     if event.spec_omitted:
-        return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_MESSAGE])
+        return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
     try:
         spec = accept(event.api_version, event.spec, policy)
     except Permanent as error:

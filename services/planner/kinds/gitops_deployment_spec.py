@@ -13,17 +13,14 @@ from services.common.addresses import AddressPolicy
 from services.common.api import ApplicationDestination, ApplicationSource, GitOpsDeploymentSpec
 from services.common.api.catalogue import deployment as texts
 from services.common.api.gitops_deployment import SYNC_OPTIONS
+from services.common.api.names import API_VERSION
 from services.common.errors import Permanent, Wait
 from services.common.urls.repository_url import refusal
 from services.common.urls.web_address import shown
 from services.planner.kinds.managed_environment import EnvironmentView, Usability, is_namespace
-from services.planner.kinds.written_spec import MAX_MESSAGE, cleaned, parsed
-
-API_VERSION = "managed-gitops.redhat.com/v1alpha1"
+from services.planner.kinds.written_spec import cleaned, parsed
 
 ENVIRONMENT_PENDING = "the environment is being checked"
-
-__all__ = ["API_VERSION", "MAX_MESSAGE", "accept", "resolve"]
 
 
 def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeploymentSpec:

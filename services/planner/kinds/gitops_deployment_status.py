@@ -8,17 +8,19 @@ from typing import Any
 
 import orjson
 
+from services.common.api.catalogue.deployment import IS_DELETING, REPOSITORY_REFUSED
+from services.common.api.catalogue.entry import DELETING, ERROR, UNKNOWN_ERROR
+from services.common.argocd_names import LOCAL_CLUSTER
+from services.common.json_values import dict_of, dicts_of
 from services.planner.canonical import canonical
-from services.planner.kinds.conditions import UNKNOWN, Json, merged, parsed_status, probed, throttling
+from services.planner.kinds.conditions import Json, merged, parsed_status, probed, throttling
+from services.planner.kinds.sync_error import SYNC_ERROR, sync_error
+from services.planner.kinds.wording import engine_words, readable
 from services.planner.rows import Deployment, Observed
 
-ERROR = "ErrorOccurred"
-DELETING = "Deleting"
-WAITING_MESSAGE = "waiting for the GitOps engine to remove what was deployed"
 DELETION_NOTICE = timedelta(seconds=5)
 """A deletion that takes no longer than this is not worth a status."""
 
-LOCAL_CLUSTER = "in-cluster"
 MAX_STATUS = 512 * 1024
 """Bytes; an object of etcd is limited to 1.5 MiB, a message to 4."""
 
@@ -41,7 +43,9 @@ def compiled(
     """
     engine = parsed_status(observed.status if observed else "")
     before = parsed_status(previous)
-    holding = _engine_conditions(engine) | _own_conditions(deployment, observed, before, at)
+    holding = (
+        _sync_error(engine, before) | _engine_conditions(engine) | _own_conditions(deployment, observed, before, at)
+    )
     conditions = merged(before.get("conditions", ()), holding, at)
     status = _bounded(_engine_part(engine, environments or {})) | ({"conditions": conditions} if conditions else {})
     if status == before:
@@ -57,49 +61,74 @@ def _own_conditions(
     throttled = throttling(deployment.held_back_ms)
     waits = deployment.present and deployment.deleting and deployment.spec is not None
     overdue = at - deployment.seen_at >= DELETION_NOTICE or _holds(DELETING, before)
-    return {**errors, **throttled, **({DELETING: (DELETING, WAITING_MESSAGE)} if waits and overdue else {})}
+    return {
+        **errors,
+        **throttled,
+        **({DELETING: (IS_DELETING.reason, IS_DELETING.message)} if waits and overdue else {}),
+    }
 
 
 def _holds(type_: str, before: Json) -> bool:
-    return any((known["type"], known["status"]) == (type_, "True") for known in before.get("conditions", ()))
+    return any(_is_held(type_, known) for known in before.get("conditions", ()))
+
+
+def _is_held(type_: str, known: Json) -> bool:
+    return (known["type"], known["status"]) == (type_, "True")
 
 
 def failure(deployment: Deployment, observed: Observed | None) -> str:
     """Why the engine does not hold the manifest that is desired now; empty if nothing is known against it."""
     current = observed is not None and deployment.digest is not None and observed.failed_digest == deployment.digest
+    if not current or observed is None or not observed.failure:
+        return ""
     # The engine's own words are for operators, in the audit and the log: they tell of a fleet that users never see.
-    return UNKNOWN if current and observed is not None and observed.failure else ""
+    # An agent's are for users where it judges what they wrote.
+    return (
+        observed.failure if observed.failure.startswith(REPOSITORY_REFUSED.text(problem="")) else UNKNOWN_ERROR.message
+    )
 
 
 def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:
     """The engine may repeat a type; a CR's conditions have each type once."""
     messages: dict[str, list[str]] = {}
-    for condition in _list(engine.get("conditions")):
+    for condition in dicts_of(engine.get("conditions")):
         if type_ := _text(condition.get("type")):
-            messages.setdefault(type_, []).append(_text(condition.get("message")))
+            messages.setdefault(type_, []).append(engine_words(_text(condition.get("message"))))
     return {type_: (type_, "; ".join(dict.fromkeys(texts))) for type_, texts in messages.items()}
 
 
+def _sync_error(engine: Json, before: Json) -> dict[str, tuple[str, str]]:
+    held = next((known["message"] for known in before.get("conditions", ()) if _is_held(SYNC_ERROR, known)), None)
+    error = sync_error(dict_of(engine.get("operationState")), held)
+    return {} if error is None else {SYNC_ERROR: (SYNC_ERROR, error)}
+
+
 def _engine_part(engine: Json, environments: Mapping[str, str]) -> Json:
-    sync, health = _dict(engine.get("sync")), _dict(engine.get("health"))
+    sync, health = dict_of(engine.get("sync")), dict_of(engine.get("health"))
     part = {
         "sync": _texts(sync, ("status", "revision")),
         "health": _texts(health, ("status", "message")),
-        "resources": [_resource(item) for item in _list(engine.get("resources"))],
-        "operationState": _dict(engine.get("operationState")),
-        "reconciledState": _reconciled(_dict(sync.get("comparedTo")), environments),
+        "resources": [_resource(item) for item in dicts_of(engine.get("resources"))],
+        "operationState": _operation_state(dict_of(engine.get("operationState"))),
+        "reconciledState": _reconciled(dict_of(sync.get("comparedTo")), environments),
     }
     return {name: value for name, value in part.items() if value}
 
 
+def _operation_state(state: Json) -> Json:
+    """Shown whole, whatever Argo CD puts into it."""
+    shown = {name: _readable(value) for name, value in state.items()}
+    return shown | ({"message": engine_words(_text(shown["message"]))} if "message" in shown else {})
+
+
 def _resource(resource: Json) -> Json:
-    health = _texts(_dict(resource.get("health")), ("status", "message"))
+    health = _texts(dict_of(resource.get("health")), ("status", "message"))
     names = ("group", "version", "kind", "namespace", "name", "status")
     return _texts(resource, names) | ({"health": health} if health else {})
 
 
 def _reconciled(compared_to: Json, environments: Mapping[str, str]) -> Json:
-    source, destination = _dict(compared_to.get("source")), _dict(compared_to.get("destination"))
+    source, destination = dict_of(compared_to.get("source")), dict_of(compared_to.get("destination"))
     if not source:
         return {}
     cluster = _text(destination.get("name"))
@@ -129,13 +158,17 @@ def _texts(value: Json, names: tuple[str, ...]) -> Json:
     return {name: text for name in names if (text := _text(value.get(name)))}
 
 
+def _readable(value: Any) -> Any:
+    match value:
+        case str():
+            return readable(value)
+        case dict():
+            return {name: _readable(part) for name, part in value.items()}
+        case list():
+            return [_readable(part) for part in value]
+        case _:
+            return value
+
+
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Json]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return readable(value) if isinstance(value, str) else ""

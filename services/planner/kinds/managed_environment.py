@@ -11,14 +11,14 @@ from enum import Enum
 from services.common.addresses import AddressPolicy
 from services.common.api import ManagedEnvironmentSpec
 from services.common.api.catalogue import environment as texts
-from services.common.api.catalogue.entry import ERROR, THROTTLED
+from services.common.api.catalogue.entry import ERROR, THROTTLED, Reason
 from services.common.api.limits import MAX_NAME
-from services.common.api.managed_environment import API_URL_MESSAGE, FRAGMENT_MESSAGE, SECRET_TYPE
+from services.common.api.managed_environment import API_URL_MESSAGE, FRAGMENT_MESSAGE
+from services.common.api.names import ENVIRONMENT_SECRET
 from services.common.api.urls import ASCII_MESSAGE, USER_INFO_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, split
+from services.planner.kinds.bounds import MAX_REFUSAL
 from services.planner.kinds.conditions import (
-    CHECKING,
-    QUOTA_EXCEEDED,
     Refused,
     State,
     compiled,
@@ -32,7 +32,6 @@ from services.planner.kinds.sealed_secret import SealedSecret, content_of
 from services.planner.kinds.written_spec import spec_of
 from services.planner.rows import Check, Resource
 
-MAX_DETAIL = 1024
 SUCCEEDED = texts.CONNECTED.reason
 
 _STATUS = {entry.reason: entry.status for entry in texts.ENTRIES if entry.type == texts.CONNECTION}
@@ -63,10 +62,10 @@ class EnvironmentView:
     cluster_resources: bool
 
 
-def accept(resource: Resource, policy: AddressPolicy, limits: Limits | None = None) -> ManagedEnvironmentSpec:
+def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
-        raise Refused("Unknown", QUOTA_EXCEEDED, (limits or Limits()).message(resource.kind))
+        raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))
     spec = spec_of(ManagedEnvironmentSpec, resource)
     for problem in _url_problems(spec.api_url, policy):
         raise Refused(texts.UNSUPPORTED_API_URL.status, texts.UNSUPPORTED_API_URL.reason, problem)
@@ -76,14 +75,14 @@ def accept(resource: Resource, policy: AddressPolicy, limits: Limits | None = No
     return spec
 
 
-def sealed(resource: Resource, secret: Resource | None, limits: Limits | None = None) -> SealedSecret:
+def sealed(resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
     """The Secret with the kubeconfig; ``secret`` is the row of the name it has in ``resource``. Raises Refused."""
-    content = content_of(resource, secret, SECRET_TYPE)
+    content = content_of(resource, secret, ENVIRONMENT_SECRET)
     if isinstance(content, SealedSecret):
         return content
     match content.why:
         case "over quota":
-            raise Refused("Unknown", QUOTA_EXCEEDED, (limits or Limits()).message(SECRET))
+            raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(SECRET))
         case "awaited":
             entry = texts.AWAITING_SECRET
         case "other type":
@@ -92,7 +91,7 @@ def sealed(resource: Resource, secret: Resource | None, limits: Limits | None = 
             entry = texts.UNPARSABLE_KUBECONFIG
         case "unnamed" | "missing":
             entry = texts.SECRET_NOT_FOUND
-    name, detail = resource.refers_to[:MAX_NAME], content.detail[:MAX_DETAIL]
+    name, detail = resource.refers_to[:MAX_NAME], content.detail[:MAX_REFUSAL]
     raise Refused(entry.status, entry.reason, entry.text(secret=name, type=detail, detail=detail))
 
 
@@ -110,7 +109,7 @@ def environment_status(
         at: when that happened which may change it.
     """
     before = parsed_status(previous)
-    beyond_quota = refused if refused is not None and refused.reason == QUOTA_EXCEEDED else None
+    beyond_quota = refused if refused is not None and refused.reason == Reason.QUOTA_EXCEEDED else None
     errors = {ERROR: (ERROR, beyond_quota.message)} if beyond_quota else {}
     others = recurring({**errors, **throttling(resource.held_back_ms)}, before, (ERROR, THROTTLED))
     return compiled(previous, {texts.CONNECTION: _connection(refused, check, digest)} | others, at)
@@ -142,7 +141,7 @@ def _connection(refused: Refused | None, check: Check | None, digest: str | None
     if refused is not None:
         return (refused.status, refused.reason, refused.message)
     if check is None or check.digest != digest:
-        return ("Unknown", CHECKING, texts.CHECKING.message)
+        return ("Unknown", Reason.CHECKING, texts.CHECKING.message)
     return (_STATUS.get(check.reason, "Unknown"), check.reason, check.message)
 
 

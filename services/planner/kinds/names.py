@@ -6,20 +6,18 @@ from typing import Any
 
 import orjson
 
-GITOPS_DEPLOYMENT = "GitOpsDeployment"
-MANAGED_ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
-REPOSITORY_CREDENTIAL = "GitOpsDeploymentRepositoryCredential"
-SYNC_RUN = "GitOpsDeploymentSyncRun"
-SECRET = "Secret"  # noqa: S105 - a kind
+from services.common.api import names
 
-RESOURCE_KINDS = frozenset({MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET})
+GITOPS_DEPLOYMENT = names.GITOPS_DEPLOYMENT.kind
+MANAGED_ENVIRONMENT = names.MANAGED_ENVIRONMENT.kind
+REPOSITORY_CREDENTIAL = names.REPOSITORY_CREDENTIAL.kind
+SYNC_RUN = names.SYNC_RUN.kind
+SECRET = names.SECRET
+
+RESOURCE_KINDS = frozenset({*(kind.kind for kind in names.NAMES), SECRET} - {GITOPS_DEPLOYMENT})
 """All but GitOpsDeployment."""
 
-_REFERENCE = {
-    MANAGED_ENVIRONMENT: "credentialsSecret",
-    REPOSITORY_CREDENTIAL: "secret",
-    SYNC_RUN: "gitopsDeploymentName",
-}
+_REFERENCE = {kind.kind: kind.reference for kind in names.NAMES if kind.reference}
 
 
 def refers_to(kind: str, spec: str) -> str:

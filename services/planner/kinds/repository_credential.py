@@ -7,13 +7,11 @@ from datetime import datetime
 from services.common.addresses import AddressPolicy
 from services.common.api import RepositoryCredentialSpec
 from services.common.api.catalogue import credential as texts
-from services.common.api.catalogue.entry import ERROR
+from services.common.api.catalogue.entry import ERROR, Reason
 from services.common.api.limits import MAX_NAME
-from services.common.api.repository_credential import SECRET_TYPE
+from services.common.api.names import CREDENTIAL_SECRET
 from services.common.urls.repository_url import refusal
 from services.planner.kinds.conditions import (
-    CHECKING,
-    QUOTA_EXCEEDED,
     Refused,
     States,
     compiled,
@@ -32,26 +30,26 @@ INVALID_CREDENTIALS = texts.INVALID[0].reason
 INVALID_URL = texts.URL_NOT_FOUND[0].reason
 
 
-def accept(resource: Resource, policy: AddressPolicy, limits: Limits | None = None) -> RepositoryCredentialSpec:
+def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
-        raise Refused("False", QUOTA_EXCEEDED, (limits or Limits()).message(resource.kind))
+        raise Refused("False", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))
     spec = spec_of(RepositoryCredentialSpec, resource)
     if problem := refusal(spec.repository, policy, with_credentials=True):
         raise Refused("False", INVALID_URL, f"spec.repository {problem}")
     return spec
 
 
-def sealed(resource: Resource, secret: Resource | None, limits: Limits | None = None) -> SealedSecret:
+def sealed(resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
     """The Secret with the login; ``secret`` is the row of the name it has in ``resource``. Raises Refused."""
-    content = content_of(resource, secret, SECRET_TYPE)
+    content = content_of(resource, secret, CREDENTIAL_SECRET)
     if isinstance(content, SealedSecret):
         return content
     match content.why:
         case "awaited":
             entry = texts.AWAITING_SECRET[0]
         case "over quota":
-            raise Refused("False", QUOTA_EXCEEDED, (limits or Limits()).message(SECRET))
+            raise Refused("False", Reason.QUOTA_EXCEEDED, limits.message(SECRET))
         case "omitted":
             raise Refused("False", INVALID_CREDENTIALS, content.detail)
         case "unnamed":
@@ -95,7 +93,7 @@ def _states(resource: Resource, refused: Refused | None, check: Check | None, di
 
 
 def _pending(message: str) -> States:
-    return dict.fromkeys((ERROR, texts.CREDENTIAL, texts.URL), ("Unknown", CHECKING, message))
+    return dict.fromkeys((ERROR, texts.CREDENTIAL, texts.URL), ("Unknown", Reason.CHECKING, message))
 
 
 def _wrong(reason: str, message: str) -> States:

@@ -12,12 +12,11 @@ import orjson
 from services.common.api import FINALIZER
 from services.common.messages import ResourceChanged
 from services.planner.canonical import canonical
+from services.planner.kinds.bounds import MAX_REFUSAL
 from services.planner.kinds.conditions import Refused
 from services.planner.kinds.lifecycle import Origin
 from services.planner.kinds.names import SECRET, refers_to
 from services.planner.rows import Cause, Resource
-
-MAX_OMITTED = 1024
 
 
 def changed(known: Resource | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Resource:
@@ -36,7 +35,7 @@ def changed(known: Resource | None, event: ResourceChanged, origin: Origin, caus
         deleting=event.deleting,
         finalizer=FINALIZER in event.finalizers,
         spec=event.spec,
-        omitted=event.spec_omitted.replace("\0", "")[:MAX_OMITTED],
+        omitted=event.spec_omitted.replace("\0", "")[:MAX_REFUSAL],
         refers_to=refers_to(event.kind, event.spec),
         secret_type=event.secret_type.replace("\0", ""),
         created_at=event.created_at,

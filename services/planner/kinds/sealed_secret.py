@@ -9,8 +9,6 @@ import orjson
 
 from services.planner.rows import Resource
 
-SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a condition's reason
-
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
@@ -44,6 +42,11 @@ def content_of(resource: Resource, secret: Resource | None, wanted_type: str) ->
     if secret.over_quota:
         return Unsealable("over quota")
     return Unsealable("omitted", secret.omitted) if secret.omitted else _opened(secret, wanted_type)
+
+
+def is_taken_back(resource: Resource, secret: Resource | None) -> bool:
+    """The Secret that it names is not there, nor on its way."""
+    return (secret is None or not secret.present) and bool(resource.refers_to) and not resource.secret_type
 
 
 def without_secret(resource: Resource) -> Resource:

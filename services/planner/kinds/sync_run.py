@@ -11,21 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.api import GitOpsDeploymentSpec, SyncRunSpec
+from services.common.api import SyncRunSpec
 from services.common.api.catalogue import sync_run as texts
-from services.common.api.catalogue.entry import ERROR
+from services.common.api.catalogue.entry import ERROR, UNKNOWN_ERROR, Reason
 from services.common.messages import SyncMoved
-from services.planner.kinds.conditions import (
-    INVALID_SPEC,
-    UNKNOWN,
-    Refused,
-    compiled,
-    parsed_status,
-    recurring,
-    throttling,
-)
+from services.planner.kinds.bounds import MAX_SYNC_MESSAGE
+from services.planner.kinds.conditions import Refused, compiled, parsed_status, recurring, throttling
 from services.planner.kinds.lifecycle import version_order
 from services.planner.kinds.limits import Limits
+from services.planner.kinds.wording import engine_words, readable
 from services.planner.kinds.written_spec import accepted_deployment, cleaned, spec_of
 from services.planner.rows import Deployment, Resource, SyncRun
 
@@ -43,7 +37,6 @@ HEAD = "HEAD"
 WAITS_FOR_APPLICATION = "waiting until the GitOpsDeployment has been accepted; see its conditions"
 WAITS_FOR_TURN = "waiting for the sync before it to end"
 
-MAX_MESSAGE = 8192
 MAX_VERSION = 2**63 - 1
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -53,7 +46,7 @@ def accept(resource: Resource) -> SyncRunSpec:
     spec = spec_of(SyncRunSpec, resource)
     revision = cleaned(spec.revision_id)
     if revision.startswith("-"):
-        raise Refused("True", INVALID_SPEC, texts.REVISION_REFUSED.message)
+        raise Refused("True", Reason.INVALID_SPEC, texts.REVISION_REFUSED.message)
     name = spec.git_ops_deployment_name.replace("\0", "")
     return SyncRunSpec(git_ops_deployment_name=name, revision_id=revision or None)
 
@@ -99,9 +92,9 @@ def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
     return replace(
         run,
         state="Ended" if has_ended else run.state,
-        phase=event.phase.replace("\0", ""),
-        message=event.message.replace("\0", "")[:MAX_MESSAGE],
-        synced_revision=event.revision.replace("\0", "") or run.synced_revision,
+        phase=readable(event.phase),
+        message=engine_words(event.message)[:MAX_SYNC_MESSAGE],
+        synced_revision=readable(event.revision) or run.synced_revision,
         started_at=_time(event.started_at) or run.started_at,
         finished_at=_time(event.finished_at) if has_ended else "",
     )
@@ -109,11 +102,11 @@ def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
 
 def revision_to_sync(run: SyncRun, deployment: Deployment) -> str:
     """What the engine is told to sync to."""
-    spec = _spec(deployment)
+    spec = accepted_deployment(deployment.spec) if deployment.spec is not None else None
     return run.revision or (spec.source.target_revision if spec else None) or HEAD
 
 
-def sync_status(resource: Resource, run: SyncRun, previous: str, at: datetime, limits: Limits | None = None) -> str:
+def sync_status(resource: Resource, run: SyncRun, previous: str, at: datetime, limits: Limits) -> str:
     """Canonical JSON of the whole status; ``previous`` if nothing has changed.
 
     Args:
@@ -123,7 +116,7 @@ def sync_status(resource: Resource, run: SyncRun, previous: str, at: datetime, l
         at: when that happened which may change it.
         limits: of its tenant.
     """
-    error = next(_errors(resource, run, limits or Limits()), "")
+    error = next(_errors(resource, run, limits), "")
     own = {ERROR: ("True", ERROR, error) if error else ("False", "", "")}
     throttled = recurring(throttling(resource.held_back_ms), parsed_status(previous))
     operation = _operation(run)
@@ -163,8 +156,7 @@ def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> Sy
         return run
     if not is_asked:
         return replace(run, state="Ended", message="")
-    spec = _spec(target)
-    if spec is not None and spec.automated and not _is_ahead(resource, run, target):
+    if _is_automated(target) and not _is_ahead(resource, run, target):
         return replace(run, state="Refused", message=texts.DEPLOYMENT_AUTOMATED.text(name=resource.name))
     return run
 
@@ -175,11 +167,22 @@ def _blocker(resource: Resource, run: SyncRun, target: Deployment | None, *, is_
         return None
     if target is None:
         return texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
-    if target.spec is None or _is_ahead(resource, run, target):
+    if not _is_in_force(target) or _is_ahead(resource, run, target):
         return WAITS_FOR_APPLICATION
     if resource.over_quota:
         return ""
     return WAITS_FOR_TURN if is_busy else None
+
+
+def _is_in_force(target: Deployment) -> bool:
+    """Its Application is what its newest spec asks for: a run must not sync what was asked for before that."""
+    return target.spec is not None and target.offered is None and not target.problem
+
+
+def _is_automated(target: Deployment | None) -> bool:
+    """By its newest spec; of one that is wrong nobody knows."""
+    newest = (target.offered or target.spec) if target is not None and not target.error else None
+    return newest is not None and accepted_deployment(newest).automated
 
 
 def _is_ahead(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
@@ -200,7 +203,7 @@ def _errors(resource: Resource, run: SyncRun, limits: Limits) -> Iterator[str]:
     if run.state == "Waiting" and run.message == texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name):
         yield run.message
     if run.phase in FAILED:
-        yield run.message or UNKNOWN
+        yield run.message or UNKNOWN_ERROR.message
 
 
 def _changes(resource: Resource, run: SyncRun) -> Iterable[str]:
@@ -231,12 +234,6 @@ def _operation(run: SyncRun) -> dict[str, str]:
         "finishedAt": run.finished_at,
     }
     return {name: value for name, value in operation.items() if value}
-
-
-def _spec(deployment: Deployment | None) -> GitOpsDeploymentSpec | None:
-    if deployment is None or deployment.spec is None:
-        return None
-    return accepted_deployment(deployment.spec)
 
 
 def _time(text: str) -> str:

@@ -8,14 +8,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from services.common.api import GitOpsDeploymentSpec
+from services.common.api.catalogue.entry import Reason
 from services.common.api.model import ApiModel
 from services.common.errors import Permanent
-from services.planner.kinds.conditions import INVALID_SPEC, Refused
+from services.planner.kinds.bounds import MAX_REFUSAL
+from services.planner.kinds.conditions import Refused
 from services.planner.rows import Resource
 
 SpecT = TypeVar("SpecT", bound=ApiModel)
 
-MAX_MESSAGE = 1024
 _MAX_QUOTED = 80
 _DROPPED = str.maketrans("", "", "\"'`&;%" + "".join(map(chr, range(0x20))) + "\x7f")
 
@@ -37,11 +38,11 @@ def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
 def spec_of(model: type[SpecT], resource: Resource) -> SpecT:
     """The spec of ``resource``. Raises Refused if it was left out or does not fit the model."""
     if resource.omitted:
-        raise Refused("Unknown", INVALID_SPEC, resource.omitted)
+        raise Refused("Unknown", Reason.INVALID_SPEC, resource.omitted)
     try:
         return parsed(model, resource.spec)
     except Permanent as error:
-        raise Refused("Unknown", INVALID_SPEC, str(error)) from None
+        raise Refused("Unknown", Reason.INVALID_SPEC, str(error)) from None
 
 
 def cleaned(text: str | None) -> str:
@@ -54,5 +55,5 @@ def _explanation(error: ValidationError) -> str:
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join(["spec", *(str(part)[:_MAX_QUOTED] for part in first["loc"])])
     if first["type"] == "missing":
-        return f"{field} is missing; set it"[:MAX_MESSAGE]
-    return f"{field}: {first['msg']}; correct this field"[:MAX_MESSAGE]
+        return f"{field} is missing; set it"[:MAX_REFUSAL]
+    return f"{field}: {first['msg']}; correct this field"[:MAX_REFUSAL]

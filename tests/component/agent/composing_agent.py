@@ -7,28 +7,44 @@ import json
 from typing import Any
 
 from services.agent import bootstrap
-from services.agent.credentials import Composition
+from services.agent.credentials import Access, Composition
 from services.common.kube import Manifest
-from services.common.messages import EngineResource
+from services.common.messages import EngineResource, RowKind
 from services.common.startup import run
 
 
 class RecipeComposers:
-    """A Secret's only content is its recipe's uid; the uid ``bad`` fails its check."""
+    """A Secret's only content is its recipe's uid; the uid ``bad`` fails its check.
+
+    A repository's is its URL; it opens to nobody without that login.
+    """
 
     def __init__(self, *_: Any) -> None:
         """Needs nothing."""
 
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
         manifest = json.loads(row.manifest)
-        uid = manifest.pop("recipe")["uid"]
+        recipe = manifest.pop("recipe")
+        uid = recipe["uid"]
+        if row.kind == RowKind.REPOSITORY_SECRET:
+            url = base64.b64encode(recipe["repository"].encode()).decode()
+            return Composition(manifest | {"data": {"url": url}}, "Succeeded", "", access=Access.LOGIN)
         if uid == "bad":
             return Composition(None, "UnableToLocateContext", "no such context")
         encoded = base64.b64encode(uid.encode()).decode()
         return Composition(manifest | {"data": {"config": encoded}}, "Succeeded", "")
 
-    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
+    def may_have_left(self, *_: Any) -> bool:
+        return False
+
+    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
         """Nothing was made elsewhere."""
+
+    async def is_public(self, url: str, tenant: str) -> bool:
+        return False
+
+    async def refusal_of_repository(self, url: str, tenant: str) -> str:
+        return ""
 
 
 if __name__ == "__main__":

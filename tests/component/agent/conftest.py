@@ -75,7 +75,7 @@ def start_agent(
         }
         worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log", module)
         started.append(worker)
-        until(lambda: worker.is_ready)
+        until(lambda: worker.is_ready, within=120)
         return worker
 
     yield start

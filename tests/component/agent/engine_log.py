@@ -75,14 +75,20 @@ def app_project(name: str, namespace: str) -> dict[str, Any]:
 
 
 def sync_operation(
-    name: str, namespace: str, run: str, sequence: int = 1, state: str = "Running", revision: str = "main"
+    name: str,
+    namespace: str,
+    run: str,
+    sequence: int = 1,
+    state: str = "Running",
+    revision: str = "main",
+    **more: Any,
 ) -> dict[str, Any]:
     """A sync as the planner compiles it."""
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
         "metadata": {"name": name, "namespace": namespace},
-        "operation": {"run": run, "sequence": sequence, "revision": revision, "state": state},
+        "operation": {"run": run, "sequence": sequence, "revision": revision, "state": state} | more,
     }
 
 
@@ -96,6 +102,14 @@ def cluster_secret(name: str, namespace: str, uid: str) -> dict[str, Any]:
         "type": "Opaque",
         "recipe": {"uid": uid},
     }
+
+
+def repository_secret(name: str, namespace: str, repository: str = REPO) -> dict[str, Any]:
+    """A repository's Secret as the planner compiles it, as far as a fake composer looks at it."""
+    made = cluster_secret(name, namespace, "one")
+    made["metadata"]["labels"]["argocd.argoproj.io/secret-type"] = "repository"
+    made["recipe"]["repository"] = repository
+    return made
 
 
 def sealed_cluster_secret(name: str, namespace: str, sealed: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from services.agent.clock import LoopClock
-from services.agent.credentials import Composers, Composition, CredentialSettings, TargetSilent
+from services.agent.credentials import Composers, Composition, TargetSilent
 from services.common.addresses import AddressPolicy
 from services.common.kube import NAMESPACE, KubeClient, Manifest, NotFound, Resource
 from services.common.messages import EngineResource
@@ -56,7 +56,7 @@ class Cluster:
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def composers(self) -> Composers:
-        return Composers(self.given.keys.opening, self.given.policy, CredentialSettings(), self.clock)
+        return Composers(self.given.keys.opening, self.given.policy, self.given.settings, self.clock)
 
     def row(self, token: str, **recipe: Any) -> EngineResource:
         values = {"kubeconfig": kubeconfig_text(self.url, authority=self.authority, token=token)}
@@ -308,11 +308,10 @@ async def test_environment_when_disposed_by_an_identity_without_rights_then_give
     await cluster.composers().dispose(cluster.row("wrong"), None)
 
 
-async def test_environment_when_its_cluster_is_silent_then_tried_again_until_given_up(cluster: Cluster) -> None:
+async def test_environment_when_its_cluster_is_silent_then_that_is_said(cluster: Cluster) -> None:
     silent = replace(cluster, url="https://127.0.0.1:1")
     with pytest.raises(TargetSilent):
         await silent.composers().dispose(silent.row("token"), None)
-    await silent.composers().dispose(silent.row("token"), None, giving_up=True)
 
 
 async def test_api_url_when_it_is_only_spelled_otherwise_then_the_account_is_there_and_its_new_token_works(
@@ -344,3 +343,11 @@ async def test_account_when_only_its_own_token_is_left_to_remove_it_then_nobody_
     turned_away = {"apiURL": url, "server": f"{url}?managedEnvironment=e1", "createServiceAccount": False}
     await cluster.composers().dispose(cluster.row("token", **turned_away), made.secret)
     assert set(await cluster.left()) <= left
+
+
+async def test_environment_when_disposed_and_its_token_is_not_good_any_more_then_its_account_goes_by_its_own(
+    cluster: Cluster,
+) -> None:
+    made = await cluster.compose(await cluster.tenant(EVERYTHING))
+    await cluster.composers().dispose(cluster.row("expired"), made.secret)
+    assert set(await cluster.left()) <= WITHDRAWN["whole-cluster"][1]

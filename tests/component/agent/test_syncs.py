@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.agent.operation import DELETED
 from services.argocd_simulator.simulator import Pace, Simulator
 from services.common.kube import APPLICATION, Changed, KubeClient, Seen, reflect
 from services.common.messages import SyncMoved
@@ -120,4 +121,28 @@ async def test_sync_when_its_run_is_to_end_then_argo_cd_ends_it_and_a_repair_lea
     await eventually(lambda: phases(observations, "app")[-1] in ENDED)
     [*_, last] = [event for event in observations.of("app") if isinstance(event, SyncMoved)]
     assert (last.phase, last.message) == ("Failed", "Operation terminated")
+    assert starts.of["app"] == 1
+
+
+async def test_running_sync_when_its_application_is_deleted_while_nobody_looks_then_it_is_not_started_anew(
+    start_agent: StartAgent,
+    kube: KubeClient,
+    namespace: str,
+    engine_log: EngineLog,
+    observations: Observations,
+    starts: Starts,
+) -> None:
+    first = await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
+    engine_log.write(manual("app", namespace, "simulate/slow-sync"), sync("app", namespace))
+    await eventually(lambda: phases(observations, "app") == ["Running"])
+    await asyncio.to_thread(first.kill)
+    await kube.delete(APPLICATION, namespace, "app")
+    engine_log.write(sync("app", namespace, begun=True))
+    await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
+
+    await eventually(lambda: phases(observations, "app")[-1] in ENDED)
+    [*_, last] = [event for event in observations.of("app") if isinstance(event, SyncMoved)]
+    assert (last.phase, last.message) == ("Error", DELETED)
+    made_anew = await kube.get(APPLICATION, namespace, "app")
+    assert "operation" not in made_anew
     assert starts.of["app"] == 1

@@ -12,6 +12,7 @@ from services.common.api.limits import (
     MAX_NAME,
     MAX_NAMESPACES,
     MAX_PATH,
+    MAX_REPOSITORY,
     MAX_REVISION,
     MAX_SYNC_OPTIONS,
     MAX_URL,
@@ -139,7 +140,7 @@ DEPLOYMENTS = (
     _deployment("repository-with-a-token", PASSWORD_MESSAGE, source={"repoURL": "https://:pw@git.example.com/a.git"}),
     _deployment("repository-in-cyrillic", ASCII_MESSAGE, source={"repoURL": "https://gіt.example.com/a"}),  # noqa: RUF001
     _deployment("repository-with-a-newline", ASCII_MESSAGE, source={"repoURL": "https://git.example.com/a\nb"}),
-    _deployment("repository-oversized", TOO_LONG, source={"repoURL": "https://g/" + "a" * MAX_URL}),
+    _deployment("repository-oversized", TOO_LONG, source={"repoURL": "https://g/".ljust(MAX_REPOSITORY + 1, "a")}),
     _deployment("path-oversized", TOO_LONG, source={"path": "a" * (MAX_PATH + 1)}),
     _deployment("path-missing", MISSING, source={"path": None}),
     _deployment("revision-that-is-an-option", REVISION_MESSAGE, source={"targetRevision": "--upload-pack=x"}),
@@ -214,7 +215,7 @@ CREDENTIALS = (
     _credential("ssh-with-a-password", PASSWORD_MESSAGE, repository="ssh://git:pw@git.example.com/a"),
     _credential("cyrillic-host", ASCII_MESSAGE, repository="https://gіt.example.com/a"),  # noqa: RUF001 - that is the point
     _credential("space", NO_URL, repository="https://git example.com/a"),
-    _credential("oversized", TOO_LONG, repository="https://git.example.com/" + "a" * MAX_URL),
+    _credential("oversized", TOO_LONG, repository="https://git.example.com/".ljust(MAX_REPOSITORY + 1, "a")),
     _credential("a-map", WRONG_TYPE, repository={"url": "https://git.example.com/a"}),
     _credential("missing", MISSING, repository=None),
     _credential("null", MISSING, repository=NULL),

@@ -34,12 +34,16 @@ LIMITS = ("x-kubernetes-validations", "maxLength", "maxItems")
 OLD: dict[Resource, dict[str, Any]] = {
     GITOPS_DEPLOYMENT: {
         "type": "sometimes",
-        "source": {"repoURL": "https://me:pw@git.example.com/ü", "targetRevision": "-x", "path": "p" * 2000},
+        "source": {
+            "repoURL": "https://me:pw@git.example.com/ü".ljust(600, "a"),
+            "targetRevision": "-x",
+            "path": "p" * 2000,
+        },
         "destination": {"namespace": "kube-system"},
         "syncPolicy": {"syncOptions": ["Replace=true"] * 11},
     },
     MANAGED_ENVIRONMENT: {"apiURL": "http://me@api.example.com/#", "namespaces": ["n" * 300]},
-    REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:a/b.git"},
+    REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:a/b.git".rjust(600, "g")},
     SYNC_RUN: {"revisionID": "-x"},
 }
 """Breaks every rule of its kind, as changes to a good spec."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,14 @@ from services.common.paths import ROOT
 FOLDER = ROOT / "k8s"
 SERVICES = ("watcher", "planner", "agent")
 PART = "app.kubernetes.io/name"
+SECRETS = {
+    ("kafka-watcher", "password"): "a password",
+    ("kafka-planner", "password"): "a password",
+    ("kafka-agent", "password"): "a password",
+    ("database-planner", "url"): "postgresql://gitops_planner:password@postgres:5432/gitops",
+    ("database-owner", "url"): "postgresql://gitops_owner:password@postgres:5432/gitops",
+}
+"""What a cluster has to bring, by name and key: see k8s/README.md."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,11 @@ def of_kind(kind: str, manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     return {item["metadata"]["name"]: item for item in manifests if item["kind"] == kind}
 
 
+def within(namespace: str, manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Those of one namespace."""
+    return [item for item in manifests if item["metadata"].get("namespace") == namespace]
+
+
 def workloads(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     """Pod templates by the name of what makes pods of them."""
     return {
@@ -71,3 +85,35 @@ def selects(selector: Manifest, template: Manifest) -> bool:
     return selector.get("matchLabels", {}).items() <= labels.items() and all(
         labels.get(item["key"]) in item["values"] for item in selector.get("matchExpressions", [])
     )
+
+
+def allowed(address: str, policy: Manifest) -> bool:
+    """Whether a block of a network policy holds ``address``."""
+    blocks = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule["to"] if "ipBlock" in peer]
+    target = ip_address(address)
+    return any(
+        target in ip_network(block["cidr"]) and not any(target in ip_network(item) for item in block.get("except", []))
+        for block in blocks
+    )
+
+
+def environment(name: str, manifests: list[Manifest]) -> dict[str, str]:
+    """What a container of one workload finds in its environment."""
+    maps = of_kind("ConfigMap", manifests)
+    (container,) = containers(workloads(manifests)[name])
+    found: dict[str, str] = {}
+    for source in container.get("envFrom", []):
+        found |= maps[source["configMapRef"]["name"]].get("data", {})
+    return found | {item["name"]: _value(item) for item in container.get("env", [])}
+
+
+def _value(item: Manifest) -> str:
+    if "value" in item:
+        return str(item["value"])
+    match item["valueFrom"]:
+        case {"secretKeyRef": reference}:
+            return SECRETS[reference["name"], reference["key"]]
+        case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
+            return "gitops-service"
+        case other:
+            raise AssertionError(f"not to be told here: {other}")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 import uuid
-from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
-import yaml
 
 from services.common.kube import NAMESPACE, Manifest, Resource
 from tests.component.k8s.manifests import Rendered, of_kind, workloads
+from tests.component.plain_http import plain_client
 
 POD = Resource("", "v1", "Pod", "pods")
 STRICT = {"fieldValidation": "Strict", "fieldManager": "tests"}
@@ -22,12 +20,7 @@ APPLY = {"Content-Type": "application/apply-patch+yaml"}
 
 @pytest.fixture(scope="module")
 def api(kubeconfig: Path) -> Iterator[httpx2.Client]:
-    """Plain HTTP: a client of ours neither asks for a dry run nor shows warnings."""
-    config = yaml.safe_load(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    authority = ssl.create_default_context(cadata=b64decode(cluster["certificate-authority-data"]).decode())
-    headers = {"Authorization": f"Bearer {user['token']}"}
-    with httpx2.Client(base_url=cluster["server"], headers=headers, verify=authority, timeout=30) as client:
+    with plain_client(kubeconfig) as client:
         yield client
 
 

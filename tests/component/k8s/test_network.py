@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
 
 import pytest
 
 from services.common import addresses
-from services.common.kube import Manifest
-from tests.component.k8s.manifests import SERVICES, Rendered, of_kind, selects, workloads
+from tests.component.k8s.manifests import SERVICES, Rendered, allowed, environment, of_kind, selects, within, workloads
 
 EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade"}
 WAYS = {
@@ -23,17 +22,8 @@ WAYS = {
 }
 """Whom each policy lets through."""
 
+OWN = "gitops-service"
 METADATA = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
-
-
-def allowed(address: str, policy: Manifest) -> bool:
-    """Whether a block of the policy holds ``address``."""
-    blocks = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule["to"] if "ipBlock" in peer]
-    target = ip_address(address)
-    return any(
-        target in ip_network(block["cidr"]) and not any(target in ip_network(item) for item in block.get("except", []))
-        for block in blocks
-    )
 
 
 def test_pods_when_no_policy_says_otherwise_then_nothing_goes_in_or_out(rendered: Rendered) -> None:
@@ -42,7 +32,7 @@ def test_pods_when_no_policy_says_otherwise_then_nothing_goes_in_or_out(rendered
 
 
 def test_policies_when_rendered_then_they_are_those_of_the_table(rendered: Rendered) -> None:
-    assert of_kind("NetworkPolicy", rendered.example).keys() == {*WAYS, "default-deny"}
+    assert of_kind("NetworkPolicy", within(OWN, rendered.example)).keys() == {*WAYS, "default-deny"}
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -77,3 +67,18 @@ def test_own_cluster_when_the_operator_names_its_networks_then_agents_do_not_rea
     assert allowed("10.20.0.7", policy)  # a tenant's cluster beside ours
     assert not allowed("10.128.0.7", policy)
     assert not allowed("172.30.0.1", policy)
+
+
+def test_names_when_agents_look_them_up_then_none_is_completed_to_one_of_this_cluster(rendered: Rendered) -> None:
+    first_as_it_is = {"options": [{"name": "ndots", "value": "1"}]}
+    assert workloads(rendered.base)["agent"]["spec"]["dnsConfig"] == first_as_it_is
+    pod = workloads(rendered.example)["agent"]["spec"]
+    assert pod["dnsPolicy"] == "None"  # nothing of the node's or the cluster's is added
+    assert pod["dnsConfig"] == first_as_it_is | {"nameservers": ["172.30.0.10"]}
+
+
+def test_names_when_nothing_completes_them_then_the_agents_own_are_complete(rendered: Rendered) -> None:
+    settings = environment("agent", rendered.example)
+    registry = urlsplit(settings["SCHEMA_REGISTRY_URL"]).netloc
+    places = [*settings["KAFKA_BOOTSTRAP_SERVERS"].split(","), registry]
+    assert [place for place in places if not place.partition(":")[0].endswith(".svc.cluster.local")] == []

@@ -10,11 +10,10 @@ from pydantic_settings import BaseSettings
 
 from services.agent.settings import AgentSettings
 from services.cli import connector, database
-from services.common.kube import Manifest
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
-from tests.component.k8s.manifests import Rendered, containers, of_kind, workloads
+from tests.component.k8s.manifests import Rendered, containers, environment, workloads
 
 SETTINGS: dict[str, type[BaseSettings]] = {
     "watcher": WatcherSettings,
@@ -22,45 +21,15 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "agent": AgentSettings,
 }
 COMMANDS: dict[str, Any] = {"connector-keeper": connector.URL.envvar, "database-upgrade": database.URL.envvar}
-SECRETS = {
-    ("kafka-watcher", "password"): "a password",
-    ("kafka-planner", "password"): "a password",
-    ("kafka-agent", "password"): "a password",
-    ("database-planner", "url"): "postgresql://gitops_planner:password@postgres:5432/gitops",
-    ("database-owner", "url"): "postgresql://gitops_owner:password@postgres:5432/gitops",
-}
-"""What a cluster has to bring, by name and key: see k8s/README.md."""
-
-
-def environment(name: str, manifests: list[Manifest]) -> dict[str, str]:
-    """What a container of one workload finds in its environment."""
-    maps = of_kind("ConfigMap", manifests)
-    (container,) = containers(workloads(manifests)[name])
-    found: dict[str, str] = {}
-    for source in container.get("envFrom", []):
-        found |= maps[source["configMapRef"]["name"]].get("data", {})
-    return found | {item["name"]: _value(item) for item in container.get("env", [])}
-
-
-def _value(item: Manifest) -> str:
-    if "value" in item:
-        return str(item["value"])
-    match item["valueFrom"]:
-        case {"secretKeyRef": reference}:
-            return SECRETS[reference["name"], reference["key"]]
-        case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
-            return "gitops-service"
-        case other:
-            raise AssertionError(f"not to be told here: {other}")
 
 
 def paths(settings: type[BaseSettings]) -> set[str]:
     """Variables that name a file."""
-    return {
-        name.upper()
-        for name, field in settings.model_fields.items()
-        if Path in (field.annotation, *get_args(field.annotation))
-    }
+    return {name.upper() for name, field in settings.model_fields.items() if _is_path(field.annotation)}
+
+
+def _is_path(annotation: Any) -> bool:
+    return annotation is Path or any(_is_path(part) for part in get_args(annotation))
 
 
 @pytest.mark.parametrize("name", SETTINGS)

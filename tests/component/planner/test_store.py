@@ -10,10 +10,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from structlog.testing import capture_logs
 
 from services.common.api import FINALIZER
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
+from services.common.telemetry.metrics import NAME_COLLISIONS
 from services.planner import persist as persist_module
 from services.planner.coalesce import coalesce
 from services.planner.events import Event
@@ -41,6 +43,7 @@ from tests.unit.planner.given import (
     environment,
     gone,
     observed,
+    resource,
     resource_gone,
     resync,
     secret,
@@ -69,10 +72,10 @@ def store(database: Database) -> Iterator[Store]:
         yield opened
 
 
-def take(store: Store, *events: Event, spans: Sequence[Span] = ()) -> Changes:
+def take(store: Store, *events: Event, spans: Sequence[Span] = (), rules: Rules | None = None) -> Changes:
     """One batch, as the service does it."""
     batch = coalesce(events)
-    changes = plan(store.load(batch), batch, Rules())
+    changes = plan(store.load(batch), batch, rules or Rules())
     store.save(changes, spans)
     return changes
 
@@ -108,7 +111,7 @@ def life(instance: str, digest: str) -> list[list[Event]]:
     return [
         [changed(1), changed(2, "api", uid="uid-2", content=spec(source={"path": "/"}))],
         [says(3, Applied(digest)), says(4, status(4, sync=SYNCED, conditions=[{"type": "W", "message": "ü\\u0000"}]))],
-        [changed(5, generation=2, content=spec(source={"path": "x\u0000'\"", "repoURL": "https://g/ü;"}))],
+        [changed(5, generation=2, content=spec(source={"path": "x\u0000'\"", "repoURL": "https://g.example/ü;"}))],
         [says(6, Failed("other", permanent=True, message="no")), changed(7, "api", uid="uid-2", generation=2)],
         [changed(8, uid="uid-3"), says(9, status(9, sync={"status": "OutOfSync"}), "uid-2")],
         [says(10, Removed(forced=True)), changed(11, "api", uid="uid-2", epoch=9), resync(12, epoch=9)],
@@ -165,6 +168,55 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     }
 
 
+def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(store: Store) -> None:
+    rules = Rules(limits=Limits(environments=2, destinations=4, secrets=2, bytes=2500))
+    world = World(rules=rules)
+    world.take(changed(1))
+    application = world.application()
+    assert application is not None
+    world, beyond = World(rules=rules), []
+    for batch in life_beyond_the_allowance(application.engine_instance_id):
+        assert store.load(batch) == world.state(batch)
+        assert take(store, *batch, rules=rules) == world.take(*batch)
+        beyond.append(sum(known.over_quota for known in world.resources.values()))
+    assert beyond == [0, 1, 1, 2, 1, 2, 0, 0]
+
+
+def life_beyond_the_allowance(instance: str) -> list[list[Event]]:
+    """Resources that outgrow it while something of them is in force, and such as wait until others are gone."""
+    secret_name = f"managed-env-{resource_id(WORKSPACE, 'uid-prod')}"
+    removed = observed(9, Removed(forced=False), instance=instance, kind="ClusterSecret", name=secret_name)
+    remote = spec(destination={"environment": "prod", "namespace": "a"})
+    many = [f"namespace-{number}" for number in range(9)]
+    return [
+        [secret(1), environment(2, namespaces=["a"]), changed(3, content=remote)],
+        [environment(4, generation=2, namespaces=many), secret(4, "login", "repository-credential"), credential(4)],
+        [changed(5, "local", uid="uid-2")],
+        [resource(6, "Secret", "kubeconfig", {"sealed": "x" * 5000}, uid="uid-secret-kubeconfig", generation=0)],
+        [changed(7, "local", uid="uid-2", version=7, epoch=2), environment(7, "next", namespaces=["b", "c"])],
+        [resource_gone(8, ENVIRONMENT, "prod"), environment(8, "last", namespaces=["d"])],
+        [removed, changed(9, "late", uid="uid-3")],
+        [changed(10, "later", uid="uid-4")],
+    ]
+
+
+def test_name_when_another_tenant_has_it_then_its_row_stays_and_that_is_told(store: Store, database: Database) -> None:
+    both = Rules(local_workspaces=frozenset({"local", "elsewhere"}))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("DELETE FROM engine_instances WHERE id <> %s", (FLEET[0].id,))
+    take(store, changed(1), rules=both)
+    before = contents(database)["engine_resources"]
+    counted = NAME_COLLISIONS.labels("Application")._value.get()
+    with capture_logs() as lines:
+        take(store, changed(1), changed(2, "own", uid="uid-2"), rules=both)
+        assert lines == []
+        take(store, changed(3, workspace="elsewhere"), rules=both)
+    (told,) = lines
+    assert (told["name"], told["refused"], told["owner"]) == ("gitopsdepl-uid-1", "elsewhere/team-a", "local/team-a")
+    assert NAME_COLLISIONS.labels("Application")._value.get() == counted + 1
+    assert [row for row in contents(database)["engine_resources"] if row in before] == before
+
+
 def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(store: Store, database: Database) -> None:
     changes = take(store, changed(1))
     with psycopg.connect(database.owner_url) as owner:
@@ -178,6 +230,22 @@ def test_rows_when_streamed_then_the_project_comes_before_its_application(store:
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT kind FROM engine_resources ORDER BY ctid").fetchall()
     assert [kind for (kind,) in rows] == ["AppProject", "Application"]
+
+
+def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_secret_of_its_cluster(
+    store: Store, database: Database
+) -> None:
+    remote = spec(destination={"environment": "prod", "namespace": "web"})
+    take(store, secret(1), environment(2), changed(3, content=remote))
+    (row,) = store.load([changed(4)]).holdings.values()
+    ((kind, name),) = row
+    instance = next(iter(store.load([changed(4)]).tenants.values())).engine_instance_id
+    checked = Checked(row[kind, name].digest, "Succeeded", "")
+    take(store, observed(5, checked, instance=instance, kind=kind, name=name))
+    take(store, resource_gone(6, ENVIRONMENT, "prod"), gone(7))
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute("SELECT kind FROM engine_resources WHERE desired = 'absent' ORDER BY updated_at")
+        assert [kind for (kind,) in rows.fetchall()] == ["Application", "ClusterSecret"]
 
 
 @pytest.mark.parametrize("size", [1, 10, 200])

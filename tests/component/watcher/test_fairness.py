@@ -28,9 +28,8 @@ async def test_tenant_when_it_creates_more_than_its_allowance_then_another_is_se
     rig: Rig, tenant: Tenant, kube: KubeClient
 ) -> None:
     quiet = await another_tenant(kube, tenant)
-    async with rig.watcher(tenant_change_burst=BURST, tenant_changes_per_second=10.0):
-        for number in range(4 * BURST):
-            await tenant.create(f"web-{number}")
+    async with rig.watcher(tenant_change_burst=BURST, tenant_changes_per_second=3.0):
+        await asyncio.gather(*(tenant.create(f"web-{number}") for number in range(4 * BURST)))
         await quiet.create("web")
         await rig.commands.until("quiet was sent", lambda sent: changed(sent, quiet.namespace, "web"))
         busy = [item for item in rig.commands.sent if item.command.namespace == tenant.namespace]
@@ -72,7 +71,7 @@ async def test_statuses_when_one_tenant_has_many_then_anothers_single_one_is_not
 async def test_watchers_when_two_serve_a_workspace_then_one_follows_and_the_other_takes_over(
     rig: Rig, tenant: Tenant, kube: KubeClient, kubeconfig: Path
 ) -> None:
-    settings = {"leader_election": True, "leader_election_namespace": tenant.namespace, "lease_seconds": 3}
+    settings = {"leader_election": True, "leader_election_namespace": tenant.namespace, "lease_seconds": 6}
 
     def roles(*watchers: Watcher) -> list[str]:
         return sorted(watcher.role() for watcher in watchers)

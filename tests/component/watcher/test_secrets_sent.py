@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
+from services.common.api.names import SECRET_TYPES
 from services.common.kube import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SecretContext
 from services.watcher import secrets
-from services.watcher.kinds import SECRET_TYPES
 from tests.component.watcher.conftest import PARTITIONS
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant
 from tests.component.watcher.test_commands_sent import about, changed, gone, resyncs

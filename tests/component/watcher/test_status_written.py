@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from services.cli.dev.hosted import HostedStack
 from services.common.api import FINALIZER
-from services.common.kube import Manifest, NotFound
+from services.common.kube import Manifest, NotFound, Refused
 from services.common.messages import WorkspaceResource
 from tests.component.watcher.rig import DEADLINE_SECONDS, Rig, Tenant, until
 
@@ -48,7 +48,7 @@ def statuses_measured() -> float:
 
 
 def failed_writes() -> float:
-    labels = {"service": "watcher", "type": "Retry", "operation": "status"}
+    labels = {"service": "watcher", "type": "retry", "operation": "status"}
     return REGISTRY.get_sample_value("gitops_errors_total", labels) or 0
 
 
@@ -123,6 +123,20 @@ async def test_finalizer_when_released_then_those_of_others_stay_and_the_status_
         rig.rows.write(compiled(rig, web, SYNCED, release_finalizer=True))
         await tenant.until_status("web", SYNCED)
     assert (await tenant.get("web"))["metadata"]["finalizers"] == [OTHER]
+
+
+async def test_finalizer_when_it_was_released_then_nobody_can_put_it_back(rig: Rig, tenant: Tenant) -> None:
+    """Somebody else's keeps the resource, so that there is something to put it on."""
+    web = await tenant.create("web", finalizers=(OTHER, FINALIZER))
+    await tenant.delete("web")
+    async with rig.watcher():
+        rig.rows.write(compiled(rig, web, SYNCED, release_finalizer=True))
+        await tenant.until_status("web", SYNCED)
+        with pytest.raises(Refused, match="no new finalizers can be added"):
+            await tenant.patch("web", {"metadata": {"finalizers": [OTHER, FINALIZER]}})
+        await tenant.patch("web", {"metadata": {"finalizers": []}})
+    with pytest.raises(NotFound):
+        await tenant.get("web")
 
 
 async def test_rows_when_not_for_us_then_they_change_nothing_and_are_committed(rig: Rig, tenant: Tenant) -> None:

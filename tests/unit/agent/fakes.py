@@ -7,16 +7,18 @@ import base64
 import copy
 import itertools
 import json
+import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.agent.credentials import Composition
 from services.agent.instance import Instance
-from services.agent.kinds import SECRET_TYPE, ManagedKind
+from services.agent.kinds import ManagedKind
 from services.agent.outside import Outside, Rules
+from services.agent.private_repositories.registry import NAME as PRIVATE_REPOSITORIES
 from services.agent.reports import Delivered
 from services.common.errors import GitOpsError
 from services.common.kube import (
@@ -36,6 +38,14 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+RULES = Rules(
+    concurrency=8,
+    deletion_deadline=timedelta(seconds=60),
+    comparison_interval=timedelta(seconds=300),
+    orphan_grace=timedelta(seconds=600),
+    check_interval=timedelta(seconds=600),
+    failed_check_interval=timedelta(seconds=60),
+)
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 
@@ -100,11 +110,14 @@ class MemoryCluster:
 
     def __post_init__(self) -> None:
         self._versions = itertools.count(1)
-        self._watchers: defaultdict[str, list[asyncio.Queue[Reflection]]] = defaultdict(list)
+        self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
         self.in_flight = self.most_in_flight = 0
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest:
-        await self._enter("get", name)
+        if name != PRIVATE_REPOSITORIES:  # read once by whoever takes over
+            await self._enter("get", name)
+        elif self.failing is not None:
+            raise self.failing
         return copy.deepcopy(self._existing(resource, name))
 
     async def create(self, resource: Resource, manifest: Manifest, *, field_manager: str) -> Manifest:
@@ -140,15 +153,15 @@ class MemoryCluster:
 
     async def follow(self, kind: ManagedKind, namespace: str) -> AsyncIterator[Reflection]:
         resource = kind.resource
-        queue: asyncio.Queue[Reflection] = asyncio.Queue()
-        self._watchers[resource.kind].append(queue)
+        watcher = Watcher(kind.selector)
+        self._watchers[resource.kind].append(watcher)
         yield ListStarted()
         for (each, _), manifest in list(self.objects.items()):
-            if each == resource.kind and _is_ours(manifest):
+            if each == resource.kind and watcher.selects(manifest):
                 yield Seen(copy.deepcopy(manifest))
         yield ListCompleted(0)
         while True:
-            yield await queue.get()
+            yield await watcher.events.get()
 
     # What others do to the cluster
 
@@ -156,9 +169,15 @@ class MemoryCluster:
         """Somebody merges a patch."""
         self._put(kind, name, _merged(self.objects[kind, name], change))
 
+    def put(self, kind: str, name: str, manifest: Manifest) -> None:
+        """Somebody makes it."""
+        identity = {"name": name, "namespace": "argocd", "uid": f"uid-{next(self._versions)}"}
+        made = manifest | {"kind": kind, "metadata": manifest.get("metadata", {}) | identity}
+        self._put(kind, name, made)
+
     def remove(self, kind: str, name: str) -> None:
         """Somebody deletes it, at once."""
-        self._tell(kind, Removed(self.objects.pop((kind, name))))
+        self._tell(kind, self.objects.pop((kind, name)), gone=True)
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for each, name in self.objects if each == kind)
@@ -194,20 +213,32 @@ class MemoryCluster:
         meta["resourceVersion"] = str(next(self._versions))
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
             self.objects.pop((kind, name), None)
-            self._tell(kind, Removed(copy.deepcopy(manifest)))
+            self._tell(kind, manifest, gone=True)
         else:
             self.objects[kind, name] = manifest
-            self._tell(kind, Changed(copy.deepcopy(manifest)) if _is_ours(manifest) else Removed(manifest))
+            self._tell(kind, manifest)
         return copy.deepcopy(manifest)
 
-    def _tell(self, kind: str, event: Reflection) -> None:
-        for queue in self._watchers[kind]:
-            queue.put_nowait(event)
+    def _tell(self, kind: str, manifest: Manifest, *, gone: bool = False) -> None:
+        for watcher in self._watchers[kind]:
+            seen = not gone and watcher.selects(manifest)
+            copied = copy.deepcopy(manifest)
+            watcher.events.put_nowait(Changed(copied) if seen else Removed(copied))
 
 
-def _is_ours(manifest: Manifest) -> bool:
-    labels = manifest["metadata"].get("labels", {})
-    return LABEL.items() <= labels.items() and (manifest.get("kind") != "Secret" or SECRET_TYPE in labels)
+class Watcher:
+    """One watch, of the objects whose labels its selector selects."""
+
+    def __init__(self, selector: str) -> None:
+        self.events: asyncio.Queue[Reflection] = asyncio.Queue()
+        self._terms = _TERM.findall(selector)
+
+    def selects(self, manifest: Manifest) -> bool:
+        labels = manifest["metadata"].get("labels", {})
+        return all(labels.get(name) in ([value] if value else values.split(",")) for name, value, values in self._terms)
+
+
+_TERM = re.compile(r"([^\s,=]+)(?:=([^,]+)| in \(([^)]*)\))")
 
 
 def _merged(before: Any, patch: Any) -> Any:
@@ -257,9 +288,18 @@ class FakeComposers:
     farewells: dict[str, Exception] = field(default_factory=dict)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     composed: list[tuple[str, Manifest | None]] = field(default_factory=list)
-    disposed: list[tuple[str, bool]] = field(default_factory=list)
+    disposed: list[str] = field(default_factory=list)
+    spotless: set[str] = field(default_factory=set)
+    """Rows for which nothing was made elsewhere."""
     parted_from: list[Manifest | None] = field(default_factory=list)
     """The Secrets that were there at each of these farewells."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """By the URL of a repository."""
+    judged: list[tuple[str, str]] = field(default_factory=list)
+    """URLs and the tenants that named them."""
+    public: set[str] = field(default_factory=set)
+    """URLs of repositories that open to anybody who asks."""
+    probed: list[tuple[str, str]] = field(default_factory=list)
     in_flight: int = 0
 
     async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
@@ -270,12 +310,25 @@ class FakeComposers:
             raise outcome
         return outcome
 
-    async def dispose(self, row: EngineResource, live: Manifest | None, *, giving_up: bool = False) -> None:
-        self.disposed.append((row.name, giving_up))
+    def may_have_left(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
+        return row.name not in self.spotless
+
+    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
+        self.disposed.append(row.name)
         self.parted_from.append(live)
         await self._enter(row.name)
-        if row.name in self.farewells and not giving_up:
+        if row.name in self.farewells:
             raise self.farewells[row.name]
+
+    async def refusal_of_repository(self, url: str, tenant: str) -> str:
+        self.judged.append((url, tenant))
+        await self._enter(url)
+        return self.refusals.get(url, "")
+
+    async def is_public(self, url: str, tenant: str) -> bool:
+        self.probed.append((url, tenant))
+        await asyncio.sleep(0)
+        return url in self.public
 
     async def _enter(self, name: str) -> None:
         self.in_flight += 1
@@ -324,9 +377,9 @@ class Bench:
     defects: list[BaseException]
 
 
-def bench(rules: Rules | None = None) -> Bench:
+def bench(**rules: Any) -> Bench:
     clock = VirtualClock()
     cluster, composers, reports, defects = MemoryCluster(clock), FakeComposers(), MemoryReports(), []
     outside = Outside(cluster, cluster.follow, composers, reports, clock, defects.append)
-    instance = Instance("argocd", "argocd", outside, rules or Rules())
+    instance = Instance("argocd", "argocd", outside, replace(RULES, **rules))
     return Bench(clock, cluster, composers, reports, instance, defects)

@@ -54,9 +54,14 @@ def repository_row(
 
 
 def sync_row(
-    run: str = "run-1", sequence: int = 1, state: str = "Running", revision: str = "main", name: str = "app"
+    run: str = "run-1",
+    sequence: int = 1,
+    state: str = "Running",
+    revision: str = "main",
+    name: str = "app",
+    **more: Any,
 ) -> EngineResource:
-    operation = {"run": run, "sequence": sequence, "revision": revision, "state": state}
+    operation = {"run": run, "sequence": sequence, "revision": revision, "state": state} | more
     return row("SyncOperation", name, "present", "project", 2, {"metadata": {}, "operation": operation})
 
 

@@ -6,10 +6,10 @@ import traceback
 
 from services.agent.beside import Beside
 from services.agent.compositions import CheckIntervals, Compositions
-from services.agent.objects import key_of
-from services.agent.outside import Rules
+from services.agent.credentials import Composition
+from services.agent.objects import ObjectKey, key_of
 from services.common.messages import EngineResource
-from tests.unit.agent.fakes import FakeComposers, MemoryCluster, VirtualClock, settle
+from tests.unit.agent.fakes import RULES, FakeComposers, MemoryCluster, VirtualClock, settle
 from tests.unit.agent.rows import cluster_row
 
 
@@ -17,10 +17,13 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
     def fail(row: EngineResource) -> None:
         raise KeyError(row.name)
 
+    async def admit(key: ObjectKey, row: EngineResource, made: Composition) -> Composition:
+        return made
+
     clock, defects = VirtualClock(), list[BaseException]()
     beside = Beside(MemoryCluster(clock), defects.append)
-    intervals = CheckIntervals(Rules().check_interval, Rules().failed_check_interval)
-    compositions = Compositions(beside, FakeComposers(), clock, intervals, fail)
+    intervals = CheckIntervals(RULES.check_interval, RULES.failed_check_interval)
+    compositions = Compositions(beside, FakeComposers(), clock, intervals, admit, fail)
     row = cluster_row()
     compositions.outcome(key_of(row), row)
     await settle()

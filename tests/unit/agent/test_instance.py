@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from services.agent.outside import Rules
 from services.common.errors import Retry
 from services.common.kube import NotFound, Refused
 from services.common.messages import Applied, Failed, Removed, StatusReported
@@ -168,6 +168,30 @@ async def test_row_when_the_api_server_refuses_it_then_that_is_reported_and_ackn
     await driver.apply(row)
     assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message="spec.source: too long")]
     assert driver.acknowledged == [0]
+
+
+async def test_row_when_an_api_server_that_has_just_started_forbids_it_then_it_waits_and_nothing_is_told(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    driver.cluster.refusing["app"] = Refused("user agent may not", 403)
+    row = application_row()
+    await driver.apply(row, application_row("other", lane="other"))
+    assert driver.cluster.names("Application") == ["other"]
+    await driver.clock.advance(8)
+    assert driver.reports.of("app") == []
+    del driver.cluster.refusing["app"]
+    await driver.clock.advance(31)
+    assert driver.reports.of("app")[0] == Applied(row.digest)
+
+
+async def test_row_when_it_stays_forbidden_then_that_is_believed_and_told(driver: Driver) -> None:
+    await driver.begin()
+    driver.cluster.refusing["app"] = Refused("user agent may not", 403)
+    row = application_row()
+    await driver.apply(row)
+    await driver.clock.advance(90)
+    assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message="user agent may not")]
 
 
 @pytest.mark.parametrize(
@@ -415,7 +439,7 @@ async def test_statuses_when_the_log_is_behind_then_only_first_and_newest_are_se
 
 
 async def test_orphan_when_the_grace_time_has_passed_then_it_is_deleted_through_the_same_path() -> None:
-    driver = Driver(bench(Rules(orphan_grace=timedelta(seconds=500), comparison_interval=timedelta(seconds=100))))
+    driver = Driver(bench(orphan_grace=timedelta(seconds=500), comparison_interval=timedelta(seconds=100)))
     await driver.begin(application_row("known"), application_row("orphan"))
     await driver.apply(replace(application_row("orphan"), deleted=True))
     await driver.clock.advance(450)
@@ -427,8 +451,20 @@ async def test_orphan_when_the_grace_time_has_passed_then_it_is_deleted_through_
     await driver.instance.stop()
 
 
+async def test_application_when_it_does_not_carry_our_label_then_it_is_never_touched(driver: Driver) -> None:
+    foreign = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}, "spec": {"project": "default"}}
+    driver.cluster.put("Application", "before", foreign)
+    await driver.begin(application_row("known"), application_row("other"))
+    driver.cluster.put("Application", "later", {"spec": {"project": "default"}})
+    driver.cluster.edit("Application", "before", {"spec": {"project": "another"}})
+    there = {name: copy.deepcopy(driver.cluster.objects["Application", name]) for name in ("before", "later")}
+    await driver.clock.advance(3600)
+    assert {name for _, name in driver.cluster.writes()} == {"known", "other"}
+    assert {name: driver.cluster.objects["Application", name] for name in there} == there
+
+
 async def test_orphans_when_nothing_at_all_is_desired_then_nothing_is_deleted() -> None:
-    driver = Driver(bench(Rules(orphan_grace=timedelta(seconds=1), comparison_interval=timedelta(seconds=10))))
+    driver = Driver(bench(orphan_grace=timedelta(seconds=1), comparison_interval=timedelta(seconds=10)))
     rows = [application_row(f"app-{number}") for number in range(5)]
     await driver.begin(*rows)
     await driver.instance.suspend()

@@ -18,8 +18,8 @@ OURS = {"sync": {"revision": "main"}, "info": [{"name": "gitops-sync-run", "valu
 THEIRS = {"sync": {}, "initiatedBy": {"username": "admin"}}
 
 
-def request(terminated: bool = False, sequence: int = 2) -> SyncRequest:
-    return SyncRequest("run-1", sequence, "main", terminated)
+def request(terminated: bool = False, sequence: int = 2, begun: bool = False) -> SyncRequest:
+    return SyncRequest("run-1", sequence, "main", terminated, begun)
 
 
 def live(
@@ -68,7 +68,8 @@ def test_sync_when_nothing_is_in_progress_then_one_patch_starts_and_counts_it() 
                 "initiatedBy": {"username": "gitops-service"},
                 "retry": {},
             },
-        }
+        },
+        starts=True,
     )
 
 
@@ -133,14 +134,49 @@ def test_ended_sync_when_looked_at_again_then_nothing_follows() -> None:
 
 def test_begun_sync_when_its_application_is_deleted_then_it_ends() -> None:
     known = SyncMoved("run-1", "Running", "", "abc", EARLIER, "")
-    assert move(request(), None, known, "u") == Tell(SyncMoved("run-1", "Error", DELETED, "abc", EARLIER, NOW))
-    others = (
-        move(request(), None, begun="u"),
-        move(request(), live(2, going=True)),
-        move(request(), live(), begun="former"),
-    )
-    for decided in others:
-        assert decided == Tell(SyncMoved("run-1", "Error", DELETED, "", "", NOW))
+    ended = SyncMoved("run-1", "Error", DELETED, "abc", EARLIER, NOW)
+    assert move(request(), None, known, "u") == Tell(ended, presumed=True)
+    assert isinstance(told := move(request(), live(2, going=True)), Tell)
+    assert told.moved == SyncMoved("run-1", "Error", DELETED, "", "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "begun"),
+    [
+        (request(), None, "u"),
+        (request(), live(), "former"),
+        (request(begun=True), None, ""),
+        (request(begun=True), live(), ""),
+        (request(begun=True), live(1, THEIRS, running(THEIRS)), ""),
+    ],
+    ids=["gone, seen on it", "another, seen on the former", "gone", "another", "another, that is synced by others"],
+)
+def test_begun_sync_when_nothing_of_it_is_in_the_picture_then_its_end_is_presumed_and_it_is_never_started(
+    asked: SyncRequest, found: LiveObject | None, begun: str
+) -> None:
+    decided = move(asked, found, begun=begun)
+    assert decided == Tell(SyncMoved("run-1", "Error", DELETED, "", "", NOW), presumed=True)
+
+
+@pytest.mark.parametrize("sequence", [None, 2])
+def test_begun_sync_when_the_application_shows_it_then_that_is_told_whatever_the_annotation_says(
+    sequence: int | None,
+) -> None:
+    for asked in (request(), request(begun=True)):
+        told = Tell(SyncMoved("run-1", "Running", "", "", EARLIER, ""))
+        assert move(asked, live(sequence, OURS, running())) == told
+        assert move(asked, live(sequence, OURS)) == Rest()
+
+
+@pytest.mark.parametrize("found", [None, live(), live(2)], ids=["gone", "another", "ended"])
+def test_begun_sync_when_it_shall_end_then_it_is_ended_as_one_that_was_not(found: LiveObject | None) -> None:
+    assert move(request(terminated=True, begun=True), found) == move(request(terminated=True), found)
+
+
+def test_row_when_its_run_was_seen_to_begin_then_the_request_says_so() -> None:
+    operation = {"run": "r", "sequence": 1, "state": "Running"}
+    assert sync_request({"operation": operation | {"begun": True}}).begun
+    assert not sync_request({"operation": operation}).begun
 
 
 def test_finished_sync_when_its_application_is_going_then_its_true_end_is_told() -> None:

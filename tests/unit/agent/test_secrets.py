@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from services.agent.credentials import Composition
+from services.agent.disposals import AT_ONCE
 from services.common.errors import Permanent, Retry
 from services.common.kube import Refused
 from services.common.messages import Applied, Checked, EngineResource, Failed, Removed
@@ -273,14 +274,19 @@ async def test_composition_when_it_fails_in_an_unforeseen_way_then_only_its_row_
     assert driver.cluster.names("Application") == ["app"]
 
 
-async def test_secret_when_the_api_server_refuses_it_then_what_it_quotes_is_kept_back(driver: Driver) -> None:
+async def test_secret_when_the_api_server_refuses_it_then_what_it_quotes_is_kept_back(
+    driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
     await driver.begin()
     driver.cluster.refusing[NAME] = Refused("denied: hunter2", 403)
     await driver.apply(cluster_row())
+    await driver.clock.advance(90)
     [event] = driver.reports.of(NAME)
     assert isinstance(event, Failed)
     assert "403" in event.message
     assert "hunter2" not in event.message
+    captured = capsys.readouterr()
+    assert "hunter2" not in captured.out + captured.err
 
 
 async def test_secret_when_a_refused_repair_succeeds_at_last_then_the_outcome_of_its_check_is_told_again(
@@ -289,7 +295,7 @@ async def test_secret_when_a_refused_repair_succeeds_at_last_then_the_outcome_of
     await driver.begin()
     row = cluster_row()
     await driver.apply(row)
-    driver.cluster.refusing[NAME] = Refused("denied", 403)
+    driver.cluster.refusing[NAME] = Refused("denied", 422)
     driver.cluster.edit("Secret", NAME, {"data": {"server": "ZXZpbA=="}})
     await settle()
     assert isinstance(driver.reports.of(NAME)[-1], Failed)
@@ -347,7 +353,7 @@ async def test_absent_secret_when_the_api_server_does_not_show_it_then_its_clust
     await driver.clock.advance(600)
     driver.cluster.failing = None
     await driver.clock.advance(60)
-    assert driver.composers.disposed == [(NAME, False)]
+    assert driver.composers.disposed == [NAME]
     assert driver.reports.of(NAME)[-1] == Removed(forced=False)
 
 
@@ -364,7 +370,7 @@ async def test_absent_secret_when_its_turn_comes_then_it_is_disposed_then_delete
     gate.set()
     await settle()
     assert driver.cluster.names("Secret") == []
-    assert driver.composers.disposed == [(NAME, False)]
+    assert driver.composers.disposed == [NAME]
     assert driver.composers.parted_from == [there]
     assert driver.reports.of(NAME)[-1] == Removed(forced=False)
     assert driver.acknowledged == [0, 1]
@@ -376,7 +382,7 @@ async def test_absent_secret_when_applications_are_still_going_then_it_is_not_di
     assert driver.composers.disposed == []
     driver.cluster.edit("Application", "app", {"metadata": {"finalizers": None}})
     await settle()
-    assert driver.composers.disposed == [(NAME, False)]
+    assert driver.composers.disposed == [NAME]
     assert driver.cluster.objects == {}
 
 
@@ -387,8 +393,9 @@ async def test_absent_secret_when_its_cluster_is_silent_then_it_is_given_up_at_t
     await driver.clock.advance(59)
     assert driver.cluster.names("Secret") == [NAME]
     await driver.clock.advance(2)
-    assert driver.composers.disposed[-1] == (NAME, True)
     assert driver.reports.of(NAME)[-1] == Removed(forced=True)
+    assert driver.composers.disposed[-1] == NAME
+    assert driver.acknowledged == [0]
 
 
 async def test_absent_secret_when_its_deadline_is_long_over_then_it_gets_one_attempt(driver: Driver) -> None:
@@ -396,8 +403,63 @@ async def test_absent_secret_when_its_deadline_is_long_over_then_it_gets_one_att
     driver.composers.farewells[NAME] = Retry("silent")
     await driver.clock.advance(3600)
     await driver.apply(cluster_row(desired="absent"))
-    await driver.clock.advance(2)
-    assert driver.composers.disposed == [(NAME, False), (NAME, True)]
+    assert driver.composers.disposed == [NAME]
+    assert driver.reports.of(NAME)[-1] == Removed(forced=True)
+
+
+async def test_absent_secrets_when_their_clusters_are_silent_then_few_of_a_tenant_are_tried_and_none_outstays_patience(
+    driver: Driver,
+) -> None:
+    names = [f"managed-env-{number}" for number in range(50)]
+    await driver.begin(*(cluster_row(name) for name in names), cluster_row("other", lane="other"))
+    await driver.clock.advance(3600)
+    for name in names:
+        driver.composers.gates[name] = asyncio.Event()
+    await driver.apply(*(cluster_row(name, "absent") for name in names), cluster_row("other", "absent", "other"))
+    await settle()
+    assert len(driver.composers.disposed) == AT_ONCE + 1
+    assert "other" not in driver.cluster.names("Secret")
+    await driver.clock.advance(61)
+    assert len(driver.cluster.names("Secret")) == AT_ONCE  # their attempts have not ended
+    assert len(driver.composers.disposed) == AT_ONCE + 1
+    for gate in driver.composers.gates.values():
+        gate.set()
+    await settle()
+    assert driver.cluster.names("Secret") == []
+
+
+async def test_absent_secret_when_the_ones_before_it_have_gone_then_its_turn_comes(driver: Driver) -> None:
+    names = [f"managed-env-{number}" for number in range(20)]
+    await driver.begin(*(cluster_row(name) for name in names))
+    await driver.apply(*(cluster_row(name, "absent") for name in names))
+    await settle()
+    await settle()
+    assert sorted(driver.composers.disposed) == sorted(names)
+    assert driver.cluster.names("Secret") == []
+
+
+async def test_absent_secret_when_nothing_was_made_for_it_then_it_goes_at_once_whatever_is_before_it(
+    driver: Driver,
+) -> None:
+    silent = [f"silent-{number}" for number in range(2 * AT_ONCE)]
+    await driver.begin(*(cluster_row(name) for name in silent), cluster_row())
+    for name in silent:
+        driver.composers.gates[name] = asyncio.Event()
+    driver.composers.spotless = {NAME}
+    await driver.apply(*(cluster_row(name, "absent") for name in silent), cluster_row(desired="absent"))
+    assert NAME not in driver.composers.disposed
+    assert driver.reports.of(NAME)[-1] == Removed(forced=False)
+
+
+async def test_absent_secrets_when_the_instance_is_suspended_then_nobody_waits_in_line(driver: Driver) -> None:
+    names = [f"managed-env-{number}" for number in range(2 * AT_ONCE)]
+    await driver.begin(*(cluster_row(name) for name in names))
+    for name in names:
+        driver.composers.gates[name] = asyncio.Event()
+    await driver.apply(*(cluster_row(name, "absent") for name in names))
+    await driver.instance.suspend()
+    assert driver.composers.in_flight == 0
+    assert len(driver.composers.disposed) == AT_ONCE
 
 
 async def test_secret_when_it_is_wanted_again_while_going_then_it_is_composed_again(driver: Driver) -> None:

@@ -100,7 +100,26 @@ async def test_sync_when_everything_is_looked_at_again_then_it_is_not_started_ag
     driver.instance.work(rows)
     await settle()
     assert driver.cluster.writes() == []
-    assert moves(driver) == [("run-1", "Succeeded")] * 2  # once more after the take-over
+    assert set(moves(driver)) == {("run-1", "Succeeded")}
+
+
+async def test_ended_sync_when_its_order_stands_then_its_end_is_told_with_each_comparison_and_its_progress_never(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row(), application_row("other"))
+    await driver.apply(sync_row(), sync_row("run-2", name="other"))
+    await run(driver, "Succeeded", finishedAt="2026-01-01T00:00:09Z")
+    state = {"operation": {"info": [{"name": "gitops-sync-run", "value": "run-2"}]}, "phase": "Running"}
+    driver.cluster.edit("Application", "other", {"status": {"operationState": state}})
+    await settle()
+    for number in range(1, 4):
+        assert moves(driver) == [("run-1", "Succeeded")] * number
+        await driver.clock.advance(301)
+    await driver.apply(replace(sync_row(), deleted=True))
+    told = len(moves(driver))
+    await driver.clock.advance(1000)
+    assert len(moves(driver)) == told
+    assert [event.phase for event in driver.reports.of("other") if isinstance(event, SyncMoved)] == ["Running"]
 
 
 async def test_sync_when_our_picture_is_older_than_the_application_then_we_look_again(driver: Driver) -> None:
@@ -175,6 +194,37 @@ async def test_running_sync_when_its_application_is_deleted_then_it_ends_and_is_
     assert "operation" not in application(driver)  # made anew by the repair
     [*_, last] = [event for event in driver.reports.of("app") if isinstance(event, SyncMoved)]
     assert (last.phase, last.message) == ("Error", DELETED)
+
+
+async def test_begun_sync_when_its_application_goes_during_a_take_over_then_it_ends_and_is_not_started_anew(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row())
+    await driver.apply(sync_row())
+    await run(driver, "Running")
+    await driver.instance.suspend()
+    driver.cluster.remove("Application", "app")
+    driver.cluster.calls.clear()
+    driver.instance.work([application_row(), sync_row(begun=True)])
+    await settle()
+    assert driver.cluster.writes() == [("create", "app")]
+    [*_, last] = [event for event in driver.reports.of("app") if isinstance(event, SyncMoved)]
+    assert (last.phase, last.message) == ("Error", DELETED)
+    await driver.clock.advance(1000)
+    assert driver.cluster.writes() == [("create", "app")]
+
+
+async def test_begun_sync_when_our_picture_lacks_it_then_the_application_itself_is_looked_at_first(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row())
+    driver.cluster._tell = lambda *_: None  # type: ignore[method-assign]  # the watch is behind
+    started = {"metadata": {"annotations": {SEQUENCE: "1"}}, "operation": OURS}
+    driver.cluster.edit("Application", "app", started)
+    driver.cluster.calls.clear()
+    await driver.apply(sync_row(begun=True))
+    assert driver.cluster.calls == [("get", "app")]
+    assert moves(driver) == []
 
 
 async def test_application_when_it_is_repaired_while_it_syncs_then_its_operation_stays(driver: Driver) -> None:

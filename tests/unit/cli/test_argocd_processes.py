@@ -12,6 +12,7 @@ from services.cli.dev.processes import all_nodes
 from services.cli.dev.stack import ENGINE_NAMESPACES, Stack
 from services.cli.dev.state import State
 from services.cli.dev.toolchain import Toolchain
+from services.common.paths import ROOT
 
 ONLY_WITH_ARGOCD = ("argocd-", "git-", "remote-")
 
@@ -57,3 +58,10 @@ def test_stack_when_with_argocd_then_whatever_a_process_waits_for_exists(with_ar
 def test_stack_when_with_argocd_then_no_secret_is_on_a_command_line(with_argocd: Stack) -> None:
     words = " ".join(word for node in all_nodes(with_argocd, infrastructure_only=False) for word in node.argv)
     assert [name for name, value in with_argocd.secrets.items() if value in words] == []
+
+
+def test_repo_servers_when_a_repository_has_submodules_then_they_do_not_follow_them(with_argocd: Stack) -> None:
+    nodes = {node.name: node for node in all_nodes(with_argocd, infrastructure_only=False)}
+    for instance in with_argocd.argocd_instances():
+        assert nodes[instance.process("repo-server")].env["ARGOCD_GIT_MODULES_ENABLED"] == "false"
+    assert "ARGOCD_GIT_MODULES_ENABLED=false" in (ROOT / "k8s" / "README.md").read_text()

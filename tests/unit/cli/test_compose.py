@@ -51,6 +51,14 @@ def test_postgres_when_run_in_a_container_then_it_is_the_local_stacks_release() 
     assert STACK["postgres"]["image"] == f"postgres:{pinned.split('==')[1].split('.')[0]}"
 
 
+def test_uv_when_an_image_is_built_then_it_is_the_release_that_make_installs() -> None:
+    made = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    built = re.search(r"\buv==(\S+)$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
+    assert made is not None
+    assert built is not None
+    assert made[1] == built[1]
+
+
 @pytest.mark.parametrize("name", [name for name in STACK if name != "setup" and "depends_on" in STACK[name]])
 def test_service_when_it_depends_on_others_then_they_exist_and_can_say_that_they_are_ready(name: str) -> None:
     for other, terms in STACK[name]["depends_on"].items():

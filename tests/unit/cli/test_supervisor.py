@@ -48,6 +48,12 @@ async def at_once() -> bool:
     return True
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is waited for happens in another process
+            await asyncio.sleep(0.01)
+
+
 def sleeper(name: str, *depends_on: str, script: str = "sleep 60", **options: object) -> Process:
     return Process(
         name=name,
@@ -162,8 +168,7 @@ async def test_kill_when_the_process_has_children_then_they_end_too(supervise: M
     parent = sleeper("a", script=f"sleep 61 & echo $! > {note}; wait")
     supervisor = supervise(parent)
     await supervisor.up()
-    while not note.exists() or not note.read_text().strip():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: note.exists() and bool(note.read_text().strip()))
     grandchild = int(note.read_text())
     await supervisor.kill("a")
     assert not is_alive(grandchild)
@@ -186,8 +191,7 @@ async def test_process_when_it_dies_later_then_it_is_named_and_the_others_stay(
     supervisor = supervise(sleeper("a"), sleeper("b"))
     await supervisor.up()
     os.kill(supervisor.status()[0]["pid"], signal.SIGKILL)
-    while not any("a was ended by SIGKILL" in line for line in announced):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: any("a was ended by SIGKILL" in line for line in announced))
     assert [item["phase"] for item in supervisor.status()] == ["died", "ready"]
 
 

@@ -20,24 +20,38 @@ NAMES = (COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE)
 class Brokers:
     """Topics in memory, with the calls of an AdminClient that change them."""
 
-    def __init__(self, partitions: dict[str, int]) -> None:
+    def __init__(self, partitions: dict[str, int], brokers: int = 1, replicas: int = 1) -> None:
         self.partitions = dict(partitions)
         self.configured: list[str] = []
+        self.in_sync: dict[str, str] = {}
+        self.replicas = dict.fromkeys(partitions, replicas)
+        self._brokers = brokers
 
     def list_topics(self, timeout: float) -> Any:
         return SimpleNamespace(
-            topics={name: SimpleNamespace(partitions=range(count)) for name, count in self.partitions.items()}
+            brokers=dict.fromkeys(range(self._brokers)),
+            topics={name: SimpleNamespace(partitions=self._parts(name)) for name in self.partitions},
         )
 
     def create_topics(self, new: Iterable[Any]) -> dict[Any, Future[None]]:
-        return {topic.topic: self._set(topic.topic, topic.num_partitions) for topic in new}
+        topics = list(new)
+        self.replicas |= {topic.topic: topic.replication_factor for topic in topics}
+        self.in_sync |= {topic.topic: topic.config["min.insync.replicas"] for topic in topics}
+        return {topic.topic: self._set(topic.topic, topic.num_partitions) for topic in topics}
 
     def create_partitions(self, more: Iterable[Any]) -> dict[Any, Future[None]]:
         return {topic.topic: self._set(topic.topic, topic.new_total_count) for topic in more}
 
     def incremental_alter_configs(self, resources: Iterable[Any]) -> dict[Any, Future[None]]:
-        self.configured += [resource.name for resource in resources]
+        for resource in resources:
+            self.configured.append(resource.name)
+            settings = {entry.name: entry.value for entry in resource.incremental_configs}
+            self.in_sync[resource.name] = settings["min.insync.replicas"]
         return {}
+
+    def _parts(self, name: str) -> dict[int, Any]:
+        copies = list(range(self.replicas[name]))
+        return {number: SimpleNamespace(replicas=copies) for number in range(self.partitions[name])}
 
     def _set(self, name: str, partitions: int) -> Future[None]:
         self.partitions[name] = partitions
@@ -79,3 +93,29 @@ def test_apply_when_a_topic_grows_whose_keys_may_move_then_it_does(monkeypatch: 
     assert apply(monkeypatch, brokers, workspace=24).exit_code == 0
     assert brokers.partitions == dict.fromkeys(NAMES, 12) | {WORKSPACE: 24}
     assert brokers.configured == list(NAMES)
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")])
+def test_apply_when_there_are_brokers_then_a_topic_is_on_three_and_a_write_on_two(
+    monkeypatch: pytest.MonkeyPatch, brokers: int, copies: int, in_sync: str
+) -> None:
+    cluster = Brokers({}, brokers=brokers)
+    assert apply(monkeypatch, cluster).exit_code == 0
+    assert cluster.replicas == dict.fromkeys(NAMES, copies)
+    assert cluster.in_sync == dict.fromkeys(NAMES, in_sync)
+
+
+def test_apply_when_the_number_of_copies_is_told_then_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPIC_REPLICATION_FACTOR", "5")
+    cluster = Brokers({}, brokers=6)
+    assert apply(monkeypatch, cluster).exit_code == 0
+    assert cluster.replicas == dict.fromkeys(NAMES, 5)
+
+
+def test_apply_when_topics_have_too_few_copies_then_it_says_so_and_writes_stay_possible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Brokers(dict.fromkeys(NAMES, 12), brokers=3, replicas=1)
+    outcome = apply(monkeypatch, cluster)
+    assert f"{COMMANDS}: 1 replicas, not 3" in outcome.stderr
+    assert cluster.in_sync == dict.fromkeys(NAMES, "1")

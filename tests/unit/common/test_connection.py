@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import client_properties
+from services.common.kafka import client_properties, kafka_at
 from services.common.settings import BrokerSettings, load
 
 SASL: dict[str, Any] = {
@@ -22,6 +22,10 @@ SASL: dict[str, Any] = {
 
 def test_properties_when_an_address_is_all_there_is_then_nothing_else_is_set() -> None:
     assert client_properties("broker:9092") == {"bootstrap.servers": "broker:9092"}
+
+
+def test_brokers_when_named_in_an_error_then_by_their_addresses_alone() -> None:
+    assert kafka_at(BrokerSettings(**SASL)) == "Kafka at broker:9094" == kafka_at("broker:9094")
 
 
 def test_properties_when_without_sasl_then_no_credentials_are_set() -> None:

@@ -10,17 +10,8 @@ import yaml
 
 from services.common.api import ManagedEnvironmentSpec
 from services.common.api.crd import custom_resource_definition, structural
-from services.common.api.kinds import GROUP, KINDS, VERSION
-from services.common.kube.resources import (
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SYNC_RUN,
-    Resource,
-)
+from services.common.api.kinds import KINDS
 from services.common.paths import CRDS
-
-RESOURCES = (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
@@ -56,12 +47,6 @@ def test_environment_when_choices_are_left_out_then_the_crd_has_the_documented_d
     assert defaults == {"createNewServiceAccount": False, "clusterResources": False}
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
-def test_resource_when_a_kind_exists_then_both_tables_name_it_alike(resource: Resource) -> None:
-    kind = next(kind for kind in KINDS if kind.kind == resource.kind)
-    assert resource == Resource(GROUP, VERSION, kind.kind, kind.plural)
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_rule_when_it_is_not_about_a_change_then_it_stands_at_the_part_that_it_reads(kind: Any) -> None:
     """Otherwise an update of another part would be refused for what was stored before the rule."""
@@ -76,3 +61,22 @@ def test_spec_when_a_string_or_list_is_part_of_it_then_it_is_bounded(kind: Any) 
             assert "maxLength" in node, node
         if node["type"] == "array":
             assert "maxItems" in node, node
+
+
+def test_columns_when_printed_then_they_are_the_documented_ones() -> None:
+    connection = ".status.conditions[?(@.type=='ConnectionInitializationSucceeded')]"
+    login = ".status.conditions[?(@.type=='ValidRepositoryCredential')]"
+    printed = {kind.kind: [(column.heading, column.path) for column in kind.columns] for kind in KINDS}
+    assert printed == {
+        "GitOpsDeployment": [("Sync Status", ".status.sync.status"), ("Health Status", ".status.health.status")],
+        "GitOpsDeploymentManagedEnvironment": [
+            ("Connected", f"{connection}.status"),
+            ("Reason", f"{connection}.reason"),
+        ],
+        "GitOpsDeploymentRepositoryCredential": [("Valid", f"{login}.status"), ("Reason", f"{login}.reason")],
+        "GitOpsDeploymentSyncRun": [
+            ("Deployment", ".spec.gitopsDeploymentName"),
+            ("Revision", ".spec.revisionID"),
+            ("Phase", ".status.operation.phase"),
+        ],
+    }

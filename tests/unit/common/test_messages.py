@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
 import struct
@@ -16,6 +17,7 @@ import fastavro
 import pytest
 
 from services.common.errors import Poison
+from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS
 from services.common.messages import (
     Applied,
     AvroCodec,
@@ -30,6 +32,7 @@ from services.common.messages import (
     SchemaRegistry,
     StatusReported,
     local_schemas,
+    value_subject,
 )
 from services.common.messages.registry import SUBJECTS
 from services.common.paths import AVRO_SCHEMAS
@@ -152,6 +155,22 @@ def test_schema_when_it_differs_from_the_last_release_then_it_was_released_anew(
     assert current.read_text() == latest.read_text(), (
         f"{current.name} changed: copy it to {latest.parent.name}/ under the next version, which is then never edited"
     )
+
+
+def test_subject_when_of_a_topic_that_holds_our_messages_then_it_has_a_schema() -> None:
+    assert {value_subject(topic) for topic in (COMMANDS, OBSERVATIONS, DEAD_LETTERS)} == SUBJECTS.keys()
+
+
+def test_registry_when_its_url_carries_a_login_then_its_name_does_not() -> None:
+    registry = SchemaRegistry("https://reader:hunter2@registry.example.com:8443/apis/ccompat/v7")
+    assert registry.name == "schema registry at https://registry.example.com:8443/apis/ccompat/v7"
+
+
+def test_released_schema_when_compared_with_its_checksum_then_nobody_has_edited_it() -> None:
+    lines = (RELEASED / "SHA256SUMS").read_text().splitlines()
+    recorded = {name: checksum for checksum, name in (line.split() for line in lines)}
+    present = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in RELEASED.glob("*.avsc")}
+    assert present == recorded, "a new version is added with 'sha256sum'; those before it stay as they were sent"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ def test_limits_when_users_read_of_them_then_they_are_the_defaults() -> None:
     assert _told() == {
         "GitOpsDeployments": str(limits.deployments),
         "GitOpsDeploymentManagedEnvironments": str(limits.environments),
+        "namespaces that all environments list together": str(limits.destinations),
         "GitOpsDeploymentRepositoryCredentials": str(limits.credentials),
         "GitOpsDeploymentSyncRuns": str(limits.sync_runs),
         "Secrets of the two types": str(limits.secrets),

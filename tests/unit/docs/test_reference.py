@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from services.cli.reference import page
-from services.common.api import managed_environment, repository_credential
 from services.common.api.catalogue import CATALOGUE, Entry
-from services.common.api.kinds import GROUP, KINDS, VERSION, Kind
+from services.common.api.kinds import KINDS, Kind
+from services.common.api.names import GROUP, SECRET_TYPES, VERSION
 from services.common.paths import ROOT, USER_DOCS
 
 SAYING = ("services/planner/kinds", "services/agent/credentials")
@@ -94,7 +94,7 @@ def documents() -> Iterator[Any]:
 def test_example_when_a_user_copies_it_then_the_models_know_every_field(document: dict[str, Any]) -> None:
     assert document["metadata"]["name"]
     if document["kind"] == "Secret":
-        assert document["type"] in {managed_environment.SECRET_TYPE, repository_credential.SECRET_TYPE}
+        assert document["type"] in SECRET_TYPES
         return
     kind = next(kind for kind in KINDS if kind.kind == document["kind"])
     assert document["apiVersion"] == f"{GROUP}/{VERSION}"

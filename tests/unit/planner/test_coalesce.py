@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from services.common.messages import Checked, SyncMoved
 from services.planner.coalesce import coalesce
 from services.planner.events import Event
 from tests.unit.planner.given import Applied, Failed, Removed, changed, gone, observed, resync, status
@@ -18,6 +19,16 @@ APPLIED = observed(1, Applied("d"), instance="e")
 FAILED = observed(2, Failed("d", permanent=False, message=""), instance="e")
 REMOVED = observed(3, Removed(forced=False), instance="e")
 RECREATED = changed(6, uid="uid-2")
+OLDER = observed(4, Applied("older"), instance="e")
+CHECKED, CHECKED_OLDER = (observed(5, Checked(digest, "Succeeded", ""), instance="e") for digest in ("d", "older"))
+RUNNING, ENDED, LATE = (
+    observed(second, SyncMoved("uid-now", phase, "", "", "", ""), instance="e", kind="SyncOperation")
+    for second, phase in ((1, "Running"), (2, "Failed"), (3, "Running"))
+)
+ELSEWHERE = [
+    observed(4, SyncMoved("uid-now", "Running", "", "", "", ""), kind="SyncOperation", **place)
+    for place in ({"instance": "e", "namespace": "team-b"}, {"instance": "zombie"})
+]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +47,11 @@ RECREATED = changed(6, uid="uid-2")
         pytest.param([S3, S1], [S3], id="late-status-is-dropped"),
         pytest.param([APPLIED, FAILED], [FAILED], id="newest-outcome"),
         pytest.param([S1, APPLIED, REMOVED], [S1, APPLIED, REMOVED], id="aspects-are-apart"),
+        pytest.param([APPLIED, OLDER], [APPLIED, OLDER], id="outcomes-are-of-their-manifest"),
+        pytest.param([CHECKED, CHECKED_OLDER], [CHECKED, CHECKED_OLDER], id="checks-are-of-their-manifest"),
+        pytest.param([RUNNING, ENDED], [ENDED], id="newest-of-a-sync"),
+        pytest.param([ENDED, LATE], [ENDED], id="the-end-of-a-sync-stays"),
+        pytest.param([ENDED, *ELSEWHERE], [ENDED, *ELSEWHERE], id="others-do-not-speak-of-this-sync"),
         pytest.param([], [], id="nothing"),
     ],
 )

@@ -183,6 +183,15 @@ def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_
     assert (operation(world, "create").state, operation(world, "create").message) == ("Failed", "denied")
 
 
+def test_manifest_when_an_agent_refuses_its_repository_then_the_cr_says_why(world: World) -> None:
+    world.take(changed(1))
+    why = "spec.source.repoURL names a host that cannot be used: the host is at an address that may not be reached"
+    world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message=why)))
+    assert condition(world)["message"] == why
+    world.take(engine_says(world, 3, Applied(application(world).digest)))
+    assert condition(world)["reason"] == "ErrorOccurredResolved"
+
+
 def test_manifest_when_it_may_be_accepted_later_then_its_operation_waits_until_it_is(world: World) -> None:
     world.take(changed(1))
     digest = application(world).digest

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from services.common.errors import Poison, Retry, Wait
 from services.planner.consume import Batch
+from services.planner.engines import argocd
 from services.planner.events import Event
 from services.planner.offsets import Span
 from services.planner.persist import Fenced
@@ -148,6 +150,19 @@ def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_loo
     store.poisonous = frozenset({"web-1"})
     planner.look_again(events)
     assert sorted(known.name for known in store.world.deployments.values()) == ["web-0", "web-2"]
+
+
+def test_manifest_when_it_is_too_long_then_operators_are_told_and_the_batch_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(argocd, "MAX_MANIFEST", 1)
+    planner, log, _ = planner_with(Memory())
+    with capture_logs() as lines:
+        planner.run()
+    assert [(line["kind"], line["log_level"]) for line in lines if "too long" in line["event"]] == [
+        ("AppProject", "error")
+    ]
+    assert log.committed == [Span(TOPIC, 0, 0, 1)]
 
 
 def test_error_when_it_is_none_of_the_known_kinds_then_the_process_ends_with_it() -> None:

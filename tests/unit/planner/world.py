@@ -10,6 +10,7 @@ from uuid import UUID
 
 from services.common.messages import Command, ResyncCompleted
 from services.planner.coalesce import coalesce
+from services.planner.engines.argocd_secrets import id_of
 from services.planner.events import Event
 from services.planner.ids import tenant_id
 from services.planner.keys import Keys
@@ -68,7 +69,7 @@ class World:
         keys = Keys.of(events)
         sweeps = dict(self._sweep(event, keys) for event in events if _is_marker(event))
         tenants = {known: self.tenants[known] for known in sorted(keys.tenants) if known in self.tenants}
-        waiting = self._waiting(keys)
+        waiting = self._waiting(keys) | self._in_force(keys)
         matter = [row for row in self.resources.values() if self._matters(row, keys) or row.id in waiting]
         resources = {row.id: row for row in sorted(matter, key=_id)}
         deployments = {row.id: row for row in sorted(self.deployments.values(), key=_id) if self._concerns(row, keys)}
@@ -103,6 +104,14 @@ class World:
             beyond = [row for row in self.resources.values() if row.tenant_id == tenant and row.over_quota]
             found |= {row.id for row in sorted(beyond, key=lambda row: (row.created_at, row.id))[:WAITING_AT_ONCE]}
         return found
+
+    def _in_force(self, keys: Keys) -> set[UUID]:
+        """Resources beyond the allowance of which an engine holds something, and their Secrets."""
+        held = {(tenant, id_of(name)) for tenant in keys.tenants for _, name in self._holdings(tenant)}
+        owners = [row for row in self.resources.values() if (row.tenant_id, row.id) in held]
+        named = {(row.tenant_id, "Secret", row.refers_to) for row in owners}
+        secrets = [row for row in self.resources.values() if (row.tenant_id, row.kind, row.name) in named]
+        return {row.id for row in (*owners, *secrets) if row.over_quota}
 
     def _concerns(self, row: Deployment, keys: Keys) -> bool:
         """The query DEPLOYMENTS."""
@@ -162,6 +171,9 @@ class World:
         for row in changes.engine:
             if self._lane(row.engine_instance_id, row.kind, row.namespace, row.name) in {None, row.lane}:
                 self.engine[row.engine_instance_id, row.kind, row.namespace, row.name] = row
+        for row in changes.engine_departing:
+            assert (row.engine_instance_id, row.kind, row.namespace, row.name) in self.engine
+            self.engine[row.engine_instance_id, row.kind, row.namespace, row.name] = row
         for gone in changes.engine_absent:
             key = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
             if self._lane(*key) == gone.lane:
@@ -192,20 +204,18 @@ class World:
     def _holdings(self, tenant: UUID) -> dict[tuple[str, str], Holding]:
         lane = f"app-project-{tenant}"
         rows = [row for row in self.engine.values() if row.lane == lane and row.kind != "Application"]
-        return {(row.kind, row.name): Holding(row.desired == "present", row.digest) for row in rows}
+        return {(row.kind, row.name): _holding(row) for row in rows}
 
     def _usage(self, tenant: UUID) -> Usage:
         deployments = [known for known in self.deployments.values() if known.tenant_id == tenant]
-        resources = [
-            known
-            for known in self.resources.values()
-            if known.tenant_id == tenant and known.present and not known.over_quota
-        ]
+        resources = [known for known in self.resources.values() if known.tenant_id == tenant and known.present]
+        in_force = [known.accepted if known.over_quota else known.spec for known in resources]
+        going = sum(held.size for held in self._holdings(tenant).values() if not held.wanted)
         return Usage(
             Counter(known.repository for known in deployments),
             sum(known.spec is None and known.offered is not None for known in deployments),
             sum(len(known.spec or "") + len(known.offered or "") for known in deployments),
-            sum(len(known.spec) for known in resources),
+            sum(len(text) for text in in_force) + going,
         )
 
     def _sweep(self, event: Event, keys: Keys) -> tuple[SweepScope, int]:
@@ -225,6 +235,10 @@ class World:
 
     def _partition(self, known: Deployment | Resource) -> int:
         return self.tenants[known.tenant_id].partition
+
+
+def _holding(row: EngineRow) -> Holding:
+    return Holding(row.desired == "present", row.digest, len(row.manifest.encode()))
 
 
 def _id(row: Deployment | Resource) -> UUID:

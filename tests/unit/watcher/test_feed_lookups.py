@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
+from services.common.api.names import SECRET_TYPES
 from services.common.kube import GITOPS_DEPLOYMENT, SECRET, KubeClient, Seen
 from services.common.messages import ResourceChanged
 from services.watcher.allowance import Allowance
 from services.watcher.commands import Translator
 from services.watcher.dispatch import LOOKUPS
 from services.watcher.held_bytes import HeldBytes
-from services.watcher.kinds import CUSTOM_KINDS, SECRET_TYPES, SECRETS
+from services.watcher.kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, serving
 from tests.unit.watcher.fakes import FakePublisher
 from tests.unit.watcher.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until

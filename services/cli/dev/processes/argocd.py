@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.cli.dev.argocd import Instance
+from services.cli.dev.argocd_requirements import repo_server_environment
 from services.cli.dev.probes import HOST, http, says
 from services.cli.dev.process import Node, Process, Step
 from services.cli.dev.processes.steps import Command
@@ -84,9 +85,8 @@ def _repo_server(stack: Stack, instance: Instance) -> Process:
         | {
             # An abstract socket: a state folder may be too deep for one with a path.
             "ARGOCD_ASK_PASS_SOCK": f"@argocd-ask-pass-{port}",
-            # A submodule may lie anywhere, also where no tenant's repository may.
-            "ARGOCD_GIT_MODULES_ENABLED": "false",
-        },
+        }
+        | repo_server_environment(),
         ports={"grpc": port, "metrics": metrics},
         ready=http(metrics, "/healthz?full=true"),
         depends_on=(redis, "git-https", "git-ssh"),

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from services.common.api import names
 from services.common.api.catalogue import credential, deployment, environment, sync_run
 from services.common.api.catalogue.entry import Entry
 
 CATALOGUE: Mapping[str, tuple[Entry, ...]] = {
-    "GitOpsDeployment": deployment.ENTRIES,
-    "GitOpsDeploymentManagedEnvironment": environment.ENTRIES,
-    "GitOpsDeploymentRepositoryCredential": credential.ENTRIES,
-    "GitOpsDeploymentSyncRun": sync_run.ENTRIES,
+    names.GITOPS_DEPLOYMENT.kind: deployment.ENTRIES,
+    names.MANAGED_ENVIRONMENT.kind: environment.ENTRIES,
+    names.REPOSITORY_CREDENTIAL.kind: credential.ENTRIES,
+    names.SYNC_RUN.kind: sync_run.ENTRIES,
 }
 """In the order in which the documentation lists them."""
 

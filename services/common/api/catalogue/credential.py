@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.common.api.catalogue.entry import ERROR, THROTTLING, UNKNOWN_ERROR, Entry
-from services.common.api.repository_credential import SECRET_TYPE
+from services.common.api.catalogue.entry import ERROR, THROTTLING, UNKNOWN_ERROR, Entry, Reason
+from services.common.api.names import CREDENTIAL_SECRET
 
 CREDENTIAL = "ValidRepositoryCredential"
 URL = "ValidRepositoryURL"
@@ -25,9 +25,9 @@ def _refused(reason: str, message: str, meaning: str, remedy: str) -> Outcome:
 def _pending(message: str, meaning: str) -> Outcome:
     remedy = "Wait some seconds. If it stays, ask your operators."
     return (
-        Entry(ERROR, "Unknown", "Checking", message, meaning, remedy),
-        Entry(CREDENTIAL, "Unknown", "Checking", message, meaning, remedy),
-        Entry(URL, "Unknown", "Checking", message, meaning, remedy),
+        Entry(ERROR, "Unknown", Reason.CHECKING, message, meaning, remedy),
+        Entry(CREDENTIAL, "Unknown", Reason.CHECKING, message, meaning, remedy),
+        Entry(URL, "Unknown", Reason.CHECKING, message, meaning, remedy),
     )
 
 
@@ -38,10 +38,10 @@ AWAITING_SECRET = _pending(
     "waiting for the content of Secret '{secret}'", "The Secret was seen; what is in it is on its way."
 )
 INVALID_SPEC = _refused(
-    "InvalidSpec", "{detail}", "A field of the spec has a wrong type or is too long.", "Correct the field."
+    Reason.INVALID_SPEC, "{detail}", "A field of the spec has a wrong type or is too long.", "Correct the field."
 )
 BEYOND_QUOTA = _refused(
-    "QuotaExceeded",
+    Reason.QUOTA_EXCEEDED,
     "quota exceeded: {detail}",
     "Your namespace has too many repository credentials or Secrets, or they are too large.",
     "Delete what you do not need; this resource is looked at again when there is room. Or ask for more.",
@@ -68,22 +68,27 @@ INVALID: Outcome = (_INVALID[0], _INVALID[1], URL_EXISTS)
 URL_NOT_FOUND = _refused(
     "InvalidRepositoryUrl",
     "Repository does not exist: {detail}",
-    "There is no such repository, the credentials may not see it, or its URL is not allowed.",
+    "There is no such repository or host, the credentials may not see it, its server is not one that is trusted, or its "
+    "URL is not allowed.",
     "Correct spec.repository. Many servers say 'not found' when a user lacks access: check that too.",
 )
+OTHER_LETTERS = (
+    "is known in another spelling; write upper and lower case letters as its server does, as others here did before"
+)
+NO_ROOM = "cannot be taken: no more private repositories fit on this engine; ask your operators"
 SECRET_NOT_SPECIFIED = _refused(
     "SecretNotSpecified", "Secret field is missing value", "spec.secret is empty.", "Name the Secret in spec.secret."
 )
 SECRET_NOT_FOUND = _refused(
-    "SecretNotFound",
+    Reason.SECRET_NOT_FOUND,
     "Secret specified not found",
     "There is no Secret of this name and type in this namespace. Deleting it takes the login back: it is removed from "
-    "the engine, and the repository is read without it.",
-    f"Create the Secret with type {SECRET_TYPE}, or correct spec.secret; either is seen at once.",
+    "the engine, and a private repository is closed to this namespace.",
+    f"Create the Secret with type {CREDENTIAL_SECRET}, or correct spec.secret; either is seen at once.",
 )
 SECRET_INVALID_TYPE = _refused(
     "SecretInvalidType",
-    f"Secret has an invalid type, must be {SECRET_TYPE}",
+    f"Secret has an invalid type, must be {CREDENTIAL_SECRET}",
     "There is a Secret of this name, of another type. One that was made after this resource is noticed within a "
     "minute; until then it says SecretNotFound.",
     "Create it anew with this type: a Secret's type cannot be changed.",

@@ -86,6 +86,12 @@ REPOSITORY_REFUSED = error(
     "The repository's URL is a pattern, uses a transport that is not allowed, or names a host that may not be used.",
     "Write the https or ssh URL of one repository.",
 )
+REPOSITORY_NEEDS_LOGIN = error(
+    "spec.source.repoURL needs a login; create a GitOpsDeploymentRepositoryCredential for it in this namespace",
+    "The repository is private, and this namespace has no login for it that works. What was deployed stays as it is.",
+    "Create a GitOpsDeploymentRepositoryCredential for this URL. A repository that has become public is found within "
+    "ten minutes.",
+)
 REVISION_REFUSED = error(
     f"spec.source.targetRevision: {REVISION_MESSAGE}",
     "git would read it as an option.",
@@ -136,6 +142,7 @@ ENTRIES = (
     NO_LOCAL_CLUSTER,
     PLATFORM_NAMESPACE,
     REPOSITORY_REFUSED,
+    REPOSITORY_NEEDS_LOGIN,
     REVISION_REFUSED,
     FIELD_REFUSED,
     FIELD_MISSING,

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 ERROR = "ErrorOccurred"
 DELETING = "Deleting"
 THROTTLED = "Throttled"
+
+
+class Reason(StrEnum):
+    """Reasons that conditions of several kinds have."""
+
+    CHECKING = "Checking"
+    """It is not known yet."""
+    INVALID_SPEC = "InvalidSpec"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from services.common.api.catalogue.entry import (
     THROTTLING,
     UNKNOWN_ERROR,
     Entry,
+    Reason,
 )
-from services.common.api.managed_environment import SECRET_TYPE
+from services.common.api.names import ENVIRONMENT_SECRET
 
 CONNECTION = "ConnectionInitializationSucceeded"
 
@@ -23,39 +24,41 @@ def _not_connected(status: str, reason: str, message: str, meaning: str, remedy:
 CONNECTED = Entry(CONNECTION, "True", "Succeeded", "", "The cluster can be reached with these credentials.")
 CHECKING = _not_connected(
     "Unknown",
-    "Checking",
+    Reason.CHECKING,
     "the connection is being checked",
     "The environment or its Secret is new or has changed, and has not been tried yet. Deployments to it wait.",
     "Wait some seconds. If it stays, ask your operators.",
 )
 AWAITING_SECRET = _not_connected(
     "Unknown",
-    "Checking",
+    Reason.CHECKING,
     "waiting for the content of Secret '{secret}'",
     "The Secret was seen; what is in it is on its way.",
     "Wait some seconds. If it stays, change the Secret or ask your operators.",
 )
 INVALID_SPEC = _not_connected(
     "Unknown",
-    "InvalidSpec",
+    Reason.INVALID_SPEC,
     "{detail}",
     "A field of the spec has a wrong type or is too long. New objects with such a field are refused.",
     "Correct the field.",
 )
 BEYOND_QUOTA = _not_connected(
     "Unknown",
-    "QuotaExceeded",
+    Reason.QUOTA_EXCEEDED,
     "quota exceeded: {detail}",
-    "Your namespace has too many environments or Secrets, or they are too large; ErrorOccurred says so too.",
+    "Your namespace has too many environments or Secrets, they are too large, or list too many namespaces together; "
+    "ErrorOccurred says so too.",
     "Delete what you do not need; this environment is looked at again when there is room. Or ask for more.",
 )
 SECRET_NOT_FOUND = _not_connected(
     "False",
-    "SecretNotFound",
+    Reason.SECRET_NOT_FOUND,
     "secret '{secret}' referenced by credentialsSecret was not found",
     "There is no Secret of this name and type in this namespace, or its name is empty. Deleting it takes the "
-    "credentials back: they are removed from the engine, nothing more is deployed there, and what was deployed stays.",
-    f"Create the Secret with type {SECRET_TYPE}, or correct spec.credentialsSecret; either is seen at once.",
+    "credentials back: they are removed from the engine, within 20 seconds if deployments go there, nothing more is "
+    "deployed there, and what was deployed stays.",
+    f"Create the Secret with type {ENVIRONMENT_SECRET}, or correct spec.credentialsSecret; either is seen at once.",
 )
 INVALID_SECRET_TYPE = _not_connected(
     "False",
@@ -63,7 +66,7 @@ INVALID_SECRET_TYPE = _not_connected(
     "invalid secret type: {type}",
     "There is a Secret of this name, of another type. One that was made after this environment is noticed within a "
     "minute; until then it says SecretNotFound.",
-    f"Create it anew with type {SECRET_TYPE}: a Secret's type cannot be changed.",
+    f"Create it anew with type {ENVIRONMENT_SECRET}: a Secret's type cannot be changed.",
 )
 UNSUPPORTED_API_URL = _not_connected(
     "Unknown",
@@ -76,8 +79,9 @@ ADDRESS_REFUSED = _not_connected(
     "Unknown",
     "UnsupportedAPIURL",
     "{detail}",
-    "spec.apiURL leads to an address that environments may not use: loopback, link-local, cluster-internal, metadata.",
-    "Use the public or routed address of the cluster, or ask your operators to allow this one.",
+    "spec.apiURL leads to an address that environments may not use (loopback, link-local, cluster-internal, metadata), "
+    "or names a host by one part only.",
+    "Use the full name, and the public or routed address of the cluster, or ask your operators to allow this one.",
 )
 INVALID_NAMESPACE_LIST = _not_connected(
     "Unknown",
@@ -119,7 +123,8 @@ NO_CLIENT = _not_connected(
     "False",
     "UnableToCreateClient",
     "unable to create k8s client from restConfig from managed environment secret: {detail}",
-    "The cluster does not answer, for example because there is no host of that name or the address is not allowed.",
+    "The cluster does not answer, for example because there is no host of that name or the address is not allowed; or "
+    "its certificate is not for this host.",
     "Check that the URL can be reached from where deployments are run; it is tried again every ten minutes.",
 )
 NO_SERVICE_ACCOUNT = _not_connected(

@@ -7,8 +7,8 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ CREDENTIAL_TYPE = "managed-gitops.redhat.com/repository-credential"
 TOKEN = "PLANTED-TOKEN"
 UID = "0f1e2d3c-0000-4000-8000-000000000001"
 LOCAL = AddressPolicy.parse("127.0.0.0/8")
+SETTINGS = CredentialSettings(
+    known_hosts=None, git_authorities=None, token_lifetime=timedelta(hours=24), checks=16, checks_per_tenant=2
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -57,7 +60,7 @@ class Given:
 
     keys: Keys
     policy: AddressPolicy = LOCAL
-    settings: CredentialSettings = field(default_factory=CredentialSettings)
+    settings: CredentialSettings = SETTINGS
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def composers(self) -> Composers:
@@ -77,6 +80,16 @@ class Given:
             "secret": {"name": "kube", "version": "1", "sealed": self.keys.seal(values, context)},
         }
         return _row("ClusterSecret", "managed-env-e1", "cluster", body | recipe)
+
+    def recipe_of(self, row: EngineResource) -> dict[str, Any]:
+        """What ``row`` asks for."""
+        recipe: dict[str, Any] = json.loads(row.manifest)["recipe"]
+        return recipe
+
+    def with_recipe(self, row: EngineResource, **changed: Any) -> EngineResource:
+        """``row``, asking for something else."""
+        manifest = json.loads(row.manifest)
+        return replace(row, manifest=json.dumps(manifest | {"recipe": manifest["recipe"] | changed}))
 
     def repository_row(self, url: str, values: Mapping[str, str | bytes]) -> EngineResource:
         context = SecretContext(WORKSPACE, TENANT, "login", CREDENTIAL_TYPE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,67 @@ async def test_environment_when_disposed_right_after_it_wanted_no_account_any_mo
     assert (TOKEN, ACCOUNT) in removed(server)
 
 
+async def test_environment_when_disposed_without_its_credentials_then_a_former_account_goes_by_its_own_token(
+    given: Given, tmp_path: Path
+) -> None:
+    async with stranger(tmp_path / "pki", cluster) as server:
+        live = await made(given, server)
+        row = replace(given.cluster_row(server.url, {}), desired="absent")
+        manifest = json.loads(row.manifest)
+        del manifest["recipe"]["secret"]
+        bare = replace(row, manifest=json.dumps(manifest))
+        await given.composers().dispose(bare, None)
+        assert removed(server) == []
+        await given.composers().dispose(bare, live)
+    assert (f"MADE-{server.url.removeprefix('https://')}", ACCOUNT) in removed(server)
+
+
+SPOILT: dict[str, tuple[int, dict[str, str | bytes] | None]] = {
+    "token-expired": (401, None),
+    "rights-taken-away": (403, None),
+    "kubeconfig-broken": (200, {"kubeconfig": "broken: ["}),
+    "kubeconfig-gone": (200, {}),
+}
+
+
+@pytest.mark.parametrize(("status", "values"), SPOILT.values(), ids=SPOILT)
+async def test_environment_when_disposed_and_its_kubeconfig_is_of_no_use_then_the_account_goes_by_its_own_token(
+    given: Given, tmp_path: Path, status: int, values: dict[str, str | bytes] | None
+) -> None:
+    spoilt = False
+
+    async def refusing(request: web.Request) -> web.Response:
+        if spoilt and request.headers["Authorization"] == f"Bearer {TOKEN}":
+            return web.json_response({}, status=status)
+        return await cluster(request)
+
+    async with stranger(tmp_path / "pki", refusing) as server:
+        live = await made(given, server)
+        spoilt = True
+        kept: dict[str, str | bytes] = {"kubeconfig": kubeconfig(server.url, authority=server.authority)}
+        row = given.cluster_row(server.url, kept if values is None else values, createServiceAccount=True)
+        await given.composers().dispose(row, live)
+    assert (f"MADE-{server.url.removeprefix('https://')}", ACCOUNT) in removed(server)
+
+
+async def test_environment_when_disposed_and_no_token_is_of_use_then_given_up_and_told_to_the_operator(
+    given: Given, tmp_path: Path
+) -> None:
+    refuses = False
+
+    async def refusing(request: web.Request) -> web.Response:
+        return web.json_response({}, status=401) if refuses else await cluster(request)
+
+    async with stranger(tmp_path / "pki", refusing) as server:
+        live = await made(given, server)
+        refuses = True
+        values = {"kubeconfig": kubeconfig(server.url, authority=server.authority)}
+        row = given.cluster_row(server.url, values, createServiceAccount=True)
+        with structlog.testing.capture_logs() as lines:
+            await given.composers().dispose(row, live)
+    assert [line["event"] for line in lines] == ["service account left behind"]
+
+
 async def test_environment_when_it_never_had_an_account_then_nobody_is_asked_at_its_end(
     given: Given, tmp_path: Path
 ) -> None:
@@ -143,7 +205,7 @@ async def test_environment_when_it_never_had_an_account_then_nobody_is_asked_at_
     assert server.requests == []
 
 
-async def test_environment_when_disposed_and_its_former_server_is_silent_then_tried_until_given_up(
+async def test_environment_when_disposed_and_its_former_server_is_silent_then_that_is_said(
     given: Given, tmp_path: Path
 ) -> None:
     async with stranger(tmp_path / "pki", cluster) as former:
@@ -151,7 +213,6 @@ async def test_environment_when_disposed_and_its_former_server_is_silent_then_tr
     row = given.cluster_row(SILENT, {"kubeconfig": kubeconfig(SILENT)})
     with pytest.raises(TargetSilent):
         await given.composers().dispose(row, live)
-    await given.composers().dispose(row, live, giving_up=True)
 
 
 async def test_secret_when_it_notes_the_account_of_another_environment_then_nobody_is_asked(
@@ -164,3 +225,24 @@ async def test_secret_when_it_notes_the_account_of_another_environment_then_nobo
         assert (await given.composers().compose(row, live)).secret is not None
         await given.composers().dispose(row, live)
     assert former.requests == []
+
+
+async def test_absent_environment_when_its_row_holds_no_secret_any_more_then_the_account_removes_itself(
+    given: Given, tmp_path: Path
+) -> None:
+    async with stranger(tmp_path / "pki", cluster) as server:
+        live = await made(given, server)
+        row = replace(given.cluster_row(server.url, {}, secret={}), desired="absent")
+        await given.composers().dispose(row, live)
+    assert (f"MADE-{server.url.removeprefix('https://')}", ACCOUNT) in removed(server)
+
+
+def test_environment_when_no_account_was_asked_for_then_nothing_was_left_but_what_its_secret_notes(
+    given: Given,
+) -> None:
+    composers = given.composers()
+    row = replace(given.cluster_row(SILENT, {}, secret={}), desired="absent")
+    assert not composers.may_have_left(row, {})
+    assert composers.may_have_left(row, {"managed-gitops.redhat.com/service-account-of": UID})
+    assert composers.may_have_left(given.cluster_row(SILENT, {}, createServiceAccount=True), {})
+    assert not composers.may_have_left(given.repository_row("https://example.com/repo", {}), {})

@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from services.agent.credentials import Composition, CredentialSettings
+from services.agent.credentials import Access, Composition
 from services.common.errors import Retry
-from tests.unit.agent.credentials.given import Given, data_of
+from tests.unit.agent.credentials.given import SETTINGS, Given, data_of
 
 HOST_KEY = asyncssh.generate_private_key("ssh-ed25519")
 KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -75,7 +75,7 @@ async def server(tmp_path: Path) -> AsyncIterator[SshServer]:
 
 @pytest.fixture
 def knowing(given: Given, server: SshServer) -> Given:
-    return replace(given, settings=CredentialSettings(known_hosts=server.known_hosts))
+    return replace(given, settings=replace(SETTINGS, known_hosts=server.known_hosts))
 
 
 async def compose(given: Given, url: str, key: str = KEY_TEXT) -> Composition:
@@ -93,6 +93,7 @@ async def test_key_when_the_server_accepts_it_then_the_secret_that_argo_cd_reads
     data = data_of(composed.secret)
     assert data.pop("sshPrivateKey") == KEY_TEXT
     assert data == {"name": "login", "url": url, "project": "app-project-a"}
+    assert composed.access is Access.LOGIN
 
 
 @pytest.mark.parametrize("path", ["/empty", "/~ann/app"])
@@ -139,12 +140,12 @@ async def test_host_key_when_changed_then_refused(knowing: Given, server: SshSer
 
 
 async def test_known_hosts_when_unreadable_then_our_own_trouble(given: Given, tmp_path: Path) -> None:
-    blind = replace(given, settings=CredentialSettings(known_hosts=tmp_path / "missing"))
+    blind = replace(given, settings=replace(SETTINGS, known_hosts=tmp_path / "missing"))
     with pytest.raises(Retry, match="SSH_KNOWN_HOSTS"):
         await compose(blind, "git@127.0.0.1:team/app.git")
 
 
-async def test_port_when_closed_then_invalid_url(knowing: Given, server: SshServer) -> None:
+async def test_port_when_closed_then_the_url_is_not_denied(knowing: Given, server: SshServer) -> None:
     server.known_hosts.write_text(f"[127.0.0.1]:1 {HOST_KEY.export_public_key().decode()}")
     composed = await compose(knowing, "ssh://git@127.0.0.1:1/a")
-    assert (composed.reason, composed.message) == ("InvalidRepositoryUrl", "no connection, or no answer in time")
+    assert (composed.reason, composed.message) == ("InvalidCredentials", "no connection, or no answer in time")

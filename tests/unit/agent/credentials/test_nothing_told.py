@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from services.agent.credentials import CredentialSettings, TargetSilent
-from tests.unit.agent.credentials.given import TOKEN, Given, answers, kubeconfig, stranger
+from services.agent.credentials import TargetSilent
+from tests.unit.agent.credentials.given import SETTINGS, TOKEN, Given, answers, kubeconfig, stranger
 
 PASSWORD = "PLANTED-PASSWORD"
 
@@ -20,7 +20,7 @@ async def test_logs_when_checks_fail_in_every_way_then_they_hold_no_secret(
     given: Given, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    trusting = replace(given, settings=CredentialSettings(git_authorities=tmp_path / "pki" / "ca.crt"))
+    trusting = replace(given, settings=replace(SETTINGS, git_authorities=tmp_path / "pki" / "ca.crt"))
     with structlog.testing.capture_logs() as lines:
         async with stranger(tmp_path / "pki", answers({"token": TOKEN}, 401)) as server:
             text = kubeconfig(server.url, authority=server.authority)

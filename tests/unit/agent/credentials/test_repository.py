@@ -10,12 +10,12 @@ import asyncssh
 import pytest
 from aiohttp import web
 
-from services.agent.credentials import CredentialSettings
+from services.agent.credentials import Access
 from services.agent.credentials.endpoint import Endpoint
 from services.agent.credentials.repository_url import HttpsUrl, SshUrl, parse_repository
 from services.common.addresses import AddressPolicy
 from services.common.urls.repository_url import refusal
-from tests.unit.agent.credentials.given import Given, Handler, answers, data_of, stranger
+from tests.unit.agent.credentials.given import SETTINGS, Given, Handler, answers, data_of, stranger
 
 ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 REFS = b"001e# service=git-upload-pack\n0000" + b"x" * 100_000
@@ -40,7 +40,7 @@ def git(path: str, *, elsewhere: int = 404) -> Handler:
 @pytest.fixture
 def trusting(given: Given, tmp_path: Path) -> Given:
     """Trusts the authority of the strangers in ``tmp_path / "pki"``."""
-    return replace(given, settings=CredentialSettings(git_authorities=tmp_path / "pki" / "ca.crt"))
+    return replace(given, settings=replace(SETTINGS, git_authorities=tmp_path / "pki" / "ca.crt"))
 
 
 async def test_login_when_the_server_accepts_it_then_the_secret_that_argo_cd_reads(
@@ -54,7 +54,8 @@ async def test_login_when_the_server_accepts_it_then_the_secret_that_argo_cd_rea
     assert composed.secret["metadata"]["labels"]["argocd.argoproj.io/secret-type"] == "repository"
     assert data_of(composed.secret) == {"name": "login", "url": url, "project": "app-project-a"} | LOGIN
     assert LOGIN["password"] not in repr(composed)
-    assert len(server.requests) == 1
+    assert composed.access is Access.LOGIN
+    assert ["Authorization" in request.headers for request in server.requests] == [True, False]
 
 
 @pytest.mark.parametrize(("asked", "there"), [("/team/app", "/team/app.git"), ("/team/app.git", "/team/app")])
@@ -68,12 +69,62 @@ async def test_repository_when_only_its_other_spelling_exists_then_found(
     assert composed.reason == "RepositoryCredentialUpToDate"
 
 
+def to_anybody(otherwise: int | None) -> Handler:
+    """A git server that answers so to whoever comes without a login; None: as to those with one."""
+    private = git("/team/app.git")
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if "Authorization" in request.headers:
+            return await private(request)
+        if otherwise is None:
+            return web.Response(body=REFS, content_type=ADVERTISEMENT)
+        return web.Response(status=otherwise, text=INTERNAL, headers={"Location": "https://example.com/login"})
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "access", "is_public"),
+    [
+        (None, Access.ANYBODY, True),
+        (401, Access.LOGIN, False),
+        (403, Access.LOGIN, False),
+        (404, Access.LOGIN, False),
+        (302, Access.LOGIN, False),
+        (200, Access.LOGIN, False),  # a page that asks for a login
+        (429, Access.UNCLEAR, False),
+        (503, Access.UNCLEAR, False),
+    ],
+)
+async def test_repository_when_its_login_works_then_it_is_asked_without_one_at_the_same_moment(
+    trusting: Given, tmp_path: Path, otherwise: int | None, access: Access, is_public: bool
+) -> None:
+    async with stranger(tmp_path / "pki", to_anybody(otherwise)) as server:
+        url = f"{server.url}/team/app.git"
+        composed = await trusting.composers().compose(trusting.repository_row(url, LOGIN), None)
+        assert await trusting.composers().is_public(url, "local/team-a") is is_public
+    assert (composed.reason, composed.access) == ("RepositoryCredentialUpToDate", access)
+
+
+async def test_question_whether_it_is_public_when_nobody_answers_or_it_is_reached_by_ssh_then_no(
+    trusting: Given, tmp_path: Path
+) -> None:
+    async with stranger(tmp_path / "pki", to_anybody(None)) as server:
+        url = f"{server.url}/team/app.git"
+    composers = trusting.composers()
+    assert [await composers.is_public(each, "local/team-a") for each in (url, "git@127.0.0.1:a", "no URL")] == [
+        False
+    ] * 3
+
+
 ANSWERS: dict[str, tuple[Handler, str, str]] = {
     "wrong-login": (answers(INTERNAL, 401), "InvalidCredentials", "HTTP status 401"),
     "forbidden": (answers(INTERNAL, 403), "InvalidCredentials", "HTTP status 403"),
     "not-found": (answers(INTERNAL, 404), "InvalidRepositoryUrl", "HTTP status 404"),
     "redirect": (answers({}, 302, Location="http://169.254.169.254/"), "InvalidRepositoryUrl", "redirects are not"),
-    "failing": (answers(INTERNAL, 500), "InvalidRepositoryUrl", "HTTP status 500"),
+    "failing": (answers(INTERNAL, 500), "InvalidCredentials", "HTTP status 500"),
+    "overloaded": (answers(INTERNAL, 429), "InvalidCredentials", "HTTP status 429"),
+    "away": (answers(INTERNAL, 503), "InvalidCredentials", "HTTP status 503"),
     "a-web-page": (
         answers(INTERNAL.encode(), content_type="text/html"),
         "InvalidRepositoryUrl",
@@ -96,6 +147,7 @@ async def test_answer_when_it_is_no_repository_then_the_reason_and_never_its_con
         composed = await trusting.composers().compose(row, None)
     assert composed.secret is None
     assert composed.reason == reason
+    assert composed.access is (None if text[-3:] in {"500", "429", "503"} else Access.NOBODY)
     assert text in composed.message
     assert INTERNAL not in composed.message
 
@@ -107,6 +159,17 @@ async def test_server_when_its_authority_is_unknown_then_the_operator_is_named(g
     assert composed.reason == "InvalidRepositoryUrl"
     assert "authority that the operator has not added" in composed.message
     assert server.requests == []
+
+
+async def test_server_when_it_is_away_then_the_url_is_not_denied(given: Given) -> None:
+    composed = await given.composers().compose(given.repository_row("https://127.0.0.1:1/a.git", LOGIN), None)
+    assert (composed.secret, composed.reason) == (None, "InvalidCredentials")
+    assert composed.message == "no connection, or no answer in time"
+
+
+async def test_host_when_there_is_none_of_that_name_then_the_url_is_invalid(given: Given) -> None:
+    composed = await given.composers().compose(given.repository_row("https://git.invalid/a.git", LOGIN), None)
+    assert (composed.reason, composed.message) == ("InvalidRepositoryUrl", "no such host")
 
 
 HOSTILE_URLS = {

@@ -22,7 +22,7 @@ from services.common.kube import (
     Unauthenticated,
     connect,
 )
-from services.common.kube.client import MESSAGE_LIMIT
+from services.common.kube.answers import MESSAGE_LIMIT
 from tests.unit.common.kube.fake_api_server import FakeApiServer, Fault, answers, says, serving
 
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from services.common.errors import Retry
-from services.common.kube import Election, KubeClient, Refused
-from tests.unit.common.kube.fake_api_server import serving, status
+from services.common.kube import Election, Refused
+from services.common.kube.lease import ASK_EVERY
+from tests.unit.common.kube.fake_clock import FakeClock
 from tests.unit.common.kube.fake_leases import FakeLeases
 
-DEADLINE_SECONDS = 10
-LEASE_SECONDS = 1
+LEASE_SECONDS = 15
+
+Stand = Callable[..., "Candidate"]
 
 
 @dataclass
@@ -32,14 +34,13 @@ class Candidate:
         self.task = asyncio.create_task(self.election.run(self._work))
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.began.append(loop.time())
+        self.began.append(self.election.clock.time())
         if self.fails:
             raise self.fails
         try:
             await asyncio.Event().wait()
         finally:
-            self.ended.append(loop.time())
+            self.ended.append(self.election.clock.time())
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -47,32 +48,24 @@ class Candidate:
 
 
 @pytest.fixture
-async def server() -> FakeLeases:
+def server() -> FakeLeases:
     return FakeLeases()
 
 
 @pytest.fixture
-async def kube(server: FakeLeases) -> AsyncIterator[KubeClient]:
-    fake: Any = server
-    async with serving(fake) as client:
-        yield client
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-async def other_kube(server: FakeLeases) -> AsyncIterator[KubeClient]:
-    """Of another process: cut off on its own."""
-    fake: Any = server
-    async with serving(fake) as client:
-        yield client
-
-
-@pytest.fixture
-async def stand(kube: KubeClient) -> AsyncIterator[Callable[..., Candidate]]:
+async def stand(server: FakeLeases, clock: FakeClock) -> AsyncIterator[Stand]:
     """Makes candidates; they end with the test."""
     candidates: list[Candidate] = []
+    kube: Any = server
 
-    def make(identity: str, client: KubeClient = kube, **options: Any) -> Candidate:
-        candidates.append(Candidate(Election(client, "gitops", "watcher", identity, LEASE_SECONDS), **options))
+    def make(identity: str, **options: Any) -> Candidate:
+        election = Election(kube, "gitops", "watcher", identity, LEASE_SECONDS, clock)
+        candidates.append(Candidate(election, **options))
         return candidates[-1]
 
     yield make
@@ -80,17 +73,11 @@ async def stand(kube: KubeClient) -> AsyncIterator[Callable[..., Candidate]]:
         await candidate.stop()
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while not condition():  # noqa: ASYNC110 - the fakes signal nothing
-            await asyncio.sleep(0.005)
-
-
 async def test_candidate_when_there_is_no_lease_then_it_makes_one_and_works(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     candidate = stand("a")
-    await until(lambda: candidate.began)
+    await clock.until(lambda: candidate.began)
     assert server.holder == "a"
     assert candidate.election.leading
     assert server.lease is not None
@@ -98,58 +85,58 @@ async def test_candidate_when_there_is_no_lease_then_it_makes_one_and_works(
 
 
 async def test_candidates_when_two_stand_then_one_works_and_goes_on_renewing(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     first, second = stand("a"), stand("b")
-    await until(lambda: len(server.writes) >= 5)
+    await clock.until(lambda: len(server.writes) >= 5)
     assert len(set(server.writes)) == 1
     assert sorted([first.election.leading, second.election.leading]) == [False, True]
     assert len(first.began + second.began) == 1
 
 
 async def test_leader_when_it_dies_then_another_takes_over_after_the_lease_has_run_out(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     first = stand("a")
-    await until(lambda: first.began)
+    await clock.until(lambda: first.began)
+    died = clock.time()
     second = stand("b")
-    died = asyncio.get_running_loop().time()
     await first.stop()
-    await until(lambda: second.began)
-    assert second.began[0] - died > LEASE_SECONDS * 0.5
+    await clock.until(lambda: second.began)
+    assert LEASE_SECONDS <= second.began[0] - died <= LEASE_SECONDS * (1 + ASK_EVERY)
     assert server.holder == "b"
 
 
 async def test_leader_when_it_resigns_then_another_takes_over_at_once(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     first = stand("a")
-    await until(lambda: first.began)
+    await clock.until(lambda: first.began)
     second = stand("b")
     await first.stop()
     await first.election.resign()
-    await until(lambda: second.began)
+    await clock.until(lambda: second.began)
     assert server.writes[-2:] == ["", "b"]
 
 
 async def test_candidate_when_it_does_not_lead_then_resigning_leaves_the_lease_alone(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     first = stand("a")
-    await until(lambda: first.began)
+    await clock.until(lambda: first.began)
     await stand("b").election.resign()
     assert server.holder == "a"
 
 
 async def test_leader_when_cut_off_then_it_stops_before_another_begins(
-    server: FakeLeases, stand: Callable[..., Candidate], other_kube: KubeClient
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     first = stand("a")
-    await until(lambda: first.began)
-    second = stand("b", other_kube)
-    await until(lambda: server.version >= 2)
+    await clock.until(lambda: first.began)
+    second = stand("b")
+    await clock.until(lambda: server.version >= 2)
     _cut_off(first)
-    await until(lambda: second.began)
+    await clock.until(lambda: second.began)
     assert first.ended
     assert first.ended[0] < second.began[0]
     assert not first.election.leading
@@ -167,36 +154,37 @@ def _cut_off(candidate: Candidate) -> None:
 
 
 async def test_leader_when_the_api_server_fails_for_a_moment_then_it_goes_on_working(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     candidate = stand("a")
-    await until(lambda: candidate.began)
+    await clock.until(lambda: candidate.began)
     server.failing = 2
-    await until(lambda: server.version >= 3)
+    await clock.until(lambda: server.version >= 3)
     assert candidate.ended == []
 
 
 async def test_leader_when_another_has_taken_the_lease_then_it_stops_at_once(
-    server: FakeLeases, stand: Callable[..., Candidate]
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
     candidate = stand("a")
-    await until(lambda: candidate.began)
+    await clock.until(lambda: candidate.began)
     assert server.lease is not None
-    server._write({"spec": server.lease["spec"] | {"holderIdentity": "usurper"}})
-    await until(lambda: candidate.ended)
+    server.write(server.lease["spec"] | {"holderIdentity": "usurper"})
+    await clock.until(lambda: candidate.ended)
 
 
-async def test_election_when_the_work_fails_then_it_ends_with_its_error(stand: Callable[..., Candidate]) -> None:
+async def test_election_when_the_work_fails_then_it_ends_with_its_error(clock: FakeClock, stand: Stand) -> None:
     candidate = stand("a", fails=Retry("work failed"))
+    await clock.until(candidate.task.done)
     with pytest.raises(Retry, match="work failed"):
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await candidate.task
+        await candidate.task
 
 
 async def test_election_when_the_lease_is_forbidden_then_it_says_so(
-    server: FakeLeases, stand: Callable[..., Candidate], monkeypatch: pytest.MonkeyPatch
+    server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
-    monkeypatch.setattr(server, "_write", lambda _: status(403, "Forbidden", "cannot create leases"))
+    server.refusal = Refused("cannot create leases", 403)
+    candidate = stand("a")
+    await clock.until(candidate.task.done)
     with pytest.raises(Refused, match="cannot create leases"):
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await stand("a").task
+        await candidate.task

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +25,7 @@ from services.common.kube import (
     Removed,
     Seen,
     reflect,
+    reflector,
 )
 from services.common.kube.client import PAGE
 from services.common.kube.reflector import LARGER, MAX_FAILED_RESUMES
@@ -347,6 +350,21 @@ async def test_reflection_when_it_is_forbidden_for_long_then_it_says_so_and_ends
     with pytest.raises(Refused, match=f"may not {where}") as refused:
         await follower.until_lists(2)
     assert refused.value.status == 403
+
+
+async def test_reflection_when_it_is_forbidden_twice_and_works_in_between_then_it_goes_on(
+    server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes = itertools.count(step=60)
+    monkeypatch.setattr(reflector, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
+    follower = Follower(kube, forbidden_seconds=30)
+    forbidden = answers(403, "Forbidden", "rights are not known yet")
+    server.list_faults.append(forbidden)
+    server.watch_faults.append(forbidden)
+    await server.put("a")
+    await follower.until_lists(1)
+    await server.put("b")
+    await follower.until_version(102)
 
 
 async def test_event_when_it_is_huge_then_it_arrives_whole(server: FakeApiServer, follower: Follower) -> None:

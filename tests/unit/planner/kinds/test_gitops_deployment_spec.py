@@ -173,9 +173,11 @@ def test_spec_when_its_api_version_is_unknown_then_both_versions_are_named() -> 
 
 
 def test_spec_when_it_holds_unwanted_characters_then_they_are_removed() -> None:
-    content = spec(source={"repoURL": "https://g/\"o'/r`;&%\r\n", "path": "a\u0000\t\x7fb", "targetRevision": "m;ain"})
+    content = spec(
+        source={"repoURL": "https://g.example/\"o'/r`;&%\r\n", "path": "a\u0000\t\x7fb", "targetRevision": "m;ain"}
+    )
     accepted = accept(API_VERSION, json.dumps(content), STRICT)
-    assert (accepted.source.repo_url, accepted.source.path) == ("https://g/o/r", "ab")
+    assert (accepted.source.repo_url, accepted.source.path) == ("https://g.example/o/r", "ab")
     assert accepted.source.target_revision == "main"
 
 

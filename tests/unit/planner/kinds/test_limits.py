@@ -8,15 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.planner.kinds.limits import Claim, Limits, Taken, over_quota
+from services.planner.kinds.limits import Claim, Limits, Share, Taken, over_quota
 from services.planner.kinds.names import GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, SECRET
 from tests.unit.planner.kinds.given import id_of
 
-SMALL = Limits(environments=2, secrets=2, bytes=100)
+SMALL = Limits(environments=2, secrets=2, bytes=100, destinations=10)
 
 
 def claim(name: str, created_at: int = 0, size: int = 1, admitted: int | None = None, kind: str = SECRET) -> Claim:
-    return Claim(id_of(name), kind, created_at, name, size, admitted)
+    return Claim(id_of(name), kind, created_at, name, Share(size), Share(admitted) if admitted is not None else None)
+
+
+def listing(
+    name: str, created_at: int, destinations: int, admitted: int | None = None, held: int | None = None
+) -> Claim:
+    """An environment that lists so many namespaces."""
+    shares = (Share(0, number) if number is not None else None for number in (admitted, held))
+    return Claim(id_of(name), MANAGED_ENVIRONMENT, created_at, name, Share(0, destinations), *shares)
 
 
 def beyond(*claims: Claim, limits: Limits = SMALL, taken: Taken | None = None) -> set[str]:
@@ -43,6 +51,13 @@ def beyond(*claims: Claim, limits: Limits = SMALL, taken: Taken | None = None) -
         pytest.param([claim("a", 1, 50, 60), claim("b", 2, 50, 10)], set(), id="one-shrinks-another-grows"),
         pytest.param([claim("a", 1, 70, 80), claim("b", 2, 70, 80)], set(), id="shrinking-is-always-fine"),
         pytest.param([claim(str(n), n, 1, 1) for n in range(5)], set(), id="limit-lowered"),
+        pytest.param([listing("a", 1, 6), listing("b", 2, 5)], {"b"}, id="destinations"),
+        pytest.param([listing("a", 1, 10, admitted=4), listing("b", 2, 1)], {"b"}, id="destinations-grow"),
+        pytest.param([listing("a", 1, 11, admitted=4, held=4), listing("b", 2, 7)], {"a", "b"}, id="refused-keeps"),
+        pytest.param([listing("a", 1, 11, admitted=4), listing("b", 2, 7)], {"a"}, id="refused-keeps-nothing"),
+        pytest.param([listing("a", 1, 9, held=4), listing("b", 2, 2)], {"b"}, id="refused-grows-into-the-room"),
+        pytest.param([listing("a", 1, 12, held=12), listing("b", 2, 1)], {"b"}, id="refused-grows-no-more"),
+        pytest.param([listing("a", 1, 1), listing("b", 2, 11, held=1), listing("c", 3, 1)], {"b", "c"}, id="one-slot"),
     ],
 )
 def test_claims_when_room_is_limited_then_the_oldest_have_it(claims: list[Claim], expected: set[str]) -> None:
@@ -51,7 +66,13 @@ def test_claims_when_room_is_limited_then_the_oldest_have_it(claims: list[Claim]
 
 def test_claims_when_others_have_taken_room_then_that_counts() -> None:
     assert beyond(claim("a"), claim("b"), taken=Taken({SECRET: 1})) == {"b"}
-    assert beyond(claim("a", size=10), taken=Taken(bytes=91)) == {"a"}
+    assert beyond(claim("a", size=10), taken=Taken(share=Share(91))) == {"a"}
+
+
+def test_message_when_about_environments_then_it_names_the_limit_of_namespaces() -> None:
+    assert "100 GitOpsDeploymentManagedEnvironments, 2000 namespaces listed in them, and 16 MiB" in Limits().message(
+        MANAGED_ENVIRONMENT
+    )
 
 
 def test_message_when_given_then_it_names_the_limit_and_the_way_out() -> None:
@@ -79,4 +100,4 @@ def test_claims_when_any_were_waiting_then_those_let_in_keep_to_the_limits(claim
     refused = over_quota(fresh, SMALL)
     within = [known for known in fresh if known.id not in refused]
     assert len(within) <= SMALL.secrets
-    assert sum(known.size for known in within) <= SMALL.bytes
+    assert sum(known.size.bytes for known in within) <= SMALL.bytes

@@ -26,19 +26,20 @@ from tests.unit.planner.kinds.given import (
 )
 
 STRICT = AddressPolicy()
+LIMITS = Limits()
 CONNECTION = "ConnectionInitializationSucceeded"
-QUOTA = Limits().message("GitOpsDeploymentManagedEnvironment")
+QUOTA = LIMITS.message("GitOpsDeploymentManagedEnvironment")
 
 
 def refused(resource: Resource) -> tuple[str, str, str]:
     with pytest.raises(Refused) as error:
-        accept(resource, STRICT)
+        accept(resource, STRICT, LIMITS)
     return (error.value.status, error.value.reason, error.value.message)
 
 
 def unsealed(resource: Resource, row: Resource | None) -> tuple[str, str, str]:
     with pytest.raises(Refused) as error:
-        sealed(resource, row)
+        sealed(resource, row, LIMITS)
     return (error.value.status, error.value.reason, error.value.message)
 
 
@@ -50,41 +51,46 @@ def status(
 
 
 def test_environment_when_its_spec_is_good_then_it_is_accepted_with_documented_defaults() -> None:
-    spec = accept(environment(), STRICT)
+    spec = accept(environment(), STRICT, LIMITS)
     assert (spec.api_url, spec.namespaces, spec.cluster_resources) == ("https://api.example.com:6443", None, False)
     assert not spec.create_new_service_account
 
 
 @pytest.mark.parametrize(
     "url",
-    ["https://1.2.3.4", "https://api.example.com/", "HTTPS://Api.Example.com:6443", "https://rancher/k8s/clusters/c-1"],
+    [
+        "https://1.2.3.4",
+        "https://api.example.com/",
+        "HTTPS://Api.Example.com:6443",
+        "https://rancher.corp/k8s/clusters/c-1",
+    ],
 )
 def test_environment_when_its_api_url_is_ordinary_then_it_is_accepted(url: str) -> None:
-    assert accept(environment({"apiURL": url}), STRICT).api_url == url
+    assert accept(environment({"apiURL": url}), STRICT, LIMITS).api_url == url
 
 
 @pytest.mark.parametrize(
     ("url", "part"),
     [
         pytest.param("https://h?a=b", "the API URL must not have ? or & values", id="query"),
-        pytest.param("https://h/a&b", "the API URL must not have ? or & values", id="ampersand"),
-        pytest.param("http://h", "cluster api url must start with https://", id="http"),
+        pytest.param("https://h.example/a&b", "the API URL must not have ? or & values", id="ampersand"),
+        pytest.param("http://h.example", "cluster api url must start with https://", id="http"),
         pytest.param("", "cluster api url must start with https://", id="empty"),
         pytest.param("h:6443", "cluster api url must start with https://", id="no-scheme"),
         pytest.param("https:///x", "host that cannot be used", id="no-host"),
-        pytest.param("https://u@h", "must not carry a user name", id="user"),
-        pytest.param("https://u:p@h", "must not carry a user name", id="password"),
+        pytest.param("https://u@h.example", "must not carry a user name", id="user"),
+        pytest.param("https://u:p@h.example", "must not carry a user name", id="password"),
         pytest.param("https://h#x", "must not have a fragment", id="fragment"),
-        pytest.param("https://h:0", "port", id="port"),
-        pytest.param("https://h/\u00fc", "printable ASCII", id="not-ascii"),
+        pytest.param("https://h.example:0", "port", id="port"),
+        pytest.param("https://h.example/\u00fc", "printable ASCII", id="not-ascii"),
         pytest.param("https://h\n", "printable ASCII", id="line-feed"),
         pytest.param("https://127.0.0.1:6443", "loopback", id="loopback"),
         pytest.param("https://[::1]:6443", "loopback", id="loopback-ipv6"),
         pytest.param("https://0x7f.1", "not an address", id="loopback-hidden"),
         pytest.param("https://169.254.169.254", "link-local", id="metadata"),
         pytest.param("https://kubernetes.default.svc", "platform's own", id="own-cluster"),
-        pytest.param("https://h/a/../b", "path", id="dot-dot"),
-        pytest.param("https://h/a\\b", "cluster api url must start with https://|path", id="backslash"),
+        pytest.param("https://h.example/a/../b", "path", id="dot-dot"),
+        pytest.param("https://h.example/a\\b", "cluster api url must start with https://|path", id="backslash"),
     ],
 )
 def test_environment_when_its_api_url_is_not_supported_then_the_reason_says_so(url: str, part: str) -> None:
@@ -117,7 +123,7 @@ def test_environment_when_there_is_nothing_to_work_with_then_it_is_refused(
 
 
 def test_secret_when_it_is_there_then_name_version_and_content_are_passed_on() -> None:
-    content = sealed(environment(), secret("creds", ENVIRONMENT_TYPE))
+    content = sealed(environment(), secret("creds", ENVIRONMENT_TYPE), LIMITS)
     assert (content.name, content.version, content.sealed) == ("creds", "77", "eyJ.sealed")
 
 
@@ -153,7 +159,7 @@ AWAITED = ("Unknown", "Checking", "waiting for the content of Secret 'creds'")
         pytest.param(
             environment(),
             secret("creds", ENVIRONMENT_TYPE, over_quota=True),
-            ("Unknown", "QuotaExceeded", Limits().message("Secret")),
+            ("Unknown", "QuotaExceeded", LIMITS.message("Secret")),
             id="beyond-quota",
         ),
         pytest.param(

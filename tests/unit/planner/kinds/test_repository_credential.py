@@ -23,6 +23,7 @@ from tests.unit.planner.kinds.given import (
 )
 
 STRICT = AddressPolicy()
+LIMITS = Limits()
 URL = "https://git.example.com/team/app.git"
 ERROR, LOGIN, REPOSITORY = "ErrorOccurred", "ValidRepositoryCredential", "ValidRepositoryURL"
 EXISTS = ("True", "ValidRepositoryUrl", f"Repository {URL} exists")
@@ -44,8 +45,8 @@ def pending(message: str) -> dict[str, tuple[str, str, str]]:
 
 def problem_of(resource: Resource, row: Resource | None) -> Refused | None:
     try:
-        accept(resource, STRICT)
-        sealed(resource, row)
+        accept(resource, STRICT, LIMITS)
+        sealed(resource, row, LIMITS)
     except Refused as refused:
         return refused
     return None
@@ -138,13 +139,13 @@ def test_status_when_an_agent_has_checked_or_not_then_the_three_conditions_are_a
         pytest.param(
             credential(),
             secret("login", CREDENTIAL_TYPE, over_quota=True),
-            wrong("QuotaExceeded", Limits().message("Secret")),
+            wrong("QuotaExceeded", LIMITS.message("Secret")),
             id="secret-beyond-quota",
         ),
         pytest.param(
             credential(over_quota=True),
             GOOD,
-            wrong("QuotaExceeded", Limits().message("GitOpsDeploymentRepositoryCredential")),
+            wrong("QuotaExceeded", LIMITS.message("GitOpsDeploymentRepositoryCredential")),
             id="beyond-quota",
         ),
         pytest.param(credential(omitted="too long"), GOOD, wrong("InvalidSpec", "too long"), id="spec-omitted"),
@@ -158,7 +159,8 @@ def test_status_when_it_is_refused_then_the_three_conditions_are_as_documented(
 
 
 @pytest.mark.parametrize(
-    "url", ["http://h/a", "file:///a", "ext::x", "https://u:p@h/a", "https://127.0.0.1/a", "https://h/*", ""]
+    "url",
+    ["http://h.example/a", "file:///a", "ext::x", "https://u:p@h/a", "https://127.0.0.1/a", "https://h.example/*", ""],
 )
 def test_credential_when_its_repository_is_refused_then_the_url_is_invalid(url: str) -> None:
     states = conditions(shown(credential({"repository": url}), GOOD))
@@ -184,6 +186,6 @@ def test_status_when_nothing_changes_then_it_is_the_same_text() -> None:
 
 
 def test_credential_when_its_repository_has_braces_then_the_message_has_them_too() -> None:
-    refusal = problem_of(credential({"repository": "https://h/{a}"}), GOOD)
+    refusal = problem_of(credential({"repository": "https://h.example/{a}"}), GOOD)
     assert refusal is not None
     assert "'{'" in refusal.message

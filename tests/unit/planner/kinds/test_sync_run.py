@@ -23,6 +23,8 @@ AUTOMATED = "invalid GitOpsDeploymentSyncRun 'a'. Syncing a GitOpsDeployment wit
 NAME_CHANGED = "deployment name field is immutable: changing it from its initial value is not supported"
 REVISION_CHANGED = "revision change is not supported: changing it from its initial value is not supported"
 DELETED = "the GitOpsDeployment was deleted before the sync ended"
+NOT_ACCEPTED = "waiting until the GitOpsDeployment has been accepted; see its conditions"
+LIMITS = Limits()
 FINE = {"ErrorOccurred": ("False", "", "")}
 
 
@@ -85,7 +87,7 @@ def test_run_when_its_spec_is_of_no_use_then_it_is_refused_for_good(resource: Re
     assert (run.state, run.message) == ("Refused", message)
     (after,), sequence = arrange([(resource, run)], deployment(), 0)
     assert (after, sequence) == (run, 0)
-    assert conditions(sync_status(resource, run, "{}", at(0))) == error(message)
+    assert conditions(sync_status(resource, run, "{}", at(0), LIMITS)) == error(message)
 
 
 def test_run_when_its_deployment_is_there_then_it_starts() -> None:
@@ -102,11 +104,21 @@ def test_run_when_its_deployment_is_there_then_it_starts() -> None:
         pytest.param(deployment(deleting=True), ("a", "Waiting", MISSING), id="being-deleted"),
         pytest.param(
             deployment(spec=None),
-            ("a", "Waiting", "waiting until the GitOpsDeployment has been accepted; see its conditions"),
+            ("a", "Waiting", NOT_ACCEPTED),
             id="without-application",
         ),
         pytest.param(deployment("automated"), ("a", "Refused", AUTOMATED), id="automated"),
         pytest.param(deployment("Automated"), ("a", "Refused", AUTOMATED), id="automated-in-capitals"),
+        pytest.param(deployment(offered=deployment().spec), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-on-offer"),
+        pytest.param(deployment(error="wrong"), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-wrong"),
+        pytest.param(deployment(blocked="no environment"), ("a", "Waiting", NOT_ACCEPTED), id="blocked"),
+        pytest.param(
+            deployment("automated", offered=deployment().spec), ("a", "Waiting", NOT_ACCEPTED), id="manual-on-offer"
+        ),
+        pytest.param(
+            deployment(offered=deployment("automated").spec), ("a", "Refused", AUTOMATED), id="automated-on-offer"
+        ),
+        pytest.param(deployment("automated", error="wrong"), ("a", "Waiting", NOT_ACCEPTED), id="nobody-knows"),
     ],
 )
 def test_run_when_its_deployment_is_not_ready_then_it_waits_or_is_refused(
@@ -155,7 +167,7 @@ def test_run_when_it_is_beyond_the_quota_then_others_go_first() -> None:
     rows = arranged(waiting("a", over_quota=True), waiting("b"), target=deployment())
     assert [row[:2] for row in rows] == [("a", "Waiting"), ("b", "Running")]
     resource, run = waiting("a", over_quota=True)
-    assert conditions(sync_status(resource, run, "{}", at(0))) == error(Limits().message(SYNC_RUN))
+    assert conditions(sync_status(resource, run, "{}", at(0), LIMITS)) == error(LIMITS.message(SYNC_RUN))
 
 
 @pytest.mark.parametrize("changes", [{"present": False}, {"deleting": True}])
@@ -199,8 +211,8 @@ def test_run_when_the_deployment_becomes_automated_meanwhile_then_it_goes_on() -
 )
 def test_run_when_the_engine_reports_then_it_moves(phase: str, state: str) -> None:
     _, run = running()
-    now = moved(run, event(phase, "m\0", "abc", "2026-05-04T12:00:09Z"))
-    assert (now.state, now.phase, now.message, now.synced_revision) == (state, phase, "m", "abc")
+    now = moved(run, event(phase, "m\0\x1b[2J", "abc", "2026-05-04T12:00:09Z"))
+    assert (now.state, now.phase, now.message, now.synced_revision) == (state, phase, "m[2J", "abc")
     assert now.finished_at == ("2026-05-04T12:00:09Z" if state == "Ended" else "")
 
 
@@ -227,14 +239,14 @@ def test_revision_when_the_engine_is_told_then_it_is_the_run_s_the_deployment_s_
 
 
 def shown(resource: Resource, run: SyncRun, previous: str = "{}") -> tuple[dict[str, Any], dict[str, Any]]:
-    text = sync_status(resource, run, previous, at(0))
+    text = sync_status(resource, run, previous, at(0), LIMITS)
     return conditions(text), json.loads(text).get("operation", {})
 
 
 def test_status_when_the_deployment_is_missing_then_the_documented_error_shows_until_it_starts() -> None:
     resource, run = waiting()
     (held,), _ = arrange([(resource, run)], None, 0)
-    previous = sync_status(resource, held, "{}", at(0))
+    previous = sync_status(resource, held, "{}", at(0), LIMITS)
     assert conditions(previous) == error(MISSING)
     (started,), _ = arrange([(resource, held)], deployment(), 0)
     assert shown(resource, started, previous) == (FINE, {"phase": "Running"})
@@ -296,10 +308,21 @@ def test_status_when_an_immutable_field_changes_then_it_says_so_and_the_first_va
     assert revision_to_sync(started, deployment()) == "v1"
 
 
+def test_status_when_its_change_was_held_back_then_throttled_shows_until_one_was_not() -> None:
+    resource, run = running()
+    held = sync_status(replace(resource, held_back_ms=1000), run, "{}", at(0), LIMITS)
+    assert conditions(held)["Throttled"][:2] == ("True", "Throttled")
+    assert conditions(sync_status(resource, run, held, at(1), LIMITS))["Throttled"] == (
+        "False",
+        "ThrottledResolved",
+        "",
+    )
+
+
 def test_status_when_nothing_changes_then_it_is_the_same_text() -> None:
     resource, run = running()
-    first = sync_status(resource, run, "{}", at(0))
-    assert sync_status(resource, run, first, at(60)) == first
+    first = sync_status(resource, run, "{}", at(0), LIMITS)
+    assert sync_status(resource, run, first, at(60), LIMITS) == first
 
 
 class World:

@@ -1,16 +1,15 @@
-"""The planner's rows as values, and what a plan reads and writes. ``load`` reads them, ``persist`` writes them."""
+"""What the planner knows of the world: tenants, what they asked for, and what agents found of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 Action = Literal["create", "update", "delete"]
 OperationState = Literal["Waiting", "Completed", "Failed"]
-Desired = Literal["present", "absent"]
+SyncState = Literal["Waiting", "Running", "Terminating", "Ended", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +165,6 @@ class Check:
     worked: str
     """JSON of the spec with which credentials last worked, which an engine holds since; empty if none ever did."""
 
-    @property
-    def succeeded_before(self) -> bool:
-        """An engine holds credentials that worked once."""
-        return bool(self.worked)
-
-
-SyncState = Literal["Waiting", "Running", "Terminating", "Ended", "Refused"]
-
 
 @dataclass(frozen=True, slots=True)
 class SyncRun:
@@ -197,94 +188,6 @@ class SyncRun:
     synced_revision: str
     started_at: str
     finished_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """A row of ``engine_resources`` that is not an Application's, as far as a plan needs it."""
-
-    wanted: bool
-    digest: str
-
-
-HoldingKey = tuple[str, str]
-"""Kind and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """How much of its allowance a tenant takes up."""
-
-    repositories: Mapping[str | None, int] = field(default_factory=dict)
-    """Deployments by repository; those without an Application under None."""
-    waiting: int = 0
-    """Deployments that wait for their first Application with a spec on offer."""
-    deployment_bytes: int = 0
-    """Of the specs of deployments, UTF-8."""
-    resource_bytes: int = 0
-    """Of the specs of all resources that are within the allowance, sealed Secrets among them."""
-
-    @property
-    def deployments(self) -> int:
-        """How many have an Application."""
-        return sum(count for repository, count in self.repositories.items() if repository is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRow:
-    """A row of ``engine_resources`` to be written."""
-
-    engine_instance_id: str
-    kind: str
-    namespace: str
-    name: str
-    workspace: str
-    tenant_namespace: str
-    lane: str
-    wave: int
-    desired: Desired
-    manifest: str
-    digest: str
-    trace_id: str
-    seen_at: datetime
-
-
-EngineKey = tuple[str, str, str, str, str]
-"""Instance, kind, namespace, name; and the lane, so that a row of another tenant is never meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineAbsence:
-    """An object that an engine shall no longer hold, whatever its manifest is."""
-
-    engine_instance_id: str
-    kind: str
-    namespace: str
-    name: str
-    lane: str
-    trace_id: str
-    seen_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceRow:
-    """A row of ``workspace_resources``."""
-
-    workspace: str
-    namespace: str
-    kind: str
-    name: str
-    uid: str
-    generation: int
-    status: str
-    release_finalizer: bool
-    digest: str
-    trace_id: str
-    seen_at: datetime
-
-
-WorkspaceKey = tuple[str, str, str, str]
-"""Workspace, namespace, kind, name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,70 +217,3 @@ class OperationMoved:
     state: OperationState
     message: str
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """A CR was seen again and nothing about it had changed."""
-
-    id: UUID
-    resource_version: str
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class SweepScope:
-    """What a resync marker speaks of."""
-
-    source: str
-    kind: str
-    partition: int
-    epoch: int
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a plan may look at, as it is in the database."""
-
-    instances: Mapping[str, Instance] = field(default_factory=dict)
-    tenants: Mapping[UUID, Tenant] = field(default_factory=dict)
-    holdings: Mapping[UUID, Mapping[HoldingKey, Holding]] = field(default_factory=dict)
-    """What each tenant has on its engine besides Applications."""
-    usage: Mapping[UUID, Usage] = field(default_factory=dict)
-    resources: Mapping[UUID, Resource] = field(default_factory=dict)
-    """All of each tenant; Secrets only of tenants of which a resource is concerned."""
-    checks: Mapping[UUID, Check] = field(default_factory=dict)
-    sync_runs: Mapping[UUID, SyncRun] = field(default_factory=dict)
-    deployments: Mapping[UUID, Deployment] = field(default_factory=dict)
-    observed: Mapping[UUID, Observed] = field(default_factory=dict)
-    statuses: Mapping[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
-    sweeps: Mapping[SweepScope, int] = field(default_factory=dict)
-    """How many CRs exist in the scope of each resync marker; those not seen in time are among ``deployments``."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
-
-    tenants: tuple[Tenant, ...] = ()
-    tenants_gone: tuple[UUID, ...] = ()
-    deployments: tuple[Deployment, ...] = ()
-    deployments_gone: tuple[UUID, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
-    observed: tuple[Observed, ...] = ()
-    observed_gone: tuple[UUID, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    resources_gone: tuple[UUID, ...] = ()
-    resource_sightings: tuple[Sighting, ...] = ()
-    checks: tuple[Check, ...] = ()
-    sync_runs: tuple[SyncRun, ...] = ()
-    operations: tuple[Operation, ...] = ()
-    operations_moved: tuple[OperationMoved, ...] = ()
-    engine: tuple[EngineRow, ...] = ()
-    engine_absent: tuple[EngineAbsence, ...] = ()
-    """Rows that stay as they are but for this: their objects shall no longer exist."""
-    engine_gone: tuple[EngineKey, ...] = ()
-    workspace: tuple[WorkspaceRow, ...] = ()
-    workspace_gone: tuple[WorkspaceKey, ...] = ()
-    refused_sweeps: tuple[SweepScope, ...] = ()
-    """Markers that would have removed an implausible share; nothing was."""

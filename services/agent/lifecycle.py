@@ -1,0 +1,44 @@
+"""The agent as a whole: runs until it is asked to end, and is taken down in an order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import faust
+
+from services.agent.ending import Ending
+from services.agent.engine_stream import EngineStream
+from services.agent.fleet import Fleet
+from services.common.kafka import Publisher
+
+DELIVERY_SECONDS = 5.0
+
+
+class Agent:
+    """What lives as long as the process does."""
+
+    def __init__(
+        self, app: faust.App, stream: EngineStream, fleet: Fleet, publisher: Publisher, ending: Ending
+    ) -> None:
+        self._app, self._stream, self._fleet = app, stream, fleet
+        self._publisher, self._ending = publisher, ending
+
+    def not_ready(self) -> str:
+        """Empty when every instance of ours is watched and worked for, else what is missing."""
+        return self._ending.reason() or self._fleet.not_ready()
+
+    async def run(self) -> None:
+        """Until the process is asked to end, or something fails that nobody handles."""
+        await self._ending.wait(asyncio.create_task(self._app.start(), name="faust"))
+
+    async def close(self) -> None:
+        """A crash between two steps leaves events that are sent again, and effects that are found to be so."""
+        # 1. No new effects.
+        await self._stream.stop_work()
+        # 2. Observations of finished effects arrive, which acknowledges their events.
+        await asyncio.to_thread(self._publisher.flush, DELIVERY_SECONDS)
+        await asyncio.sleep(0)
+        # 3. faust commits what is acknowledged, and leaves the group.
+        await self._app.stop()
+        # 4. Nothing is sent any more.
+        await asyncio.to_thread(self._publisher.close, DELIVERY_SECONDS)

@@ -1,0 +1,75 @@
+"""Which rows of an instance name which repositories, so that a change of one finds whom it concerns. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from services.agent.objects import ObjectKey, manifest_of, mapping
+from services.agent.private_repositories.identity import repository_of
+from services.common.errors import Permanent
+from services.common.messages import EngineResource, RowKind
+
+NAMING = frozenset({RowKind.APP_PROJECT, RowKind.APPLICATION, RowKind.REPOSITORY_SECRET})
+
+
+class Namers:
+    """Present rows, by the repositories that they name."""
+
+    def __init__(self) -> None:
+        self._urls: dict[ObjectKey, tuple[str, ...]] = {}
+        self._keys: dict[bytes, set[ObjectKey]] = {}
+
+    def put(self, key: ObjectKey, row: EngineResource) -> None:
+        """``row`` is the newest of ``key``."""
+        self.drop(key)
+        urls = _urls_of(row) if row.kind in NAMING and row.desired == "present" else ()
+        if urls:
+            self._urls[key] = urls
+        for url in urls:
+            self._keys.setdefault(repository_of(url), set()).add(key)
+
+    def drop(self, key: ObjectKey) -> None:
+        """``key`` names nothing any more."""
+        for url in self._urls.pop(key, ()):
+            repository = repository_of(url)
+            others = self._keys.get(repository, set())
+            others.discard(key)
+            if not others:
+                self._keys.pop(repository, None)
+
+    def clear(self) -> None:
+        """Nobody names anything."""
+        self._urls.clear()
+        self._keys.clear()
+
+    def of(self, repository: bytes) -> list[ObjectKey]:
+        """Whose rows name it, in order."""
+        return sorted(self._keys.get(repository, ()))
+
+    def urls(self, key: ObjectKey) -> tuple[str, ...]:
+        """What ``key`` names."""
+        return self._urls.get(key, ())
+
+
+def listed(project: object) -> list[str]:
+    """The repositories in a spec of an AppProject."""
+    found = project.get("sourceRepos") if isinstance(project, dict) else None
+    return [url for url in found if isinstance(url, str)] if isinstance(found, list) else []
+
+
+def _urls_of(row: EngineResource) -> tuple[str, ...]:
+    try:
+        return tuple(_strings(row))
+    except Permanent:
+        return ()  # who applies it says what is wrong with it
+
+
+def _strings(row: EngineResource) -> Iterable[str]:
+    manifest = manifest_of(row)
+    if row.kind == RowKind.APP_PROJECT:
+        return listed(mapping(manifest, "spec"))
+    if row.kind == RowKind.APPLICATION:
+        url = mapping(mapping(manifest, "spec"), "source").get("repoURL")
+    else:
+        url = mapping(manifest, "recipe").get("repository")
+    return [url] if isinstance(url, str) and url else []

@@ -1,0 +1,35 @@
+"""What tenancy needs of an Argo CD: ``k8s/argocd``, which operators include in its installation, as a stack takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from services.common.kube.resources import Manifest
+from services.common.paths import ROOT
+
+FOLDER = ROOT / "k8s" / "argocd"
+CONFIG = "argocd-cm"
+INSTALLATION_ID = "installationID"
+PARAMETERS = "argocd-cmd-params-cm"
+VARIABLES = {"reposerver.enable.git.submodule": "ARGOCD_GIT_MODULES_ENABLED"}
+"""Of the repo server: Argo CD's own Deployment takes them from the config map, and there are no pods here."""
+
+
+def requirements(namespace: str, folder: Path = FOLDER) -> Iterator[Manifest]:
+    """As kustomize makes them for the instance in ``namespace``."""
+    for path in sorted(folder.glob("*.yaml")):
+        manifest = yaml.safe_load(path.read_text())
+        if "metadata" not in manifest:  # of kustomize's own
+            continue
+        if manifest["metadata"]["name"] == CONFIG:
+            manifest["data"][INSTALLATION_ID] = namespace
+        yield manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}
+
+
+def repo_server_environment(folder: Path = FOLDER) -> dict[str, str]:
+    """The parameters that tenancy needs, as variables."""
+    parameters = yaml.safe_load((folder / f"{PARAMETERS}.yaml").read_text())["data"]
+    return {VARIABLES[name]: value for name, value in parameters.items()}

@@ -1,0 +1,24 @@
+"""What Argo CD calls things, and what our own of its objects are called."""
+
+from __future__ import annotations
+
+GROUP, VERSION = "argoproj.io", "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+APPLICATION = "Application"
+APP_PROJECT = "AppProject"
+
+SECRET_TYPE_LABEL = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
+LOCAL_CLUSTER = "in-cluster"
+"""The cluster that Argo CD itself runs in."""
+
+APPLICATION_PREFIX = "gitopsdepl-"
+
+
+def application_name(uid: str) -> str:
+    """Name of the Application of the GitOpsDeployment with this uid."""
+    return f"{APPLICATION_PREFIX}{uid}"
+
+
+def uid_of(application: str) -> str:
+    """The uid in an Application's name; "" if it is not one of ours."""
+    return application.removeprefix(APPLICATION_PREFIX) if application.startswith(APPLICATION_PREFIX) else ""

@@ -1,0 +1,17 @@
+"""The marks of what is ours: a label on whole objects, field managers on parts of them.
+
+They are an interface: what carries another mark is a stranger's, so a changed one leaves everything behind.
+"""
+
+from __future__ import annotations
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "gitops-service"
+OURS = {MANAGED_BY: MANAGER}
+"""The label as manifests carry it."""
+
+FIELD_MANAGER = "gitops-service"
+AGENT_FIELD_MANAGER = "gitops-service-agent"
+"""Owns what the agents apply."""
+SYNC_FIELD_MANAGER = "gitops-service-sync"
+"""Owns what starts and ends a sync: what the other manager applies leaves it alone."""

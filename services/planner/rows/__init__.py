@@ -1,0 +1,57 @@
+"""The planner's rows as values, and what a plan reads and writes. ``load`` reads them, ``persist`` writes them."""
+
+from services.planner.rows.changes import Changes, Sighting, State, SweepScope, Usage
+from services.planner.rows.compiled import (
+    Desired,
+    EngineAbsence,
+    EngineKey,
+    EngineRow,
+    Holding,
+    HoldingKey,
+    WorkspaceKey,
+    WorkspaceRow,
+)
+from services.planner.rows.domain import (
+    Action,
+    Cause,
+    Check,
+    Deployment,
+    Instance,
+    Observed,
+    Operation,
+    OperationMoved,
+    OperationState,
+    Resource,
+    SyncRun,
+    SyncState,
+    Tenant,
+)
+
+__all__ = [
+    "Action",
+    "Cause",
+    "Changes",
+    "Check",
+    "Deployment",
+    "Desired",
+    "EngineAbsence",
+    "EngineKey",
+    "EngineRow",
+    "Holding",
+    "HoldingKey",
+    "Instance",
+    "Observed",
+    "Operation",
+    "OperationMoved",
+    "OperationState",
+    "Resource",
+    "Sighting",
+    "State",
+    "SweepScope",
+    "SyncRun",
+    "SyncState",
+    "Tenant",
+    "Usage",
+    "WorkspaceKey",
+    "WorkspaceRow",
+]

@@ -1,0 +1,80 @@
+"""Rows of the two tables that are streamed: what engines shall hold, and what CRs shall show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Desired = Literal["present", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """A row of ``engine_resources`` to be written."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    workspace: str
+    tenant_namespace: str
+    lane: str
+    wave: int
+    desired: Desired
+    manifest: str
+    digest: str
+    trace_id: str
+    seen_at: datetime
+
+
+EngineKey = tuple[str, str, str, str, str]
+"""Instance, kind, namespace, name; and the lane, so that a row of another tenant is never meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAbsence:
+    """An object that an engine shall no longer hold, whatever its manifest is."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    lane: str
+    trace_id: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A row of ``engine_resources`` that is not an Application's, as far as a plan needs it."""
+
+    wanted: bool
+    digest: str
+    size: int
+    """Bytes of its manifest."""
+
+
+HoldingKey = tuple[str, str]
+"""Kind and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRow:
+    """A row of ``workspace_resources``."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    generation: int
+    status: str
+    release_finalizer: bool
+    digest: str
+    trace_id: str
+    seen_at: datetime
+
+
+WorkspaceKey = tuple[str, str, str, str]
+"""Workspace, namespace, kind, name."""
