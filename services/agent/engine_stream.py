@@ -33,6 +33,7 @@ from services.agent.desired_state import DesiredState
 from services.agent.fleet import Fleet
 from services.agent.intake import Intake
 from services.agent.kafka_transport import PromptTransport
+from services.agent.progress import Position, Progress
 from services.agent.settings import AgentSettings
 from services.agent.topic_reader import Backlog, TopicReader
 from services.common.backoff import Backoff
@@ -46,6 +47,7 @@ log = structlog.get_logger(__name__)
 CATCH_UP_POLL_SECONDS = 0.02
 CATCH_UP_QUIET_SECONDS = 2.0
 GUARD_SECONDS = 0.5
+PROGRESS_SECONDS = 30.0
 
 
 def faust_app(settings: AgentSettings, topic: Topic, data: Path) -> faust.App:
@@ -104,12 +106,19 @@ class EngineStream:
         reader: TopicReader,
         desired: DesiredState,
         on_defect: Callable[[BaseException], None],
+        progress: Progress,
     ) -> None:
         """``on_defect`` is told of whatever nobody handles: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._topic = topic.name
         self._source = app.topic(topic.name, key_type=bytes, value_type=bytes, partitions=topic.partitions)
         self._opening: asyncio.Task[None] | None = None
+        self._progress = progress
+        self._positions: dict[int, Position] = {}
+
+    def stalled(self) -> str:
+        """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
+        return self._progress.stalled()
 
     def connect(self, intake: Intake, fleet: Fleet) -> None:
         """Register what faust calls. Before the app starts."""
@@ -159,6 +168,8 @@ class EngineStream:
             await self._fleet.assign(partitions, self._desired)
             self._intake.open()
             guard = asyncio.create_task(self._guard(backlogs), name="guard")
+            progress = asyncio.create_task(self._follow_progress(partitions), name="progress")
+            progress.add_done_callback(self._on_end_of_progress)
             try:
                 await self._catch_up(backlogs)
                 self._fleet.work(self._desired)
@@ -166,6 +177,7 @@ class EngineStream:
                 await guard
             finally:
                 guard.cancel()
+                progress.cancel()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # a task nobody awaits
@@ -209,7 +221,7 @@ class EngineStream:
                 if tp not in self._app.consumer.assignment():
                     return  # a rebalance has begun, which will end this task
                 taken = max(backlog.start, self._intake.next_offsets().get(partition, 0))
-                state = (await self._app.consumer.position(tp) or 0, taken)
+                state = self._positions[partition] = (await self._app.consumer.position(tp) or 0, taken)
                 highwater = self._app.consumer.highwater(tp) or 0
                 metrics.LAG.labels(SERVICE, self._topic, partition).set(max(0, highwater - taken))
                 if state[0] > taken and seen.get(partition) == state and sought.get(partition) != state:
@@ -217,3 +229,28 @@ class EngineStream:
                     sought[partition] = state
                     await self._app.consumer.seek(tp, taken)
                 seen[partition] = state
+
+    async def _follow_progress(self, partitions: set[int]) -> None:
+        self._positions.clear()
+        try:
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                await self.look_at_progress(partitions)
+                if reason := self._progress.stalled():
+                    log.error("the consumer does not get on", reason=reason)
+        finally:
+            self._progress.excuse()
+
+    async def look_at_progress(self, partitions: set[int]) -> None:
+        """Compare what the guard saw last with what the brokers have, which a guard that hangs does not learn."""
+        try:
+            ends = await asyncio.to_thread(self._reader.ends, partitions)
+        except Retry:
+            return self._progress.excuse()  # another process would find the brokers just as silent
+        if self._intake.taking:
+            return self._progress.excuse()
+        return self._progress.look(self._positions, ends)
+
+    def _on_end_of_progress(self, ended: asyncio.Task[None]) -> None:
+        if not ended.cancelled() and (error := ended.exception()) is not None:
+            self._on_defect(error)

@@ -34,9 +34,22 @@ class Intake:
         self._ledgers: dict[int, PartitionLedger] = {}
         self._known_schemas: set[int] = set()
         self._assignment = asyncio.Event()
+        self._taking = False
+
+    @property
+    def taking(self) -> bool:
+        """An event is being dealt with, which may have to wait: for a schema, for the delivery of a dead letter."""
+        return self._taking
 
     async def take(self, event: Event) -> None:
         """Take in one event; it is acknowledged when its effect is certain, which may be much later."""
+        self._taking = True
+        try:
+            await self._take(event)
+        finally:
+            self._taking = False
+
+    async def _take(self, event: Event) -> None:
         assignment = self._assignment
         await assignment.wait()
         if assignment is not self._assignment:

@@ -7,9 +7,11 @@ import asyncio
 import faust
 
 from services.agent.ending import Ending
+from services.agent.engine_inspection import EngineInspection
 from services.agent.engine_stream import EngineStream
 from services.agent.fleet import Fleet
 from services.common.kafka import Publisher
+from services.common.telemetry import Heartbeat
 
 DELIVERY_SECONDS = 5.0
 
@@ -18,18 +20,37 @@ class Agent:
     """What lives as long as the process does."""
 
     def __init__(
-        self, app: faust.App, stream: EngineStream, fleet: Fleet, publisher: Publisher, ending: Ending
+        self,
+        app: faust.App,
+        stream: EngineStream,
+        fleet: Fleet,
+        publisher: Publisher,
+        inspection: EngineInspection,
+        ending: Ending,
     ) -> None:
         self._app, self._stream, self._fleet = app, stream, fleet
-        self._publisher, self._ending = publisher, ending
+        self._publisher, self._inspection, self._ending = publisher, inspection, ending
+        self._heartbeat = Heartbeat()
 
     def not_ready(self) -> str:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
-        return self._ending.reason() or self._fleet.not_ready()
+        return self._ending.reason() or self._fleet.not_ready() or self._stream.stalled()
+
+    def unhealthy(self) -> str:
+        """Why this process should be replaced, empty if it need not."""
+        return self._heartbeat.silence() or self._stream.stalled()
 
     async def run(self) -> None:
         """Until the process is asked to end, or something fails that nobody handles."""
-        await self._ending.wait(asyncio.create_task(self._app.start(), name="faust"))
+        beside = [
+            asyncio.create_task(self._heartbeat.keep(), name="heartbeat"),
+            asyncio.create_task(self._inspection.run(), name="inspection"),
+        ]
+        try:
+            await self._ending.wait(asyncio.create_task(self._app.start(), name="faust"), *beside)
+        finally:
+            for task in beside:
+                task.cancel()
 
     async def close(self) -> None:
         """A crash between two steps leaves events that are sent again, and effects that are found to be so."""

@@ -52,6 +52,11 @@ class TopicReader:
         starts = {partition: max(begins[partition], committed.get(partition, 0)) for partition in wanted}
         return {partition: Backlog(min(starts[partition], ends[partition]), ends[partition]) for partition in wanted}
 
+    def ends(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The offset after the last message of each of ``partitions``."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(AdminClient(self._settings), sorted(partitions), latest)
+
     def newest(self, ends: dict[int, int]) -> dict[int, list[bytes]]:
         """By partition, the newest value of each key up to the given end offsets; tombstones left out."""
         values: dict[int, dict[bytes, bytes | None]] = {partition: {} for partition in ends}

@@ -11,6 +11,7 @@ import structlog
 
 from services.argocd_simulator import SERVICE
 from services.argocd_simulator.behaviour import Response, respond
+from services.argocd_simulator.chatter import WRITES_PER_SYNC, respond_in_full
 from services.common.backoff import Backoff
 from services.common.errors import Permanent, Retry, Wait
 from services.common.kube import (
@@ -41,6 +42,13 @@ class Pace:
     sync_seconds: float = 0.2
     concurrency: int = 4
     writes_per_sync: int = 2
+
+    def response_to(self, application: Manifest) -> Response | None:
+        """What to write next."""
+        now = datetime.now(UTC)
+        if self.writes_per_sync == WRITES_PER_SYNC:
+            return respond_in_full(application, now)
+        return respond(application, now, self.writes_per_sync)
 
 
 class Simulator:
@@ -79,7 +87,7 @@ class Simulator:
 
     def _notice(self, application: Manifest) -> None:
         key = _key(application)
-        response = respond(application, datetime.now(UTC), self._pace.writes_per_sync)
+        response = self._pace.response_to(application)
         if response is None:
             self._newest.pop(key, None)
             return
@@ -105,7 +113,7 @@ class Simulator:
                 self._notice(newer)
 
     async def _respond(self, key: Key, application: Manifest) -> None:
-        response = respond(application, datetime.now(UTC), self._pace.writes_per_sync)
+        response = self._pace.response_to(application)
         delays = Backoff(limit=5)
         while response is not None:
             try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 
 import structlog
 
 from services.common.kafka import Publisher
+from services.common.telemetry import Heartbeat
 from services.watcher.leadership import Leadership
 from services.watcher.reporter import Reporter
 from services.watcher.rows import Rows
@@ -17,7 +17,6 @@ log = structlog.get_logger(__name__)
 
 DRAIN_SECONDS = 3.0
 FLUSH_SECONDS = 3.0
-SILENT_LOOP_SECONDS = 15.0
 
 
 @dataclass(slots=True)
@@ -29,14 +28,14 @@ class Watcher:
     reporter: Reporter
     publisher: Publisher
     writers: int
-    _beat: float = field(default_factory=time.monotonic)
+    _heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set or a part cannot go on; then end in order. Raises what that part raised."""
         consuming = asyncio.create_task(asyncio.to_thread(self.rows.run, self.reporter))
         writing = asyncio.create_task(self.reporter.run(self.writers))
         feeding = asyncio.create_task(self.leadership.run())
-        waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._keep_beating())]
+        waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._heartbeat.keep())]
         try:
             done, _ = await asyncio.wait([consuming, writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -78,13 +77,7 @@ class Watcher:
 
     def unhealthy_because(self) -> str:
         """Why this process should be replaced, "" if it need not."""
-        silent = time.monotonic() - self._beat
-        return f"event loop blocked for {silent:.0f} s" if silent > SILENT_LOOP_SECONDS else ""
-
-    async def _keep_beating(self) -> None:
-        while True:
-            self._beat = time.monotonic()
-            await asyncio.sleep(1)
+        return self._heartbeat.silence()
 
 
 async def _until(event: asyncio.Event) -> None:

@@ -38,6 +38,7 @@ async def test_run_when_it_names_an_older_commit_then_that_is_deployed(
     await api.sync_run("newest")
     await api.until_phase("newest", "Succeeded")
     await deployed.until(tenant.namespace, "second")
+    await tenant.until_status("the newest", **HEALTHY)
     await api.sync_run("back", revisionID=first)
     assert (await api.until_phase("back", "Succeeded"))["revision"] == first
     await deployed.until(tenant.namespace, "first")

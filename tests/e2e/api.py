@@ -81,9 +81,9 @@ class Api:
         """Wait until an environment's connection has this reason."""
         return await self._until(self.kinds.environments, name, CONNECTION, reason, timeout_seconds)
 
-    async def until_credential(self, reason: str, name: str = "login") -> dict[str, Any]:
+    async def until_credential(self, reason: str, name: str = "login", timeout_seconds: float = 30) -> dict[str, Any]:
         """Wait until a credential's error condition has this reason."""
-        return await self._until(self.kinds.credentials, name, "ErrorOccurred", reason)
+        return await self._until(self.kinds.credentials, name, "ErrorOccurred", reason, timeout_seconds)
 
     async def until_phase(self, run: str, phase: str, timeout_seconds: float = 30) -> dict[str, Any]:
         """Wait until a sync run is that far."""
@@ -164,8 +164,10 @@ def encoded(**data: str) -> dict[str, str]:
 
 
 def decoded(secret: Manifest) -> dict[str, str]:
-    """The content of a Secret."""
-    return {name: base64.b64decode(value).decode() for name, value in (secret.get("data") or {}).items()}
+    """The content of a Secret, as far as it is text."""
+    return {
+        name: base64.b64decode(value).decode(errors="replace") for name, value in (secret.get("data") or {}).items()
+    }
 
 
 @dataclass(frozen=True)

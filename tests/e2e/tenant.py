@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from services.cli.mirror import Mirror, Objects
 from services.common.kube import GITOPS_DEPLOYMENT, NAMESPACE, KubeClient, Manifest, NotFound
 
 USER = "e2e-user"
+
+LEAVING_SECONDS = 90
+"""Longer than a deletion that must be forced."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +76,32 @@ class Tenant:
         name = application_name(created)
         await self.applications.until(f"{name} is gone", lambda objects: find(objects, name) is None, timeout_seconds)
 
+    async def leave(self) -> None:
+        """Delete every GitOpsDeployment, and wait until nothing of them is left."""
+        own = {
+            name: item for (namespace, name), item in self.deployments.objects.items() if namespace == self.namespace
+        }
+        for name in own:
+            with suppress(NotFound):
+                await self.delete(name)
+        await self.deployments.until(
+            f"{self.namespace} is empty",
+            lambda objects: all(namespace != self.namespace for namespace, _ in objects),
+            LEAVING_SECONDS,
+        )
+        for item in own.values():
+            await self.until_application_gone(item, LEAVING_SECONDS)
+
 
 @asynccontextmanager
 async def fresh_tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
-    """A tenant of one test's own; what it leaves is deleted, so that later tests meet an ordinary system."""
+    """A tenant of one test's own; what it leaves is gone afterwards, so that later tests meet an ordinary system."""
     tenant = Tenant(f"tenant-{uuid.uuid4().hex[:10]}", kube, deployments, applications)
     await create_namespace(kube, tenant.namespace)
     try:
         yield tenant
     finally:
-        for namespace, name in list(deployments.objects):
-            if namespace == tenant.namespace:
-                await _delete_if_there(tenant, name)
-
-
-async def _delete_if_there(tenant: Tenant, name: str) -> None:
-    try:
-        await tenant.delete(name)
-    except NotFound:
-        return
+        await tenant.leave()
 
 
 async def create_namespace(kube: KubeClient, name: str) -> None:

@@ -85,6 +85,7 @@ CASES = (
     Case("agent", "list", "GitOpsDeployment", TENANT),
     Case("agent", "patch", "GitOpsDeployment", TENANT, subresource="status"),
     Case("agent", "list", "ConfigMap", ARGOCD),
+    Case("agent", "get", "ConfigMap", ARGOCD),  # of any other name than argocd-cm
     Case("agent", "create", "RoleBinding", ARGOCD),
     Case("agent", "create", "Pod", ARGOCD),
     Case("agent", "create", "ServiceAccount", OURS, subresource="token"),

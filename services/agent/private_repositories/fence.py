@@ -38,8 +38,11 @@ from services.common.messages import EngineResource
 
 log = structlog.get_logger(__name__)
 
-SETTLING = timedelta(seconds=20)
-"""How long Argo CD may still be at work on what was allowed a moment ago; only who has others to shut out waits."""
+SETTLING = timedelta(seconds=60)
+"""As long as Argo CD's controller waits for its repo server: it may be at work on what was allowed a moment ago.
+
+Only who has others to shut out waits for that.
+"""
 LOAD_LIMIT_SECONDS = 15.0
 
 Look = Callable[[Iterable[ObjectKey]], None]
@@ -62,7 +65,7 @@ class Fence:
         self._registry = Registry(outside.cluster, namespace)
         self._namers = Namers()
         self._logins = Logins(rows, live, self._namers)
-        self._inquiries = Inquiries(self._beside, outside.composers, self._clock, self._registry, self._open)
+        self._inquiries = Inquiries(self._beside, outside.composers, self._clock, self._registry, self._found_public)
         self._loading: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self.ready = False
@@ -143,15 +146,13 @@ class Fence:
         identity = identity_of(urls[0])
         access = self._decided(key, identity, made.access)
         self._note(key, row, identity, access)
-        if access is Access.ANYBODY:
-            await self._open(identity)
-        if access is not Access.LOGIN:
+        if access is Access.NOBODY:
             return made
-        problem = self._close(identity)
+        problem = self._closed(identity) if access is Access.LOGIN else self._opened(identity)
         if problem:
             return Composition(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
         await self._registry.saved()
-        if not self._logins.is_held(key, urls[0]):
+        if access is Access.LOGIN and not self._logins.is_held(key, urls[0]):
             await self._shut(identity.repository)
         return made
 
@@ -172,11 +173,11 @@ class Fence:
             self.moved()
             self._look_at_lane(row, {*self._namers.urls(key)})
 
-    def _close(self, identity: Identity) -> str:
+    def _closed(self, identity: Identity) -> str:
         """It is private; returns what is wrong with it, empty if nothing is."""
         known = self._registry.get(identity.repository)
         if known is not None:
-            return "" if known.spelling == identity.spelling else credential.OTHER_LETTERS
+            return "" if known == identity else credential.OTHER_LETTERS
         try:
             self._registry.add(identity)
         except Full:
@@ -186,12 +187,19 @@ class Fence:
         self._look(self._namers.of(identity.repository))
         return ""
 
-    async def _open(self, identity: Identity) -> None:
-        """It is public."""
-        if self._registry.get(identity.repository) == identity:
+    def _opened(self, identity: Identity) -> str:
+        """It is public; returns what is wrong with it, empty if nothing is."""
+        known = self._registry.get(identity.repository)
+        if known not in {None, identity}:
+            return credential.OTHER_LETTERS
+        if known is not None:
             self._registry.remove(identity)
             log.info("public repository", repository=identity.repository.hex())
             self._look(self._namers.of(identity.repository))
+        return ""
+
+    async def _found_public(self, identity: Identity) -> None:
+        self._opened(identity)
         await self._registry.saved()
 
     async def _shut(self, repository: bytes) -> None:

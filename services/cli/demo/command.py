@@ -14,13 +14,13 @@ from rich.live import Live
 
 from services.cli.demo.board import DEPLOYED, SHOWN, Board
 from services.cli.demo.simulated import SimulatedStory
-from services.cli.demo.story import CONFIG_MAP, SERVICE_ACCOUNT, Story
+from services.cli.demo.story import SERVICE_ACCOUNT, Story
 from services.cli.demo.users import Act, Users, play
 from services.cli.dev.git.site import site_of
 from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.journey import Journeys, Stage
 from services.cli.mirror import mirrored
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, SECRET, connect
+from services.common.kube import APPLICATION, CONFIG_MAP, GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, SECRET, connect
 from services.common.paths import ROOT
 
 STATE = ROOT / ".local-demo"

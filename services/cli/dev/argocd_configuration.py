@@ -57,7 +57,12 @@ def manifests(source: str, namespace: str, trusted: Trusted) -> list[Manifest]:
 
 def config_map(name: str, data: Mapping[str, str]) -> Manifest:
     """One, in no namespace yet."""
-    return {"apiVersion": CONFIG_MAP.api_version, "kind": CONFIG_MAP.kind, "metadata": {"name": name}, "data": dict(data)}
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        "metadata": {"name": name},
+        "data": dict(data),
+    }
 
 
 def _metadata(namespace: str, name: str) -> Manifest:

@@ -1,4 +1,4 @@
-"""What tenancy needs of an Argo CD: ``k8s/argocd``, which operators include in its installation, as a stack takes it."""
+"""What tenancy needs of an Argo CD, as a stack takes it: ``k8s/argocd``, which operators include in an installation."""
 
 from __future__ import annotations
 

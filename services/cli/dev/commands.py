@@ -149,11 +149,13 @@ def start(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
 
 
 @app.command(hidden=True)
-def prepare() -> None:
+def prepare(
+    argocd_crds: Annotated[Path | None, typer.Option(help="Folder of its CRDs: what Argo CD needs besides.")] = None,
+) -> None:
     """Run every step that the services need, one after the other, on whatever the environment points to."""
-    from services.cli.dev.processes.steps import COMMANDS  # noqa: PLC0415
+    from services.cli.dev.processes import argocd, steps  # noqa: PLC0415
 
-    for step in COMMANDS:
+    for step in argocd.commands(argocd_crds) if argocd_crds else steps.COMMANDS:
         outcome = subprocess.run(step.argv(), check=False)
         if outcome.returncode != 0:
             sys.exit(outcome.returncode)
@@ -166,16 +168,20 @@ def credentials(folder: Path, accounts_folder: Path, host: str, port: int) -> No
     Those are ACCOUNTS_FOLDER/NAME/kubeconfig, the administrator's with the name admin: whoever is given one of these
     folders has none of the others.
     """
+    from services.cli.dev.argocd import CONTROLLER_ACCOUNT  # noqa: PLC0415
     from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE  # noqa: PLC0415
     from services.cli.dev.pki import Account, Pki  # noqa: PLC0415
+    from services.cli.dev.stack import ENGINE_NAMESPACES  # noqa: PLC0415
 
     pki = Pki(folder)
     pki.ensure(host)
     if pki.tokens.exists():  # the API server read them when it started
         return
+    holders = [(name, ACCOUNTS_NAMESPACE, name) for name in ACCOUNTS]
+    holders += [(f"argocd-{number}", place, CONTROLLER_ACCOUNT) for number, place in enumerate(ENGINE_NAMESPACES, 1)]
     accounts = [
-        Account(ACCOUNTS_NAMESPACE, name, secrets.token_urlsafe(24), accounts_folder / name / "kubeconfig")
-        for name in ACCOUNTS
+        Account(namespace, name, secrets.token_urlsafe(24), accounts_folder / folder / "kubeconfig")
+        for folder, namespace, name in holders
     ]
     admin = accounts_folder / "admin" / "kubeconfig"
     pki.admit(secrets.token_urlsafe(24), f"https://{host}:{port}", admin, accounts)
@@ -197,8 +203,12 @@ def argocd(
     kubeconfig: Annotated[Path, typer.Option(envvar="KUBECONFIG")],
     engine_namespaces: Annotated[str, typer.Option(envvar="ENGINE_NAMESPACES")],
     source: Annotated[Path, typer.Option("--from", help="Manifests for every instance.")],
-    authority: Annotated[Path, typer.Option(envvar="GIT_AUTHORITIES", help="CA of the https git server.")],
-    known_hosts: Annotated[Path, typer.Option(envvar="SSH_KNOWN_HOSTS", help="Public key of the ssh git server.")],
+    authority: Annotated[
+        Path | None, typer.Option(envvar="GIT_AUTHORITIES", help="CA of the https git server.")
+    ] = None,
+    known_hosts: Annotated[
+        Path | None, typer.Option(envvar="SSH_KNOWN_HOSTS", help="Public key of the ssh git server.")
+    ] = None,
 ) -> None:
     """Configure the Argo CD instances."""
     from services.cli.dev.argocd_configuration import configure  # noqa: PLC0415

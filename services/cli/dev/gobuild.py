@@ -7,6 +7,7 @@ Go's own caches are used as they are, so a second build on the machine compiles 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -115,20 +116,24 @@ class Build:
         task.finish()
 
     def source(self) -> Path:
-        """Folder of the product's module in Go's cache, for the files in it that are no Go code. Raises Unavailable."""
-        return Path(self._list("-m", "-f", "{{.Dir}}", self.product.module).strip())
+        """Folder of the product's module, for the files in it that are no Go code; downloaded if need be.
+
+        Raises:
+            Unavailable: Go cannot get it.
+        """
+        return Path(json.loads(self._go("mod", "download", "-json", self.product.module))["Dir"])
 
     def _count_packages(self) -> int:
-        return self._list("-deps", *self.product.packages.values()).count("\n")
+        return self._go("list", "-deps", *self.product.packages.values()).count("\n")
 
-    def _list(self, *arguments: str) -> str:
-        listing = subprocess.run(
-            [*go_command(), "list", *arguments],
+    def _go(self, *arguments: str) -> str:
+        outcome = subprocess.run(
+            [*go_command(), *arguments],
             cwd=self.modules, env=_environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if listing.returncode != 0:
-            raise Unavailable(f"go cannot load the modules of {self.modules}: {_last_lines(listing.stderr)}")
-        return listing.stdout
+        if outcome.returncode != 0:
+            raise Unavailable(f"go cannot load the modules of {self.modules}: {_last_lines(outcome.stderr)}")
+        return outcome.stdout
 
     def _compile(self, package: str, output: Path, task: Task) -> None:
         build = ("build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package)

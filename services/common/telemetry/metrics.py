@@ -64,6 +64,11 @@ NAME_COLLISIONS = Counter(
 )
 CHECKS = Counter("gitops_checks_total", "Checks of tenants' credentials, by outcome.", ["kind", "reason"])
 ENGINE_PENDING = Gauge("gitops_engine_pending_resources", "Resources not yet as desired.", ["instance"])
+ENGINE_UNMET_REQUIREMENTS = Gauge(
+    "gitops_engine_unmet_requirements",
+    "Settings of an Argo CD that are not as tenancy needs them; the agent's log names each.",
+    ["instance"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

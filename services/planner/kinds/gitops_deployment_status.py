@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from services.common.api.catalogue.deployment import IS_DELETING, REPOSITORY_REFUSED
+from services.common.api.catalogue.deployment import IS_DELETING, REPOSITORY_REFUSED, SYNC_FAILED
 from services.common.api.catalogue.entry import DELETING, ERROR, UNKNOWN_ERROR
 from services.common.argocd_names import LOCAL_CLUSTER
 from services.common.json_values import dict_of, dicts_of
 from services.planner.canonical import canonical
 from services.planner.kinds.conditions import Json, merged, parsed_status, probed, throttling
-from services.planner.kinds.sync_error import SYNC_ERROR, sync_error
+from services.planner.kinds.sync_error import sync_error
 from services.planner.kinds.wording import engine_words, readable
 from services.planner.rows import Deployment, Observed
 
@@ -98,9 +98,9 @@ def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:
 
 
 def _sync_error(engine: Json, before: Json) -> dict[str, tuple[str, str]]:
-    held = next((known["message"] for known in before.get("conditions", ()) if _is_held(SYNC_ERROR, known)), None)
+    held = next((known["message"] for known in before.get("conditions", ()) if _is_held(SYNC_FAILED.type, known)), None)
     error = sync_error(dict_of(engine.get("operationState")), held)
-    return {} if error is None else {SYNC_ERROR: (SYNC_ERROR, error)}
+    return {} if error is None else {SYNC_FAILED.type: (SYNC_FAILED.reason, error)}
 
 
 def _engine_part(engine: Json, environments: Mapping[str, str]) -> Json:

@@ -13,8 +13,6 @@ from typing import Any
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.planner.kinds.wording import engine_words
 
-SYNC_ERROR = "SyncError"
-
 _FAILED = frozenset({"Failed", "Error"})
 _NEXT_ATTEMPT = re.compile(r"\.? Retrying attempt #\d+ at [^.]*\.$")
 """Of another text with each attempt; the condition stays as it is while the reason does."""

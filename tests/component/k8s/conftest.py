@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
@@ -11,7 +13,13 @@ from tests.component.k8s.manifests import Rendered, render
 
 
 @pytest.fixture(scope="package")
-def rendered() -> Rendered:
-    """Once for all tests; kustomize is built if it is not there yet."""
+def kustomize() -> Path:
+    """Built if it is not there yet."""
     with reporter(Console()) as report:
-        return render(toolchain.kustomize(report))
+        return toolchain.kustomize(report)
+
+
+@pytest.fixture(scope="package")
+def rendered(kustomize: Path) -> Rendered:
+    """Once for all tests."""
+    return render(kustomize)

@@ -43,14 +43,16 @@ class Rendered:
 
 def render(kustomize: Path) -> Rendered:
     """Run ``kustomize`` on each folder that is made to be applied."""
+    folders = ("base", "overlays/example", "overlays/example/migration")
+    return Rendered(*(built(kustomize, FOLDER / folder) for folder in folders))
 
-    def build(folder: str) -> list[Manifest]:
-        command = [str(kustomize), "build", str(FOLDER / folder)]
-        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert outcome.returncode == 0, outcome.stderr
-        return list(yaml.safe_load_all(outcome.stdout))
 
-    return Rendered(build("base"), build("overlays/example"), build("overlays/example/migration"))
+def built(kustomize: Path, folder: Path) -> list[Manifest]:
+    """What ``kustomize`` makes of one folder."""
+    command = [str(kustomize), "build", str(folder)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    return list(yaml.safe_load_all(outcome.stdout))
 
 
 def of_kind(kind: str, manifests: Iterable[Manifest]) -> dict[str, Manifest]:

@@ -13,6 +13,7 @@ from services.common.kafka import COMMANDS, ENGINE, load_topics
 from services.common.kube import Manifest
 from services.common.paths import CRDS, RBAC, ROOT
 from services.common.settings import parse_engine_namespaces
+from services.common.telemetry.heartbeat import SILENT_SECONDS
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
 from tests.component.k8s.manifests import PART, SERVICES, Rendered, containers, of_kind, selects, workloads
@@ -89,6 +90,17 @@ def test_service_when_deployed_then_it_is_probed_where_it_answers(rendered: Rend
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_when_it_is_unhealthy_then_it_has_a_minute_more_before_it_is_replaced(
+    rendered: Rendered, name: str
+) -> None:
+    (container,) = containers(workloads(rendered.example)[name])
+    liveness, readiness = container["livenessProbe"], container["readinessProbe"]
+    assert liveness["periodSeconds"] * liveness["failureThreshold"] == 60
+    assert liveness["timeoutSeconds"] < liveness["periodSeconds"] < SILENT_SECONDS
+    assert readiness["periodSeconds"] < SILENT_SECONDS
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from services.cli.dev.processes import services, steps
+from services.cli.dev.stack import ENGINE_NAMESPACES
 from services.common.paths import ROOT
 
 FOLDER = ROOT / "compose"
 STACK: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+PARTS = ("redis", "repo-server", "application-controller")
+"""Of each Argo CD: see test_compose_argocd.py."""
 
 
 @pytest.mark.parametrize("name", STACK)
@@ -25,8 +28,9 @@ def test_service_when_it_mounts_a_file_then_the_file_exists(name: str) -> None:
 
 def test_services_when_compared_with_the_local_stack_then_they_are_the_same() -> None:
     processes = {"postgres", "kafka", "registry", "connect", "etcd", "kube-apiserver", "kube-controller-manager"}
-    helpers = {"connector-keeper", "credentials", "principals", "setup"}
-    assert STACK.keys() == processes | services.MODULES.keys() | helpers
+    helpers = {"connector-keeper", "credentials", "principals", "setup", "argocd-setup"}
+    argocd = {f"argocd-{part}-{number}" for part in PARTS for number, _ in enumerate(ENGINE_NAMESPACES, 1)}
+    assert STACK.keys() == processes | services.MODULES.keys() | helpers | argocd
 
 
 @pytest.mark.parametrize("name", services.MODULES)
@@ -70,10 +74,10 @@ def test_ports_when_published_then_only_to_this_machine(name: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in STACK[name].get("ports", []))
 
 
-@pytest.mark.parametrize("component", [name for name in STACK if "stack" in STACK[name].get("image", "")])
-def test_component_when_started_then_run_sh_knows_it(component: str) -> None:
-    script = (FOLDER / "run.sh").read_text()
-    assert STACK[component]["command"] == [component]
+@pytest.mark.parametrize("name", [name for name in STACK if re.search("stack|argocd", STACK[name].get("image", ""))])
+def test_component_when_started_then_run_sh_knows_it(name: str) -> None:
+    script, component = (FOLDER / "run.sh").read_text(), re.sub(r"-\d$", "", name)
+    assert STACK[name]["command"] == [component]
     assert re.search(rf"^{component}\)$", script, re.MULTILINE)
 
 

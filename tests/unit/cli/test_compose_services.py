@@ -15,7 +15,7 @@ from services.agent.settings import AgentSettings
 from services.argocd_simulator.settings import SimulatorSettings
 from services.cli.dev.identities import ACCOUNTS, IDENTITIES, PRINCIPALS
 from services.cli.dev.processes.services import MODULES
-from services.cli.dev.stack import Stack
+from services.cli.dev.stack import ENGINE_NAMESPACES, Stack
 from services.cli.dev.state import State
 from services.cli.dev.toolchain import Toolchain
 from services.common.paths import ROOT
@@ -106,18 +106,18 @@ def test_principals_when_made_then_everybody_gets_the_password_it_comes_with() -
 
 def test_accounts_when_made_then_each_has_a_volume_of_its_own() -> None:
     mounts = dict(mount.split(":") for mount in STACK["credentials"]["volumes"])
+    holders = {"admin", *ACCOUNTS, *(f"argocd-{number}" for number, _ in enumerate(ENGINE_NAMESPACES, 1))}
     assert {volume: path for volume, path in mounts.items() if volume.startswith("account-")} == {
-        f"account-{account}": f"/accounts/{account}" for account in ("admin", *ACCOUNTS)
+        f"account-{holder}": f"/accounts/{holder}" for holder in holders
     }
-    made = set(re.findall(r"/accounts/([a-z-]+)", CONTAINERFILE))
-    assert made == {"admin", *ACCOUNTS}
+    assert set(re.findall(r"/accounts/([a-z0-9-]+)", CONTAINERFILE)) == holders
 
 
 @pytest.mark.parametrize("name", [name for name in STACK if STACK[name]["image"].startswith("gitops-service")])
 def test_container_when_run_then_it_can_gain_no_rights(name: str) -> None:
     assert STACK[name]["cap_drop"] == ["ALL"]
     assert STACK[name]["security_opt"] == ["no-new-privileges:true"]
-    assert STACK[name].get("read_only", False) == (STACK[name]["image"] == "gitops-service:dev")
+    assert STACK[name].get("read_only", False) == (STACK[name]["image"] != "gitops-service-stack:dev")
 
 
 def test_images_when_built_then_from_an_exact_release_and_not_as_root() -> None:
@@ -128,6 +128,6 @@ def test_images_when_built_then_from_an_exact_release_and_not_as_root() -> None:
     ]
     assert [source for source in outside if not re.search(r":\d+\.\d+\.\d+-|@sha256:", source)] == []
     finals = [part for part in CONTAINERFILE.split("\nFROM ") if "ENTRYPOINT" in part]
-    assert len(finals) == 2
+    assert len(finals) == 3
     assert all("\nUSER 10001\n" in part for part in finals)
     assert not re.search(r"apt-get|apk ", CONTAINERFILE)  # all that runs is Python's, or comes as Python packages

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from services.agent.engine_requirements import CONFIG
 from services.agent.kinds import KINDS as AGENT_KINDS
 from services.agent.kinds import VERBS as AGENT_VERBS
 from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
@@ -23,13 +24,17 @@ NAMESPACES = ["argocd-1", "argocd-2"]
 MANIFESTS = [*placed(RBAC, NAMESPACES), *placed(SIMULATOR_RBAC, NAMESPACES)]
 
 
+def rules(kind: str, name: str) -> list[dict[str, Any]]:
+    """Of one role, in whichever namespace it is placed first."""
+    found = [item["rules"] for item in MANIFESTS if (item["kind"], item["metadata"]["name"]) == (kind, name)]
+    return list(found[0]) if found else []
+
+
 def granted(kind: str, name: str) -> set[tuple[str, str, str]]:
     """Group, resource and verb of every right of a role."""
-    rules = [rule for item in MANIFESTS if (item["kind"], item["metadata"]["name"]) == (kind, name)
-             for rule in item["rules"]]  # fmt: skip
     return {
         (group, resource, verb)
-        for rule in rules
+        for rule in rules(kind, name)
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -50,7 +55,9 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
     wanted = {
         (kind.resource.group, kind.resource.plural, verb) for kind in AGENT_KINDS.values() for verb in AGENT_VERBS
     }
-    assert granted("Role", "gitops-service-agent") == wanted
+    assert granted("Role", "gitops-service-agent") == wanted | {("", "configmaps", "get")}
+    (rule,) = [rule for rule in rules("Role", "gitops-service-agent") if rule["resources"] == ["configmaps"]]
+    assert rule["resourceNames"] == [CONFIG]
     assert granted("ClusterRole", "gitops-service-agent") == set()
     placed_in = {item["metadata"]["namespace"] for item in MANIFESTS if item["metadata"]["name"].endswith("-agent")}
     assert placed_in == set(NAMESPACES)

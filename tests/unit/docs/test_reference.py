@@ -32,6 +32,8 @@ NO_REASONS = {
     "ServiceAccount",
     "SyncOperation",
     "TokenRequest",
+    # Argo CD's word for a resource that it could not apply
+    "SyncFailed",
     # Names of other software
     "OpenSSL",
 }

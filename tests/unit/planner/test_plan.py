@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.common.api import FINALIZER
+from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
 from services.common.errors import Wait
 from services.planner.rows import Changes, EngineRow, Operation
 from services.planner.rules import Rules, SweepGuard
@@ -183,9 +184,15 @@ def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_
     assert (operation(world, "create").state, operation(world, "create").message) == ("Failed", "denied")
 
 
-def test_manifest_when_an_agent_refuses_its_repository_then_the_cr_says_why(world: World) -> None:
+@pytest.mark.parametrize(
+    "why",
+    [
+        "spec.source.repoURL names a host that cannot be used: the host is at an address that may not be reached",
+        REPOSITORY_NEEDS_LOGIN.text(),
+    ],
+)
+def test_manifest_when_an_agent_refuses_its_repository_then_the_cr_says_why(world: World, why: str) -> None:
     world.take(changed(1))
-    why = "spec.source.repoURL names a host that cannot be used: the host is at an address that may not be reached"
     world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message=why)))
     assert condition(world)["message"] == why
     world.take(engine_says(world, 3, Applied(application(world).digest)))

@@ -30,18 +30,25 @@ def nodes(stack: Stack) -> list[Node]:
     return [*_steps(stack), *processes]
 
 
-def _steps(stack: Stack) -> list[Step]:
+def commands(crds: Path) -> tuple[Command, ...]:
+    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own."""
     rbac, config = str(CONFIGURATION / "rbac.yaml"), str(CONFIGURATION / "config.yaml")
     namespaces = ("engine-namespaces",)
-    commands = (
+    return (
         # Over the excerpt that is there without Argo CD.
-        Command("argocd-crds-apply", ("crds", "apply", "--from", str(_tools(stack) / "crds")), ("engine-crds-apply",)),
+        Command("argocd-crds-apply", ("crds", "apply", "--from", str(crds)), ("engine-crds-apply",)),
         Command("argocd-rbac-apply", ("rbac", "apply", "--from", rbac), namespaces),
         # The keys of the git servers are made when these start.
         Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, "engine-crds-apply", "git-ssh")),
     )
+
+
+def _steps(stack: Stack) -> list[Step]:
     environment = stack.base_environment() | stack.environment()
-    return [Step(command.name, command.argv(), environment, command.depends_on) for command in commands]
+    return [
+        Step(command.name, command.argv(), environment, command.depends_on)
+        for command in commands(_tools(stack) / "crds")
+    ]
 
 
 def _redis(stack: Stack, instance: Instance) -> Process:

@@ -68,8 +68,8 @@ INVALID: Outcome = (_INVALID[0], _INVALID[1], URL_EXISTS)
 URL_NOT_FOUND = _refused(
     "InvalidRepositoryUrl",
     "Repository does not exist: {detail}",
-    "There is no such repository or host, the credentials may not see it, its server is not one that is trusted, or its "
-    "URL is not allowed.",
+    "There is no such repository or host, the credentials may not see it, its server is not one that is trusted, or "
+    "its URL is not allowed.",
     "Correct spec.repository. Many servers say 'not found' when a user lacks access: check that too.",
 )
 OTHER_LETTERS = (

@@ -107,13 +107,23 @@ FIELD_REFUSED = error(
     "spec.{field}: {problem}; correct this field", "A field has a wrong type or is too long.", "Correct the field."
 )
 FIELD_MISSING = error("spec.{field} is missing; set it", "A required field is missing.", "Set the field.")
+SYNC_FAILED = Entry(
+    "SyncError",
+    "True",
+    "SyncError",
+    "{message of Argo CD}",
+    "The last attempt to sync failed. An automated deployment is tried again, after 5 seconds to 3 minutes, at the "
+    "newest commit; the condition holds until a sync succeeds.",
+    "Read the message: it names the resource that was refused, and why. Commit a manifest that is right; a manual "
+    "deployment then needs another GitOpsDeploymentSyncRun.",
+)
 ENGINE_SAYS = Entry(
     "{type}",
     "True",
     "{type}",
     "{message of Argo CD}",
     "Argo CD reports a condition of this type, such as ComparisonError (it cannot read or render the manifests), "
-    "SyncError (it cannot apply them), InvalidSpecError or SharedResourceWarning.",
+    "InvalidSpecError or SharedResourceWarning.",
     "Read the message: it names the file, the resource or the permission.",
 )
 ENGINE_SAID = Entry("{type}", "False", "{type}Resolved", "", "Argo CD reports this condition no longer.")
@@ -150,6 +160,7 @@ ENTRIES = (
     QUOTA_NOT_KEPT,
     UNKNOWN_ERROR,
     RESOLVED,
+    SYNC_FAILED,
     ENGINE_SAYS,
     ENGINE_SAID,
     IS_DELETING,

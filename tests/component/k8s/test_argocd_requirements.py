@@ -1,0 +1,110 @@
+"""``k8s/argocd`` applied to Argo CD's own manifests: what comes out, and that the local stack has the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.agent.engine_requirements import Found, unmet
+from services.cli.dev.argocd_requirements import VARIABLES, repo_server_environment, requirements
+from services.cli.dev.gobuild import ARGOCD, Build
+from services.cli.dev.toolchain import ARGOCD_SOURCES
+from services.common.kube import Manifest
+from tests.component.k8s.manifests import FOLDER, built, containers, of_kind, within, workloads
+
+NAMESPACES = ("engine-1", "engine-2")
+CONFIG, PARAMETERS = "argocd-cm", "argocd-cmd-params-cm"
+
+
+@pytest.fixture(scope="module")
+def argocd() -> Path:
+    """Argo CD's own manifests."""
+    return Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests" / "namespace-install.yaml"
+
+
+@pytest.fixture(scope="module")
+def plain(argocd: Path) -> list[Manifest]:
+    """As Argo CD ships them."""
+    return [item for item in yaml.safe_load_all(argocd.read_text()) if item]
+
+
+@pytest.fixture(scope="module")
+def installed(kustomize: Path, argocd: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    """Two instances, each by a kustomization as k8s/README.md has it."""
+    root = tmp_path_factory.mktemp("install")
+    for namespace in NAMESPACES:
+        folder = root / namespace
+        folder.mkdir()
+        shutil.copyfile(argocd, folder / "argocd.yaml")
+        component = os.path.relpath(FOLDER / "argocd", folder)
+        wanted = {"namespace": namespace, "resources": ["argocd.yaml"], "components": [component]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+    (root / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [*NAMESPACES]}))
+    return built(kustomize, root)
+
+
+def config_of(namespace: str, installed: list[Manifest], name: str = CONFIG) -> dict[str, str]:
+    """Data of one config map."""
+    data: dict[str, str] = of_kind("ConfigMap", within(namespace, installed))[name]["data"]
+    return data
+
+
+def excluded(config: dict[str, str]) -> set[tuple[str, str]]:
+    """Group and kind of everything that is excluded."""
+    entries: list[dict[str, Any]] = yaml.safe_load(config["resource.exclusions"])
+    return {(group, kind) for entry in entries for group in entry["apiGroups"] for kind in entry["kinds"]}
+
+
+def test_instances_when_installed_with_the_component_then_the_agents_find_nothing_missing(
+    installed: list[Manifest],
+) -> None:
+    found = {
+        name: Found(config_of(name, installed), of_kind("AppProject", within(name, installed))["default"])
+        for name in NAMESPACES
+    }
+    assert unmet(found) == {name: [] for name in NAMESPACES}
+
+
+def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest]) -> None:
+    config = of_kind("ConfigMap", plain)[CONFIG]["data"]
+    assert len(unmet({"one": Found(config, None)})["one"]) == 5
+
+
+def test_configuration_when_patched_then_what_argo_cd_excludes_by_itself_stays_excluded(
+    plain: list[Manifest], installed: list[Manifest]
+) -> None:
+    own = of_kind("ConfigMap", plain)[CONFIG]["data"]
+    for namespace in NAMESPACES:
+        patched = config_of(namespace, installed)
+        assert own.keys() <= patched.keys()
+        assert excluded(own) <= excluded(patched)
+
+
+def test_parameters_when_patched_then_the_repo_servers_container_takes_them(installed: list[Manifest]) -> None:
+    for namespace in NAMESPACES:
+        parameters = config_of(namespace, installed, PARAMETERS)
+        (container,) = [
+            item
+            for item in containers(workloads(within(namespace, installed))["argocd-repo-server"])
+            if item["name"] == "argocd-repo-server"
+        ]
+        sources = {item["name"]: item.get("valueFrom", {}) for item in container["env"]}
+        taken = {variable: sources[variable]["configMapKeyRef"] for variable in VARIABLES.values()}
+        assert {source["name"] for source in taken.values()} == {PARAMETERS}
+        found = {variable: parameters[source["key"]] for variable, source in taken.items()}
+        assert found == repo_server_environment()
+
+
+def test_local_stack_when_it_configures_argo_cd_then_as_the_component_does(installed: list[Manifest]) -> None:
+    for namespace in NAMESPACES:
+        for manifest in requirements(namespace):
+            name = manifest["metadata"]["name"]
+            there = of_kind(manifest["kind"], within(namespace, installed))[name]
+            assert manifest.get("data", {}).items() <= there.get("data", {}).items()
+            assert manifest.get("spec") == there.get("spec")
+    assert {item["metadata"]["name"] for item in requirements("any")} == {CONFIG, PARAMETERS, "default"}

@@ -1,0 +1,149 @@
+"""When a consumer counts as standing still, and when it does not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.agent.engine_stream import EngineStream
+from services.agent.lifecycle import Agent
+from services.agent.progress import STALLED_SECONDS, Progress
+from services.common.errors import Retry
+
+LONG = STALLED_SECONDS + 1
+
+
+class Time:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def progress(time: Time) -> Progress:
+    return Progress(time)
+
+
+def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(time: Time, progress: Progress) -> None:
+    progress.look({0: (5, 5)}, {0: 9})
+    time.seconds += LONG
+    progress.look({0: (5, 5)}, {0: 9})
+    assert progress.stalled() == "nothing read of partition 0 for 121 s"
+
+
+def test_consumer_when_it_stands_still_for_less_than_a_rebalance_takes_then_nothing_is_said(
+    time: Time, progress: Progress
+) -> None:
+    progress.look({0: (5, 5)}, {0: 9})
+    time.seconds += STALLED_SECONDS
+    assert progress.stalled() == ""
+
+
+def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: Time, progress: Progress) -> None:
+    progress.look({}, {0: 9})
+    time.seconds += LONG
+    progress.look({}, {0: 9})
+    assert progress.stalled()
+
+
+def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: Time, progress: Progress) -> None:
+    progress.look({0: (9, 9)}, {0: 9})
+    time.seconds += LONG
+    progress.look({0: (9, 9)}, {0: 9})
+    assert progress.stalled() == ""
+
+
+def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: Time, progress: Progress) -> None:
+    for offset in range(3):
+        progress.look({0: (offset, offset)}, {0: 9})
+        time.seconds += STALLED_SECONDS - 1
+    assert progress.stalled() == ""
+
+
+def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(time: Time, progress: Progress) -> None:
+    for offset in range(4):
+        progress.look({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
+        time.seconds += STALLED_SECONDS / 2
+    assert "partition 7" in progress.stalled()
+
+
+def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: Time, progress: Progress) -> None:
+    progress.look({0: (5, 5)}, {0: 9})
+    time.seconds += LONG
+    progress.excuse()
+    progress.look({0: (5, 5)}, {0: 9})
+    assert progress.stalled() == ""
+
+
+class Brokers:
+    """Their only partition ends at 9."""
+
+    silent = False
+
+    def ends(self, _partitions: Any) -> dict[int, int]:
+        if self.silent:
+            raise Retry("away")
+        return {0: 9}
+
+
+class World:
+    """A stream whose consumer stays at 5."""
+
+    def __init__(self, time: Time) -> None:
+        self.time, self.brokers = time, Brokers()
+        self.intake: Any = SimpleNamespace(taking=False)
+        app: Any = SimpleNamespace(topic=lambda *_, **__: None, agent=lambda *_, **__: lambda _: None)
+        app.on_partitions_revoked = app.on_partitions_assigned = SimpleNamespace(connect=lambda *_, **__: None)
+        topic: Any = SimpleNamespace(name="gitops.engine", partitions=1)
+        reader: Any = self.brokers
+        unused: Any = None
+        self.stream = EngineStream(app, topic, reader, unused, unused, Progress(time))
+        self.stream.connect(self.intake, unused)
+
+    async def look_for_long(self) -> str:
+        for _ in range(3):
+            await self.stream.look_at_progress({0})
+            self.time.seconds += LONG
+        return self.stream.stalled()
+
+
+@pytest.fixture
+def world(time: Time) -> World:
+    return World(time)
+
+
+async def test_stream_when_its_consumer_stands_still_then_it_says_so(world: World) -> None:
+    assert "partition 0" in await world.look_for_long()
+
+
+async def test_stream_when_an_event_is_being_dealt_with_then_it_may_take_its_time(world: World) -> None:
+    world.intake.taking = True
+    assert await world.look_for_long() == ""
+
+
+async def test_stream_when_the_brokers_are_silent_then_nothing_is_concluded(world: World) -> None:
+    world.brokers.silent = True
+    assert await world.look_for_long() == ""
+
+
+@pytest.mark.parametrize(("stalled", "ready"), [("", ""), ("nothing read", "nothing read")])
+async def test_agent_when_its_consumer_stands_still_then_it_is_neither_ready_nor_healthy(
+    stalled: str, ready: str
+) -> None:
+    stream: Any = SimpleNamespace(stalled=lambda: stalled)
+    fleet: Any = SimpleNamespace(not_ready=str)
+    ending: Any = SimpleNamespace(reason=str)
+    unused: Any = None
+    agent = Agent(unused, stream, fleet, unused, unused, ending)
+    assert (agent.not_ready(), agent.unhealthy()) == (ready, ready)
