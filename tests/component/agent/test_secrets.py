@@ -31,7 +31,7 @@ def agent(start_agent: StartAgent, namespace: str) -> Worker:
     return start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
 
 
-def secret_row(namespace: str, uid: str = "one", desired: str = "present") -> dict[str, Any]:
+def secret_row(namespace: str, uid: str = "s3cr3t-value", desired: str = "present") -> dict[str, Any]:
     return row(INSTANCE, cluster_secret(NAME, namespace, uid), desired, kind="ClusterSecret")
 
 
@@ -47,7 +47,7 @@ async def test_secret_when_its_row_comes_then_it_is_composed_and_reported(
     engine_log.write(desired)
     until(lambda: observations.has(NAME, Applied(desired["digest"])))
     assert observations.has(NAME, Checked(desired["digest"], "Succeeded", ""))
-    assert await content(kube, namespace) == {"config": "one"}
+    assert await content(kube, namespace) == {"config": "s3cr3t-value"}
     labels = (await kube.get(SECRET, namespace, NAME))["metadata"]["labels"]
     assert labels["argocd.argoproj.io/secret-type"] == "cluster"
 
@@ -75,11 +75,11 @@ async def test_secret_when_somebody_edits_it_then_it_is_repaired(
     until(lambda: observations.has(NAME, Applied(desired["digest"])))
     await kube.patch(SECRET, namespace, NAME, change, field_manager=SOMEBODY)
     until(lambda: observations.has(NAME, Applied(desired["digest"], drift_repaired=True)), within=10)
-    assert await content(kube, namespace) == {"config": "one"}
+    assert await content(kube, namespace) == {"config": "s3cr3t-value"}
     found = await kube.get(SECRET, namespace, NAME)
     assert found["metadata"]["labels"]["argocd.argoproj.io/secret-type"] == "cluster"
     assert "immutable" not in found
-    assert "one" not in agent.log.read_text()
+    assert "s3cr3t-value" not in agent.log.read_text()
 
 
 async def test_secret_when_it_is_sealed_under_an_unknown_key_then_that_is_reported_and_nothing_is_made(
