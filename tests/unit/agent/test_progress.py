@@ -11,31 +11,19 @@ from services.agent.engine_stream import EngineStream
 from services.agent.lifecycle import Agent
 from services.agent.progress import STALLED_SECONDS, Progress
 from services.common.errors import Retry
+from tests.unit.still_clock import StillClock
 
 LONG = STALLED_SECONDS + 1
 
 
-class Time:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def progress(time: Time) -> Progress:
+def progress(time: StillClock) -> Progress:
     return Progress(time)
 
 
-def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(time: Time, progress: Progress) -> None:
+def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(
+    time: StillClock, progress: Progress
+) -> None:
     progress.look({0: (5, 5)}, {0: 9})
     time.seconds += LONG
     progress.look({0: (5, 5)}, {0: 9})
@@ -43,42 +31,44 @@ def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(time:
 
 
 def test_consumer_when_it_stands_still_for_less_than_a_rebalance_takes_then_nothing_is_said(
-    time: Time, progress: Progress
+    time: StillClock, progress: Progress
 ) -> None:
     progress.look({0: (5, 5)}, {0: 9})
     time.seconds += STALLED_SECONDS
     assert progress.stalled() == ""
 
 
-def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: Time, progress: Progress) -> None:
+def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: StillClock, progress: Progress) -> None:
     progress.look({}, {0: 9})
     time.seconds += LONG
     progress.look({}, {0: 9})
     assert progress.stalled()
 
 
-def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: Time, progress: Progress) -> None:
+def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: StillClock, progress: Progress) -> None:
     progress.look({0: (9, 9)}, {0: 9})
     time.seconds += LONG
     progress.look({0: (9, 9)}, {0: 9})
     assert progress.stalled() == ""
 
 
-def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: Time, progress: Progress) -> None:
+def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: StillClock, progress: Progress) -> None:
     for offset in range(3):
         progress.look({0: (offset, offset)}, {0: 9})
         time.seconds += STALLED_SECONDS - 1
     assert progress.stalled() == ""
 
 
-def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(time: Time, progress: Progress) -> None:
+def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(
+    time: StillClock, progress: Progress
+) -> None:
     for offset in range(4):
         progress.look({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
         time.seconds += STALLED_SECONDS / 2
     assert "partition 7" in progress.stalled()
 
 
-def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: Time, progress: Progress) -> None:
+def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: StillClock, progress: Progress) -> None:
     progress.look({0: (5, 5)}, {0: 9})
     time.seconds += LONG
     progress.excuse()
@@ -100,7 +90,7 @@ class Brokers:
 class World:
     """A stream whose consumer stays at 5."""
 
-    def __init__(self, time: Time) -> None:
+    def __init__(self, time: StillClock) -> None:
         self.time, self.brokers = time, Brokers()
         self.intake: Any = SimpleNamespace(taking=False)
         app: Any = SimpleNamespace(topic=lambda *_, **__: None, agent=lambda *_, **__: lambda _: None)
@@ -119,7 +109,7 @@ class World:
 
 
 @pytest.fixture
-def world(time: Time) -> World:
+def world(time: StillClock) -> World:
     return World(time)
 
 

@@ -10,25 +10,11 @@ import pytest
 
 from services.common.telemetry import Heartbeat, Probes
 from services.common.telemetry.heartbeat import SILENT_SECONDS
-
-
-class Time:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from tests.unit.still_clock import StillClock
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def heartbeat(time: Time) -> Heartbeat:
+def heartbeat(time: StillClock) -> Heartbeat:
     return Heartbeat(time)
 
 
@@ -43,18 +29,20 @@ def status(url: str) -> int:
     return httpx2.get(url).status_code
 
 
-def test_healthz_when_the_loop_does_not_come_round_then_it_says_so_on_its_own_thread(time: Time, healthz: str) -> None:
+def test_healthz_when_the_loop_does_not_come_round_then_it_says_so_on_its_own_thread(
+    time: StillClock, healthz: str
+) -> None:
     assert status(healthz) == 200
     time.seconds += SILENT_SECONDS + 1
     assert status(healthz) == 503
 
 
-def test_silence_when_it_is_as_long_as_a_large_batch_then_it_is_none(time: Time, heartbeat: Heartbeat) -> None:
+def test_silence_when_it_is_as_long_as_a_large_batch_then_it_is_none(time: StillClock, heartbeat: Heartbeat) -> None:
     time.seconds += SILENT_SECONDS - 1
     assert heartbeat.silence() == ""
 
 
-async def test_silence_when_the_loop_comes_round_again_then_it_is_over(time: Time, heartbeat: Heartbeat) -> None:
+async def test_silence_when_the_loop_comes_round_again_then_it_is_over(time: StillClock, heartbeat: Heartbeat) -> None:
     time.seconds += SILENT_SECONDS + 1
     before = heartbeat.silence()
     beating = asyncio.create_task(heartbeat.keep())

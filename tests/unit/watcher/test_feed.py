@@ -22,28 +22,12 @@ from services.watcher.kinds import CUSTOM_KINDS, Kind
 from services.watcher.lookups import Lookups
 from services.watcher.outbox import Outbox
 from services.watcher.secrets import SecretTypes
-from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, expires_between_pages, serving
+from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, expires_between_pages
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC
 
 DEADLINE_SECONDS = 10
 PARTITIONS = 3
-
-
-@pytest.fixture
-async def server() -> FakeApiServer:
-    return FakeApiServer()
-
-
-@pytest.fixture
-async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
-    async with serving(server) as client:
-        yield client
-
-
-@pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
 
 
 DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from services.common.kube import KubeClient
 from services.common.messages import ResourceChanged
 from services.watcher.allowance import Allowance
 from services.watcher.kinds import CUSTOM_KINDS
-from tests.unit.common.kube.fake_api_server import FakeApiServer, Fault, error_event, serving
+from tests.unit.common.kube.fake_api_server import FakeApiServer, Fault, error_event
 from tests.unit.watcher.fakes import FakePublisher
 from tests.unit.watcher.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until
 
 DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
 NOTHING_FOR_NOW = 0.001
 """Changes per second, so few that a test sees none."""
-
-
-@pytest.fixture
-async def server() -> FakeApiServer:
-    return FakeApiServer()
-
-
-@pytest.fixture
-async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
-    async with serving(server) as client:
-        yield client
-
-
-@pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
 
 
 def slow_streams(*, events: int, then: bytes) -> Fault:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -16,29 +15,13 @@ from services.watcher.commands import Translator
 from services.watcher.dispatch import LOOKUPS
 from services.watcher.held_bytes import HeldBytes
 from services.watcher.kinds import CUSTOM_KINDS, SECRETS
-from tests.unit.common.kube.fake_api_server import FakeApiServer, answers, serving
+from tests.unit.common.kube.fake_api_server import FakeApiServer, answers
 from tests.unit.watcher.fakes import FakePublisher
 from tests.unit.watcher.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until
 
 DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
 TYPE = SECRET_TYPES[0]
 CONTENT = "PLANTED-CONTENT"
-
-
-@pytest.fixture
-async def server() -> FakeApiServer:
-    return FakeApiServer()
-
-
-@pytest.fixture
-async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
-    async with serving(server) as client:
-        yield client
-
-
-@pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
 
 
 def changes(publisher: FakePublisher) -> list[ResourceChanged]:
