@@ -109,8 +109,8 @@ class Keys:
                     self.deployments.add(ids.resource_id(observation.workspace, uid))
             case Observation(event=SyncMoved() as moved):
                 self.resources.add(ids.resource_id(observation.workspace, moved.run))
-            case Observation(event=Removed()) | Observation(kind=RowKind.CLUSTER_SECRET, event=Checked()):
-                self.unsettled.add(tenant)  # it may have left room for others
+            case Observation(event=Removed()) | Observation(event=Checked()):
+                self.unsettled.add(tenant)  # it may have left room for others, and another spec may be in force now
                 self.reviewed.add(tenant)
             case _:
                 self.reviewed.add(tenant)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from services.agent.private_repositories.fence import SETTLING
 from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
 from services.cli.mirror import Mirror
 from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
@@ -42,8 +41,7 @@ async def test_credential_when_its_password_is_wrong_then_it_says_so_until_the_s
     await tenant.create(source=repository.spec())
     await tenant.until_condition("ComparisonError", "True")
     await api.change_secret("login", password=site.password)
-    # Only now is it known to be private: what read it without a login is shut out first.
-    await api.until_credential("RepositoryCredentialUpToDate", timeout_seconds=SETTLING.total_seconds() + 30)
+    await api.until_credential("RepositoryCredentialUpToDate")
     await tenant.until_status("deployed", **HEALTHY)
 
 

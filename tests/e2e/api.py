@@ -81,9 +81,9 @@ class Api:
         """Wait until an environment's connection has this reason."""
         return await self._until(self.kinds.environments, name, CONNECTION, reason, timeout_seconds)
 
-    async def until_credential(self, reason: str, name: str = "login", timeout_seconds: float = 30) -> dict[str, Any]:
+    async def until_credential(self, reason: str, name: str = "login") -> dict[str, Any]:
         """Wait until a credential's error condition has this reason."""
-        return await self._until(self.kinds.credentials, name, "ErrorOccurred", reason, timeout_seconds)
+        return await self._until(self.kinds.credentials, name, "ErrorOccurred", reason)
 
     async def until_phase(self, run: str, phase: str, timeout_seconds: float = 30) -> dict[str, Any]:
         """Wait until a sync run is that far."""

@@ -25,6 +25,16 @@ def test_credential_when_checked_then_it_has_its_three_conditions(world: World) 
     }
 
 
+def test_credential_when_its_corrected_secret_is_found_to_work_then_it_says_so(world: World) -> None:
+    world.take(secret(1, "login", "repository-credential"), credential(2))
+    check(world, 3, "InvalidCredentials", "RepositorySecret")
+    world.take(secret(4, "login", "repository-credential"))
+    recipe = manifest(world, "RepositorySecret")["recipe"]
+    check(world, 5, "RepositoryCredentialUpToDate", "RepositorySecret")
+    assert conditions(world, CREDENTIAL, "login")["ErrorOccurred"][0] == "False"
+    assert manifest(world, "RepositorySecret")["recipe"] == recipe
+
+
 def test_credential_when_its_secret_has_another_type_then_it_says_so(world: World) -> None:
     world.take(credential(1, secret_type="Opaque"))
     assert conditions(world, CREDENTIAL, "login")["ErrorOccurred"][1] == "SecretInvalidType"
