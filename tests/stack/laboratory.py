@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +100,24 @@ class Laboratory:
     async def patch(self, name: str, patch: Manifest) -> None:
         """Change an Application."""
         await self.kube.patch(APPLICATION, ENGINE, name, patch, field_manager=USER)
+
+    @asynccontextmanager
+    async def ending(self, name: str) -> AsyncIterator[None]:
+        """While the block runs, an Application's operation is told to end: anew if the controller has overwritten that."""
+
+        async def insist() -> None:
+            while True:
+                await self.until(
+                    name, "runs", lambda item: status(item).get("operationState", {}).get("phase") == "Running"
+                )
+                await self.patch(name, {"status": {"operationState": {"phase": "Terminating"}}})
+
+        insisting = asyncio.create_task(insist())
+        try:
+            yield
+        finally:
+            insisting.cancel()
+            await asyncio.gather(insisting, return_exceptions=True)
 
     async def delete(self, name: str, engine: str = ENGINE) -> None:
         """Delete an Application, with what it deployed."""

@@ -164,8 +164,8 @@ async def test_operation_when_its_phase_is_set_to_terminating_then_it_ends_and_o
     lab: Laboratory,
 ) -> None:
     name = await _stuck(lab)
-    await lab.patch(name, {"status": {"operationState": {"phase": "Terminating"}}})
-    ended = await lab.until(name, "ends the run", lambda item: _phase(item, "stuck") == "Failed")
+    async with lab.ending(name):
+        ended = await lab.until(name, "ends the run", lambda item: _phase(item, "stuck") == "Failed")
     assert ended["status"]["operationState"]["message"] == "Operation terminated"
     assert "operation" not in ended
 
@@ -174,8 +174,8 @@ async def test_deletion_when_an_operation_runs_then_it_happens_once_that_is_term
     name = await _stuck(lab)
     await lab.delete(name)
     await lab.until(name, "is being deleted", lambda item: "deletionTimestamp" in item["metadata"])
-    await lab.patch(name, {"status": {"operationState": {"phase": "Terminating"}}})
-    await lab.until_gone(name)
+    async with lab.ending(name):
+        await lab.until_gone(name)
 
 
 @pytest.mark.parametrize("component", ["application-controller", "repo-server", "redis"])
