@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.cli.mirror import Mirror
-from services.common.kube import KubeClient, Resource
+from services.common.kube import KubeClient
 from tests.argocd.sources import NAME
 from tests.e2e.tenant import Tenant
 
 HEALTHY = {"sync__status": "Synced", "health__status": "Healthy"}
 """Of a status: the resources are as git says, and work."""
-
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
 
 @dataclass(frozen=True)

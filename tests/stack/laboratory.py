@@ -14,13 +14,12 @@ from services.cli.dev.git.repository import AUTHOR, BRANCH, Repository
 from services.cli.dev.git.site import PUBLIC, GitSite
 from services.cli.dev.stack import ENGINE_NAMESPACES
 from services.cli.mirror import Mirror
-from services.common.kube import APP_PROJECT, APPLICATION, NAMESPACE, KubeClient, Manifest
-from services.common.kube.resources import SECRET, Resource
+from services.common.kube import APP_PROJECT, APPLICATION, CONFIG_MAP, NAMESPACE, KubeClient, Manifest
+from services.common.kube.resources import SECRET
 
 USER = "laboratory"
 ENGINE = ENGINE_NAMESPACES[0]
 IN_CLUSTER = "https://kubernetes.default.svc"
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
 NOT_OURS = (
@@ -103,7 +102,7 @@ class Laboratory:
 
     @asynccontextmanager
     async def ending(self, name: str) -> AsyncIterator[None]:
-        """While the block runs, an Application's operation is told to end: anew if the controller has overwritten that."""
+        """While the block runs, an Application's operation is told to end; again if that is overwritten."""
 
         async def insist() -> None:
             while True:

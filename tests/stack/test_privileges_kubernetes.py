@@ -16,8 +16,10 @@ from services.cli.dev.stack import ENGINE_NAMESPACES
 from services.common.kube import (
     APP_PROJECT,
     APPLICATION,
+    CONFIG_MAP,
     GITOPS_DEPLOYMENT,
     NAMESPACE,
+    SECRET,
     KubeClient,
     Manifest,
     NotFound,
@@ -26,8 +28,6 @@ from services.common.kube import (
     connect,
 )
 
-SECRET = Resource("", "v1", "Secret", "secrets")
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 POD = Resource("", "v1", "Pod", "pods")
 ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
