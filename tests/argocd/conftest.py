@@ -11,8 +11,8 @@ import pytest
 from services.cli.dev.git.site import GitSite, site_of
 from services.cli.dev.hosted import HostedStack, hosted
 from services.cli.mirror import mirrored
-from services.common.kube import KubeClient, connect
-from tests.argocd.deployed import CONFIG_MAP, Deployed
+from services.common.kube import CONFIG_MAP, KubeClient, connect
+from tests.argocd.deployed import Deployed
 from tests.argocd.sources import Source
 from tests.e2e.api import Cluster
 from tests.e2e.conftest import (

@@ -6,8 +6,8 @@ import pytest
 
 from services.cli.mirror import Mirror
 from services.common.api import FINALIZER
-from services.common.kube import Manifest
-from tests.argocd.deployed import CONFIG_MAP, HEALTHY, Deployed
+from services.common.kube import CONFIG_MAP, Manifest
+from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import NAME, Sources, config_map
 from tests.e2e.tenant import USER, Tenant, condition, find
 
