@@ -30,6 +30,11 @@ class Beside:
         task.add_done_callback(self._ended)
         return task
 
+    def cancel(self) -> None:
+        """Nobody wants any of it any longer."""
+        for task in self._tasks:
+            task.cancel()
+
     async def ended(self) -> None:
         """Return when nothing is under way any more."""
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -58,7 +58,7 @@ class Repositories:
         Raises Permanent, with a text for users, if its repository is refused.
         """
         url = source_url(desired)
-        repository = self._repository(key, (f"{row.workspace}/{row.tenant_namespace}", url))
+        repository = self._repository(key, (row.tenant, url))
         if repository.refusal:
             raise Permanent(deployment.REPOSITORY_REFUSED.text(problem=repository.refusal))
         live = self._live.get(key)

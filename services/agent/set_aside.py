@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from services.agent.compositions import Compositions
 from services.agent.live_objects import LiveObjects
-from services.agent.objects import ObjectKey, manifest_of, mapping
+from services.agent.objects import ObjectKey, manifest_of, mapping, source_url
 from services.common.errors import Permanent
 from services.common.kube import Manifest
 from services.common.messages import EngineResource
@@ -48,9 +48,8 @@ class SetAside:
 
 
 def _needs(desired: Manifest) -> set[str]:
-    spec = mapping(desired, "spec")
-    cluster, repository = mapping(spec, "destination").get("name"), mapping(spec, "source").get("repoURL")
-    return {need for need in (cluster and f"cluster {cluster}", repository and _repository(str(repository))) if need}
+    cluster, repository = mapping(mapping(desired, "spec"), "destination").get("name"), source_url(desired)
+    return {need for need in (cluster and f"cluster {cluster}", repository and _repository(repository)) if need}
 
 
 def _serves(row: EngineResource) -> str:

@@ -33,14 +33,14 @@ class Mirror:
     _listed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def until(self, what: str, holds: Callable[[Objects], bool], timeout_seconds: float = 30) -> None:
-        """Return as soon as ``holds`` is true of the objects.
+        """Return as soon as ``holds`` is true of the objects; a list that is not complete is not judged.
 
         Raises Unavailable naming ``what`` was waited for if that takes too long.
         """
         async with self._changed:
             try:
                 async with asyncio.timeout(timeout_seconds):
-                    await self._changed.wait_for(lambda: holds(self.objects))
+                    await self._changed.wait_for(lambda: self._listed.is_set() and holds(self.objects))
             except TimeoutError:
                 raise Unavailable(f"not within {timeout_seconds:g} s: {what}") from None
 
@@ -55,6 +55,7 @@ class Mirror:
                 case ListCompleted():
                     self._listed.set()
                 case _:
+                    self._listed.clear()
                     self.objects.clear()
             self._changed.notify_all()
 

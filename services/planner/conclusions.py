@@ -15,6 +15,7 @@ from services.planner.draft import Draft
 from services.planner.engines.argocd_secrets import cluster_name, repository_name
 from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL
 from services.planner.kinds.resources import refusal_of
+from services.planner.kinds.sync_run import OVER
 from services.planner.rows import Holding, OperationMoved, Resource
 
 NAMES = {
@@ -40,7 +41,7 @@ def conclude(draft: Draft, tenant_id: UUID, gone: Collection[UUID]) -> None:
 def _is_remembered_only(draft: Draft, known: Resource) -> bool:
     """A run whose CR is gone and that is over: its row stays, but nothing more happens."""
     run = draft.sync_runs.get(known.id)
-    return not known.present and run is not None and run.state in {"Ended", "Refused"}
+    return not known.present and run is not None and run.state in OVER
 
 
 def _outcome(draft: Draft, known: Resource) -> Outcome | None:

@@ -11,6 +11,7 @@ from services.planner.draft import Draft
 from services.planner.engines import argocd_secrets
 from services.planner.kinds import repository_credential
 from services.planner.kinds.names import REPOSITORY_CREDENTIAL
+from services.planner.kinds.written_spec import accepted_credential
 from services.planner.rows import Resource
 from services.planner.secrets import secret_of
 
@@ -24,7 +25,7 @@ def repositories(draft: Draft, tenant_id: UUID) -> Iterator[str]:
     """Repositories, normalised, that the tenant has credentials for."""
     for credential in draft.of_kind(tenant_id, REPOSITORY_CREDENTIAL):
         if credential.wanted and credential.accepted:
-            yield normalised(RepositoryCredentialSpec.model_validate_json(credential.accepted).repository)
+            yield normalised(accepted_credential(credential.accepted).repository)
 
 
 def repository_secrets(

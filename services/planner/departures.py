@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from services.common.api import ManagedEnvironmentSpec, RepositoryCredentialSpec
 from services.planner.draft import Draft
 from services.planner.engines import argocd_secrets
 from services.planner.engines.argocd_secrets import id_of
 from services.planner.environments import in_force
 from services.planner.kinds.names import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL
+from services.planner.kinds.written_spec import accepted_credential, accepted_environment
 from services.planner.rows import Resource
 
 
@@ -29,13 +29,13 @@ def departing_recipe(draft: Draft, tenant_id: UUID, name: str) -> str | None:
 def _of_environment(draft: Draft, environment: Resource) -> str | None:
     if any(each.create_new_service_account for each in in_force(draft, environment)):
         return None
-    spec = ManagedEnvironmentSpec.model_validate_json(environment.accepted)
+    spec = accepted_environment(environment.accepted)
     home = draft.home(environment.tenant_id)
     return argocd_secrets.cluster_secret(home, environment.id, environment.uid, spec, None)
 
 
 def _of_credential(draft: Draft, credential: Resource, name: str) -> str | None:
-    spec = RepositoryCredentialSpec.model_validate_json(credential.accepted)
+    spec = accepted_credential(credential.accepted)
     home = draft.home(credential.tenant_id)
     recipes = argocd_secrets.repository_secrets(
         home, credential.id, credential.uid, spec, None, in_cluster_project=True

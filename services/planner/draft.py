@@ -62,8 +62,6 @@ class Draft:
     """Last event that touched a resource."""
     unsettled: set[UUID] = field(default_factory=set)
     """Tenants whose recipes have to be made again: their Secrets are at hand."""
-    recompiled: set[UUID] = field(default_factory=set)
-    """Those of them whose recipes have been."""
     reviewed: dict[UUID, Cause] = field(default_factory=dict)
     """Last event after which it may have changed whether a tenant's environments can be used."""
     operations: dict[UUID, Operation] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from uuid import UUID
 
 from services.common.api import ManagedEnvironmentSpec
@@ -17,6 +16,7 @@ from services.planner.kinds import managed_environment
 from services.planner.kinds.managed_environment import EnvironmentView, Usability
 from services.planner.kinds.names import MANAGED_ENVIRONMENT
 from services.planner.kinds.resources import refusal_of
+from services.planner.kinds.written_spec import accepted_environment
 from services.planner.rows import Check, Holding, HoldingKey, Resource
 from services.planner.secrets import secret_of
 
@@ -122,6 +122,5 @@ def _namespaces(specs: Iterable[ManagedEnvironmentSpec]) -> tuple[str, ...]:
     return () if any(not names for names in lists) else tuple(sorted({name for names in lists for name in names}))
 
 
-@lru_cache(maxsize=4096)
 def _parsed(text: str) -> ManagedEnvironmentSpec | None:
-    return ManagedEnvironmentSpec.model_validate_json(text) if text else None
+    return accepted_environment(text) if text else None

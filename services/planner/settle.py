@@ -51,7 +51,7 @@ def _taken_over(draft: Draft, now: Deployment, newest: str, views: Views) -> Dep
     """With ``newest`` as its spec if the environment that it names can be used, or needs none."""
     spec = accepted_deployment(newest)
     environment = spec.destination.environment
-    if environment and now.tenant_id in draft.unsettled - draft.recompiled:
+    if environment and now.tenant_id in draft.unsettled:
         return now  # settled again when it is known what has become of the environments
     try:
         if not environment:

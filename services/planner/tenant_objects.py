@@ -72,9 +72,9 @@ class TenantObjects:
         for credential in self._draft.of_kind(self._tenant, REPOSITORY_CREDENTIAL):
             if credential.wanted:
                 self._want_repository(credential, in_cluster_project=in_cluster_project)
-        self._hold(SECRETS)
+        self._hold((RowKind.REPOSITORY_SECRET,))
         self._draft.views.pop(self._tenant, None)
-        self._draft.recompiled.add(self._tenant)
+        self._draft.unsettled.discard(self._tenant)
 
     def want_projects(self, repositories: Iterable[str]) -> None:
         """AppProjects, as long as there is an Application or a credential."""
@@ -158,7 +158,8 @@ class TenantObjects:
         """Let the draft know: deployments look at it."""
         held = self._draft.holdings.setdefault(self._tenant, {})
         for key, manifest in self._wanted.items():
-            held[key] = _holding(manifest)
+            if key[0] in kinds:
+                held[key] = _holding(manifest)
         for key, before in self._before.items():
             if key[0] in kinds and key not in self._wanted and key not in self._kept:
                 held[key] = replace(before, wanted=False)

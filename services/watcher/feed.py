@@ -23,6 +23,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import Retry, Unavailable
 from services.common.kube import (
+    SECRET,
     Changed,
     KubeClient,
     ListCompleted,
@@ -116,7 +117,9 @@ class Feed:
         outbox, waiting = self.new_outbox(), Waiting(self.kind.name, self.allowance)
         dispatch = self._dispatch(waiting, outbox)
         revisits = Revisits(self._references, self.types, self._echoes, waiting, self.revisit_seconds)
-        steps = [self._read(waiting), dispatch.begin(), dispatch.send(), revisits.run(), self.until_outdated()]
+        steps = [self._read(waiting), dispatch.begin(), dispatch.send(), self.until_outdated()]
+        if self.kind.refers_to is SECRET:
+            steps.append(revisits.run())
         tasks = [asyncio.ensure_future(step) for step in steps]
         try:
             done, _ = await asyncio.wait([*tasks, outbox.lost], return_when=asyncio.FIRST_COMPLETED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.common.api.names import NAMES, SECRET_TYPES
+from services.common.json_values import dict_of, text_of
 from services.common.kube import CUSTOM_RESOURCES, SECRET, Manifest, Resource
 
 
@@ -29,9 +30,7 @@ class Kind:
 
     def reference_of(self, manifest: Manifest) -> str:
         """Name of what a resource refers to, "" if nothing. The spec may be anything a user wrote."""
-        spec = manifest.get("spec")
-        name = spec.get(self.reference) if self.reference and isinstance(spec, dict) else None
-        return name if isinstance(name, str) else ""
+        return text_of(dict_of(manifest.get("spec")).get(self.reference)) if self.reference else ""
 
 
 _RESOURCES = {resource.kind: resource for resource in (*CUSTOM_RESOURCES, SECRET)}

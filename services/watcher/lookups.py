@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,14 +15,12 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import Retry
 from services.common.kube import KubeClient, Manifest, NotFound, Refused, Resource
+from services.common.kube.forbidden import FORBIDDEN_SECONDS, Forbidden
 
 log = structlog.get_logger(__name__)
 
 OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """What Kubernetes takes as a name, and nothing that means something else in a path."""
-FORBIDDEN = 403
-FORBIDDEN_SECONDS = 30.0
-"""An API server that has just started knows no rights yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +56,12 @@ class Lookups:
         What was only not found because the API server does not serve its kind, or no rights, at the moment must not
         be taken for gone. Raises Refused if reading stays forbidden.
         """
-        delays, began = self.new_delays(), time.monotonic()
+        delays, forbidden = self.new_delays(), Forbidden(self.forbidden_seconds)
         while True:
             try:
                 manifest = await self.kube.get(resource, namespace, name)
             except Refused as error:
-                if error.status != FORBIDDEN or time.monotonic() - began >= self.forbidden_seconds:
-                    raise
+                forbidden.bear(error)
                 await _pause(error, resource, delays)
             except NotFound as error:
                 if f'"{name}" not found' in str(error):

@@ -131,6 +131,7 @@ async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(
             and live["spec"]["project"] != "default"
             and int(live["metadata"]["resourceVersion"]) > version
         ),
+        timeout_seconds=5,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import structlog
 
@@ -63,7 +62,7 @@ class Composers:
         Raises Permanent if the row is not one that the planner compiles, Retry for trouble of our own. What a tenant's
         server does or does not do is never an error: it is in the Composition.
         """
-        async with self._turn(row):
+        async with self._turns.of(row.tenant):
             try:
                 if row.kind == RowKind.CLUSTER_SECRET:
                     return await self._clusters.compose(row, live)
@@ -90,7 +89,7 @@ class Composers:
         Raises TargetSilent (a Retry of this row alone) if a cluster does not answer, Permanent as ``compose``.
         """
         if row.kind == RowKind.CLUSTER_SECRET:
-            async with self._turn(row):
+            async with self._turns.of(row.tenant):
                 await self._clusters.dispose(row, live)
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
@@ -109,8 +108,3 @@ class Composers:
             except Retry as error:
                 log.warning("no repository can be asked", error=str(error))
                 return False
-
-    @asynccontextmanager
-    async def _turn(self, row: EngineResource) -> AsyncGenerator[None]:
-        async with self._turns.of(f"{row.workspace}/{row.tenant_namespace}"):
-            yield

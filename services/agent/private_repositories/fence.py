@@ -23,7 +23,7 @@ from services.agent.clock import pause
 from services.agent.credentials import Access, Composition
 from services.agent.live_objects import LiveObjects
 from services.agent.live_operation import ending
-from services.agent.objects import ObjectKey, mapping
+from services.agent.objects import LiveObject, ObjectKey, mapping
 from services.agent.outside import Outside
 from services.agent.private_repositories.identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.inquiries import Inquiries
@@ -66,7 +66,6 @@ class Fence:
         self._namers = Namers()
         self._logins = Logins(rows, live, self._namers)
         self._inquiries = Inquiries(self._beside, outside.composers, self._clock, self._registry, self._found_public)
-        self._loading: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self.ready = False
         """What is private is known: before that nothing may be applied."""
@@ -78,7 +77,7 @@ class Fence:
         self._namers.clear()
         for key, row in self._rows.items():
             self._namers.put(key, row)
-        self._loading = self._beside.start(self._load(then), "load private repositories")
+        self._beside.start(self._load(then), "load private repositories")
 
     def know(self, key: ObjectKey, row: EngineResource) -> None:
         """The newest row of ``key``."""
@@ -105,9 +104,8 @@ class Fence:
     async def suspend(self) -> None:
         """The instance is no longer ours: when this returns nothing is under way."""
         self.ready = False
-        if self._loading is not None:
-            self._loading.cancel()
-        self._inquiries.cancel()
+        self._beside.cancel()
+        self._inquiries.clear()
         self._logins.clear()
         await self._beside.ended()
 
@@ -207,31 +205,27 @@ class Fence:
         readers = self._readers(repository)
         if not readers:
             return
+        seen: dict[ObjectKey, LiveObject] = {}
         while readers:
-            self._look(readers)
+            # One that is as it was could not be changed: that is tried again at its own pace.
+            self._look([key for key, live in readers.items() if seen.get(key) is not live])
+            seen = readers
             self._moved.clear()
             await self._moved.wait()
             readers = self._readers(repository)
         await pause(self._clock, SETTLING)
 
-    def _readers(self, repository: bytes) -> list[ObjectKey]:
+    def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""
         private = self._registry.get(repository)
         if private is None:
-            return []
-        return [
-            key
-            for key in self._namers.of(repository)
-            if self._reads(key, repository) and not self._logins.has(self._rows[key].lane, private)
-        ]
-
-    def _reads(self, key: ObjectKey, repository: bytes) -> bool:
-        live = self._live.get(key)
-        if live is None:
-            return False
-        if key.kind == APP_PROJECT.kind:
-            return any(repository_of(url) == repository for url in listed(live.owned.get("spec")))
-        return bool(ending(live.operation))
+            return {}
+        found = {key: live for key in self._namers.of(repository) if (live := self._live.get(key)) is not None}
+        return {
+            key: live
+            for key, live in found.items()
+            if _reads(key, live, repository) and not self._logins.has(self._rows[key].lane, private)
+        }
 
     async def _load(self, then: Callable[[], None]) -> None:
         delays = Backoff(limit=LOAD_LIMIT_SECONDS)
@@ -251,3 +245,9 @@ class Fence:
         for repository in private:
             if self._registry.get(repository) is not None:
                 self._look([key for key in self._namers.of(repository) if self._rows[key].lane == row.lane])
+
+
+def _reads(key: ObjectKey, live: LiveObject, repository: bytes) -> bool:
+    if key.kind == APP_PROJECT.kind:
+        return any(repository_of(url) == repository for url in listed(live.owned.get("spec")))
+    return bool(ending(live.operation))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
@@ -34,7 +33,6 @@ class Inquiries:
         self._beside, self._composers, self._clock = beside, composers, clock
         self._registry, self._public = registry, public
         self._asked: dict[Identity, datetime] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, row: EngineResource, url: str) -> None:
         """The tenant of ``row`` wants ``url``. Another spelling than the one that is private proves nothing."""
@@ -45,15 +43,10 @@ class Inquiries:
         if len(self._asked) >= MANY:
             self._asked = {each: when for each, when in self._asked.items() if now - when < PEACE}
         self._asked[identity] = now
-        inquiry = self._inquire(f"{row.workspace}/{row.tenant_namespace}", url, identity)
-        task = self._beside.start(inquiry, "ask for a public repository")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._beside.start(self._inquire(row.tenant, url, identity), "ask for a public repository")
 
-    def cancel(self) -> None:
-        """Nobody shall be asked any more; what was asked may be asked again."""
-        for task in self._tasks:
-            task.cancel()
+    def clear(self) -> None:
+        """What was asked may be asked again."""
         self._asked.clear()
 
     async def _inquire(self, tenant: str, url: str, identity: Identity) -> None:

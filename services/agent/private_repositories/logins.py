@@ -68,4 +68,4 @@ class Logins:
         return any(repository_of(url) == repository for spec in specs for url in listed(spec))
 
     def _of(self, lane: str, repository: bytes, kind: str) -> list[ObjectKey]:
-        return [key for key in self._namers.of(repository) if key.kind == kind and self._rows[key].lane == lane]
+        return [key for key in self._namers.of_kind(repository, kind) if self._rows[key].lane == lane]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from services.agent.objects import ObjectKey, manifest_of, mapping
+from services.agent.objects import ObjectKey, manifest_of, mapping, source_url
 from services.agent.private_repositories.identity import repository_of
 from services.common.errors import Permanent
+from services.common.kube import APP_PROJECT, APPLICATION, SECRET
 from services.common.messages import EngineResource, RowKind
 
+LIVE_KINDS = (APP_PROJECT.kind, APPLICATION.kind, SECRET.kind)
 NAMING = frozenset({RowKind.APP_PROJECT, RowKind.APPLICATION, RowKind.REPOSITORY_SECRET})
 
 
@@ -17,7 +19,8 @@ class Namers:
 
     def __init__(self) -> None:
         self._urls: dict[ObjectKey, tuple[str, ...]] = {}
-        self._keys: dict[bytes, set[ObjectKey]] = {}
+        self._keys: dict[tuple[bytes, str], set[ObjectKey]] = {}
+        """By repository, and kind of the row."""
 
     def put(self, key: ObjectKey, row: EngineResource) -> None:
         """``row`` is the newest of ``key``."""
@@ -26,16 +29,16 @@ class Namers:
         if urls:
             self._urls[key] = urls
         for url in urls:
-            self._keys.setdefault(repository_of(url), set()).add(key)
+            self._keys.setdefault((repository_of(url), key.kind), set()).add(key)
 
     def drop(self, key: ObjectKey) -> None:
         """``key`` names nothing any more."""
         for url in self._urls.pop(key, ()):
-            repository = repository_of(url)
-            others = self._keys.get(repository, set())
+            place = (repository_of(url), key.kind)
+            others = self._keys.get(place, set())
             others.discard(key)
             if not others:
-                self._keys.pop(repository, None)
+                self._keys.pop(place, None)
 
     def clear(self) -> None:
         """Nobody names anything."""
@@ -44,7 +47,11 @@ class Namers:
 
     def of(self, repository: bytes) -> list[ObjectKey]:
         """Whose rows name it, in order."""
-        return sorted(self._keys.get(repository, ()))
+        return sorted(key for kind in LIVE_KINDS for key in self.of_kind(repository, kind))
+
+    def of_kind(self, repository: bytes, kind: str) -> Collection[ObjectKey]:
+        """Those of them that become an object of this kind: Applications are many, logins few."""
+        return self._keys.get((repository, kind), ())
 
     def urls(self, key: ObjectKey) -> tuple[str, ...]:
         """What ``key`` names."""
@@ -68,8 +75,5 @@ def _strings(row: EngineResource) -> Iterable[str]:
     manifest = manifest_of(row)
     if row.kind == RowKind.APP_PROJECT:
         return listed(mapping(manifest, "spec"))
-    if row.kind == RowKind.APPLICATION:
-        url = mapping(mapping(manifest, "spec"), "source").get("repoURL")
-    else:
-        url = mapping(manifest, "recipe").get("repository")
+    url = source_url(manifest) if row.kind == RowKind.APPLICATION else mapping(manifest, "recipe").get("repository")
     return [url] if isinstance(url, str) and url else []

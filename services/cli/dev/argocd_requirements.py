@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import yaml
 
@@ -18,18 +17,18 @@ VARIABLES = {"reposerver.enable.git.submodule": "ARGOCD_GIT_MODULES_ENABLED"}
 """Of the repo server: Argo CD's own Deployment takes them from the config map, and there are no pods here."""
 
 
-def requirements(namespace: str, folder: Path = FOLDER) -> Iterator[Manifest]:
-    """As kustomize makes them for the instance in ``namespace``."""
-    for path in sorted(folder.glob("*.yaml")):
+def requirements(namespace: str) -> Iterator[Manifest]:
+    """For the instance in ``namespace``; who applies them puts them there."""
+    for path in sorted(FOLDER.glob("*.yaml")):
         manifest = yaml.safe_load(path.read_text())
         if "metadata" not in manifest:  # of kustomize's own
             continue
         if manifest["metadata"]["name"] == CONFIG:
             manifest["data"][INSTALLATION_ID] = namespace
-        yield manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}
+        yield manifest
 
 
-def repo_server_environment(folder: Path = FOLDER) -> dict[str, str]:
+def repo_server_environment() -> dict[str, str]:
     """The parameters that tenancy needs, as variables."""
-    parameters = yaml.safe_load((folder / f"{PARAMETERS}.yaml").read_text())["data"]
+    parameters = yaml.safe_load((FOLDER / f"{PARAMETERS}.yaml").read_text())["data"]
     return {VARIABLES[name]: value for name, value in parameters.items()}

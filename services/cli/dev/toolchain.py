@@ -132,8 +132,9 @@ def _build_argocd(build: Build, folder: Path, task: Task) -> None:
     (binary,) = binaries.iterdir()
     for name in {*ARGOCD_LINKS} - {binary.name}:
         (binaries / name).symlink_to(binary.name)
+    shipped = build.source() / "manifests" / "crds"
     for name in ARGOCD_CRDS:
-        shutil.copyfile(build.source() / "manifests" / "crds" / name, crds / name)
+        shutil.copyfile(shipped / name, crds / name)
 
 
 def _valkey() -> Path:

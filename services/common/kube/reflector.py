@@ -22,6 +22,7 @@ from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kube.client import PAGE, KubeClient
 from services.common.kube.errors import Expired, Refused, ServerFailed
+from services.common.kube.forbidden import FORBIDDEN_SECONDS, Forbidden
 from services.common.kube.merge import merged
 from services.common.kube.resources import Manifest, Resource
 
@@ -31,8 +32,6 @@ SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
 LARGER = 10
 """By how much pages grow when a list expires halfway."""
-FORBIDDEN = 403
-FORBIDDEN_SECONDS = 30.0
 MAX_FAILED_RESUMES = 5
 """Failures of the API server in a row, without an event between, after which history is given up for a list."""
 
@@ -96,7 +95,7 @@ async def reflect(
     that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
     forbids the list or the watch, and goes on doing so for ``forbidden_seconds``.
     """
-    delays, forbidden = backoff(), _Forbidden(forbidden_seconds)
+    delays, forbidden = backoff(), Forbidden(forbidden_seconds)
     following = [_Part(client, resource, namespace, selector, part, delays, forbidden, metadata_only) for part in parts]
     while True:
         try:
@@ -127,25 +126,6 @@ async def _listed(following: Sequence[_Part]) -> AsyncGenerator[Reflection]:
 
 
 @dataclass(slots=True)
-class _Forbidden:
-    """For how long we have been told that we may not. An API server that has just started knows no rights yet."""
-
-    limit_seconds: float
-    since: float | None = None
-
-    def bear(self, error: Refused) -> None:
-        """Raises ``error`` unless it is one that may pass."""
-        now = time.monotonic()
-        self.since = self.since if self.since is not None else now
-        if error.status != FORBIDDEN or now - self.since >= self.limit_seconds:
-            raise error
-
-    def reset(self) -> None:
-        """We may."""
-        self.since = None
-
-
-@dataclass(slots=True)
 class _Part:
     """What one field selector chooses of a collection, and how far it was followed."""
 
@@ -155,7 +135,7 @@ class _Part:
     selector: str
     fields: str
     delays: Backoff
-    forbidden: _Forbidden
+    forbidden: Forbidden
     metadata_only: bool = False
     version: str = ""
     page: int = PAGE

@@ -55,6 +55,11 @@ class EngineResource:
         """Instance, kind, namespace and name: what makes it the same object."""
         return (self.engine_instance_id, self.kind, self.namespace, self.name)
 
+    @property
+    def tenant(self) -> str:
+        """Workspace and namespace of whom it is made for."""
+        return f"{self.workspace}/{self.tenant_namespace}"
+
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Build from a decoded CDC record. Raises Poison if a column is missing."""

@@ -11,7 +11,7 @@ import orjson
 from services.common.api.catalogue.deployment import IS_DELETING, REPOSITORY_REFUSED, SYNC_FAILED
 from services.common.api.catalogue.entry import DELETING, ERROR, UNKNOWN_ERROR
 from services.common.argocd_names import LOCAL_CLUSTER
-from services.common.json_values import dict_of, dicts_of
+from services.common.json_values import dict_of, dicts_of, text_of
 from services.planner.canonical import canonical
 from services.planner.kinds.conditions import Json, merged, parsed_status, probed, throttling
 from services.planner.kinds.sync_error import sync_error
@@ -93,7 +93,7 @@ def _engine_conditions(engine: Json) -> dict[str, tuple[str, str]]:
     messages: dict[str, list[str]] = {}
     for condition in dicts_of(engine.get("conditions")):
         if type_ := _text(condition.get("type")):
-            messages.setdefault(type_, []).append(engine_words(_text(condition.get("message"))))
+            messages.setdefault(type_, []).append(engine_words(text_of(condition.get("message"))))
     return {type_: (type_, "; ".join(dict.fromkeys(texts))) for type_, texts in messages.items()}
 
 
@@ -118,7 +118,7 @@ def _engine_part(engine: Json, environments: Mapping[str, str]) -> Json:
 def _operation_state(state: Json) -> Json:
     """Shown whole, whatever Argo CD puts into it."""
     shown = {name: _readable(value) for name, value in state.items()}
-    return shown | ({"message": engine_words(_text(shown["message"]))} if "message" in shown else {})
+    return shown | ({"message": engine_words(text_of(shown["message"]))} if "message" in shown else {})
 
 
 def _resource(resource: Json) -> Json:
@@ -171,4 +171,4 @@ def _readable(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return readable(value) if isinstance(value, str) else ""
+    return readable(text_of(value))

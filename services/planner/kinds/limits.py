@@ -66,10 +66,6 @@ class Share:
     def __sub__(self, other: Share) -> Share:
         return Share(self.bytes - other.bytes, self.destinations - other.destinations)
 
-    def or_more(self, other: Share) -> Share:
-        """The greater of each."""
-        return Share(max(self.bytes, other.bytes), max(self.destinations, other.destinations))
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from services.common.api import GitOpsDeploymentSpec
+from services.common.api import GitOpsDeploymentSpec, ManagedEnvironmentSpec, RepositoryCredentialSpec
 from services.common.api.catalogue.entry import Reason
 from services.common.api.model import ApiModel
 from services.common.errors import Permanent
@@ -33,6 +33,18 @@ def parsed(model: type[SpecT], text: str) -> SpecT:
 def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
     """The spec of a GitOpsDeployment in ``text``, which was accepted before. A plan asks for the same one often."""
     return GitOpsDeploymentSpec.model_validate_json(text)
+
+
+@lru_cache(maxsize=4096)
+def accepted_environment(text: str) -> ManagedEnvironmentSpec:
+    """Likewise of a managed environment."""
+    return ManagedEnvironmentSpec.model_validate_json(text)
+
+
+@lru_cache(maxsize=4096)
+def accepted_credential(text: str) -> RepositoryCredentialSpec:
+    """Likewise of a repository credential."""
+    return RepositoryCredentialSpec.model_validate_json(text)
 
 
 def spec_of(model: type[SpecT], resource: Resource) -> SpecT:

@@ -66,8 +66,3 @@ def test_resources_when_they_are_a_crowd_then_the_first_are_within_the_allowance
     crowd(world, make)
     within = sorted(known.created_at for known in world.resources.values() if not known.over_quota)
     assert within == [number * 1000 for number in range(limit)]
-
-
-@pytest.fixture
-def world() -> World:
-    return World()

@@ -34,11 +34,6 @@ NOTHING = Changes()
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def deployed(world: World) -> World:
     """One deployment, applied and synced."""
     world.take(changed(1))

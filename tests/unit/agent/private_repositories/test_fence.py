@@ -13,7 +13,7 @@ from services.agent.credentials import Access, Composition
 from services.agent.private_repositories.fence import SETTLING
 from services.agent.private_repositories.registry import NAME
 from services.common.api.catalogue import credential, deployment
-from services.common.errors import Retry
+from services.common.errors import Retry, Wait
 from services.common.kube import Refused
 from services.common.messages import Applied, Checked, EngineResource, Failed, SyncMoved
 from tests.unit.agent.driver import Driver
@@ -381,3 +381,19 @@ async def test_instance_when_nothing_on_it_is_private_then_nothing_is_asked_for_
     await driver.begin(*BOTH)
     assert sorted(driver.cluster.calls) == [("create", name) for name in ("app", "our-app", OURS, THEIRS)]
     assert (driver.composers.composed, driver.composers.probed) == ([], [])
+
+
+@pytest.mark.parametrize("why", [Refused("no", 422), Wait("not yet")], ids=["refused", "to wait"])
+async def test_reader_when_it_cannot_be_changed_then_it_is_tried_at_its_pace(driver: Driver, why: Exception) -> None:
+    await driver.begin(*BOTH)
+    driver.cluster.refusing[THEIRS] = why
+    driver.cluster.calls.clear()
+    await driver.apply(OUR_LOGIN)
+    for _ in range(10):
+        await settle()
+    assert driver.cluster.calls.count(("apply", THEIRS)) <= 2
+    driver.cluster.refusing.clear()
+    await driver.clock.advance(ROUND)
+    await over(driver)
+    assert LISTED not in listed(driver, THEIRS)
+    assert ("Secret", OUR_LOGIN.name) in driver.cluster.objects

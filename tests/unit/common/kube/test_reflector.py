@@ -24,6 +24,7 @@ from services.common.kube import (
     Refused,
     Removed,
     Seen,
+    forbidden,
     reflect,
     reflector,
 )
@@ -356,11 +357,12 @@ async def test_reflection_when_it_is_forbidden_twice_and_works_in_between_then_i
     server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     minutes = itertools.count(step=60)
-    monkeypatch.setattr(reflector, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
+    for module in (reflector, forbidden):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
     follower = Follower(kube, forbidden_seconds=30)
-    forbidden = answers(403, "Forbidden", "rights are not known yet")
-    server.list_faults.append(forbidden)
-    server.watch_faults.append(forbidden)
+    refusal = answers(403, "Forbidden", "rights are not known yet")
+    server.list_faults.append(refusal)
+    server.watch_faults.append(refusal)
     await server.put("a")
     await follower.until_lists(1)
     await server.put("b")
