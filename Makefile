@@ -35,7 +35,7 @@ bench: toolchain ## Measure latency and throughput against the API server's own 
 	@$(RUN)python -m bench
 
 ##@ Change it
-GENERATED := k8s/crds $(wildcard docs/users/gitopsdeployment*.md) docs/settings.md docs/metrics.md
+GENERATED := k8s/crds k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md
 .PHONY: setup lint format generate check-generated toolchain
 setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
@@ -59,7 +59,7 @@ format: setup ## Mend what can be mended
 	$(RUN)ruff format .
 
 generate: setup ## Write what is derived from the code (CRDs, reference for users and operators)
-	@$(RUN)gitopsctl generate crds
+	@$(RUN)gitopsctl generate manifests
 	@$(RUN)gitopsctl generate docs
 
 check-generated: generate ## Fail if generation leaves a difference

@@ -27,11 +27,12 @@ from bench.measure import (
 )
 from bench.processes import cpu_seconds, resident_mebibytes
 from bench.report import as_json, cpu_per_item, hops, print_report
-from services.cli.dev.hosted import HostedStack, hosted
-from services.cli.journey import Journeys, Passage
-from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, connect
-from services.common.paths import ROOT
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.journey import Journeys, Passage
+from devstack.paths import ROOT
+from services.common.kubernetes import KubeClient, connect
 from services.common.settings import parse_engine_namespaces
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 SERVICES = ("planner", "agent-1", "agent-2", "watcher")
 SIMULATOR = "argocd-simulator"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from services.common.kube import APPLICATION, Changed, KubeClient, ListCompleted, Seen, reflect
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, ListCompleted, Seen, reflect
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from bench.arrivals import Arrivals
 from bench.workload import FIELD_MANAGER, application, create_namespaces, deployment, tenants
 from services.common.argocd_names import application_name, uid_of
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, KubeClient
+from services.common.kubernetes import APPLICATION, KubeClient
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 WRITERS = 8
 """More concurrent clients gain nothing at an API server on two cores."""

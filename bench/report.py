@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.measure import Result
-from services.cli.journey import Passage, Stage
+from devstack.harness.journey import Passage, Stage
 
 HOPS = (Stage.CREATED, Stage.WATCHED, Stage.PLANNED, Stage.STREAMED, Stage.APPLIED)
 """Stages whose differences are the hops of a creation."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import orjson
 
-from services.common.api import GitOpsDeploymentSpec
-from services.common.kube import GITOPS_DEPLOYMENT, NAMESPACE, AlreadyExists, KubeClient, Manifest
+from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Manifest
 from services.common.ownership import MANAGED_BY
-from services.planner.engines import argocd
-from services.planner.engines.argocd import Home
-from services.planner.ids import resource_id, tenant_id
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
+from services.planner.domain.ids import resource_id, tenant_id
+from services.planner.engines.argocd import applications
+from services.planner.engines.interface import Home
 from services.planner.rows import Instance, Tenant
 
 FIELD_MANAGER = "gitops-bench"
@@ -60,6 +60,6 @@ def application(engine_namespace: str, tenant: str, name: str) -> Manifest:
         Instance(engine_namespace, engine_namespace, accepting=True),
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, name)["spec"])
-    manifest: Manifest = orjson.loads(argocd.application(home, resource_id(WORKSPACE, uid), uid, spec))
+    manifest: Manifest = orjson.loads(applications.application(home, resource_id(WORKSPACE, uid), uid, spec))
     manifest["metadata"]["labels"][MANAGED_BY] = FIELD_MANAGER
     return manifest

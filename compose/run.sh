@@ -1,5 +1,5 @@
 #!/bin/sh
-# Becomes one component of the stack in a container; services/cli/dev/processes does the same without containers.
+# Becomes one component of the stack in a container; devstack/components does the same without containers.
 # Addresses within the containers' network are added to the shared configuration files: of two lines with one name
 # the later counts.
 set -eu
@@ -86,6 +86,12 @@ argocd-application-controller)
     ;;
 argocd-setup)
     exec python -m services.cli dev prepare --argocd-crds "$programs/argocd/crds"
+    ;;
+argocd-simulator)
+    exec python -m devstack.argocd_simulator
+    ;;
+setup)
+    exec python -m services.cli dev prepare
     ;;
 etcd)
     exec "$programs/kubernetes/etcd" --name=local --data-dir=/data/etcd --log-level=warn \

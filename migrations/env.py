@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import text
 
-from services.planner.tables import metadata
+from services.planner.database.tables import metadata
 
 # A migration waits for a lock no longer than the service can do without the table, and then gives up whole.
 LOCK_TIMEOUT = "5s"

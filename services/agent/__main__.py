@@ -2,6 +2,7 @@
 
 from services.agent import SERVICE
 from services.agent.bootstrap import start
-from services.common.startup import run
+from services.agent.settings import AgentSettings
+from services.common.startup import run_service
 
-run(SERVICE, start)
+run_service(SERVICE, AgentSettings, start)

@@ -12,39 +12,39 @@ from pathlib import Path
 import structlog
 
 from services.agent import SERVICE
-from services.agent.clock import Clock, LoopClock
-from services.agent.credentials import Composers, CredentialSettings
-from services.agent.desired_state import DesiredState
-from services.agent.ending import Ending
-from services.agent.engine_inspection import EngineInspection
-from services.agent.engine_stream import EngineStream, faust_app
-from services.agent.fleet import Fleet
-from services.agent.instance import Instance
-from services.agent.intake import Intake
+from services.agent.credentials import CredentialChecker, CredentialSettings
+from services.agent.instances.dependencies import Dependencies, InstanceSettings
+from services.agent.instances.engine_inspection import EngineInspection
+from services.agent.instances.instance import Instance
 from services.agent.lifecycle import Agent
-from services.agent.outside import Outside, Rules
+from services.agent.observe.observation_sink import KafkaObservationSink
 from services.agent.preflight import check_cluster, check_topic
-from services.agent.progress import Progress
-from services.agent.reports import ObservationReports
 from services.agent.settings import AgentSettings
-from services.agent.topic_reader import TopicReader
+from services.agent.shutdown import Shutdown
+from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.engine_stream import EngineStream
+from services.agent.stream.faust_app import faust_app
+from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.progress import Progress
+from services.agent.stream.row_consumer import RowConsumer
+from services.agent.stream.snapshot import SnapshotReader
+from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     DEAD_LETTERS,
     ENGINE,
     OBSERVATIONS,
     DeadLetters,
+    OffsetTracker,
     Publisher,
     Topic,
-    check_login,
     kafka_at,
     load_topics,
 )
-from services.common.kube import KubeClient, connect, reflect
-from services.common.messages import AvroCodec, DeadLetter, EngineResource, Observation, SchemaRegistry, value_subject
-from services.common.messages.codec import decode_record
+from services.common.kubernetes import KubeClient, connect, reflect
+from services.common.messages import DeadLetter, EngineResource, Observation
 from services.common.sealing import OpeningKeys
-from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 
@@ -62,15 +62,12 @@ class Log:
     dead_letters: AvroCodec[DeadLetter]
 
 
-def start() -> None:
+def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
-    settings = load(AgentSettings)
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     keys, found = OpeningKeys.load(settings.sealing_private_keys), find_log(settings)
     namespaces, patience = settings.engine_namespaces.values(), settings.start_timeout_seconds
-    await_dependency(
-        "Kubernetes API server", lambda: check_cluster(settings.kubeconfig, namespaces, patience), patience
-    )
+    check_cluster(settings.kubeconfig, namespaces, patience)
     # Not uvloop: it loses track of the descriptors of cancelled connections (uvloop#653), and one connection's data may
     # come out of another, in a process that talks to the servers of many tenants.
     asyncio.run(_serve(settings, keys, found))
@@ -81,16 +78,15 @@ def find_log(settings: AgentSettings) -> Log:
     topic, registry = _engine_topic(settings.engine_topic), SchemaRegistry(settings.schema_registry_url)
     kafka, patience = kafka_at(settings), settings.start_timeout_seconds
     observations, letters = await_dependency(registry.name, lambda: _codecs(registry), patience)
-    await_dependency(kafka, lambda: check_login(settings), patience)
     await_dependency(kafka, lambda: check_topic(settings, topic), patience)
     return Log(topic, registry, observations, letters)
 
 
 async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None:
-    ending = Ending()
+    shutdown = Shutdown()
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         async with await connect(settings.kubeconfig) as cluster:
-            agent = build(settings, keys, found, cluster, Path(data), ending)
+            agent = build(settings, keys, found, cluster, Path(data), shutdown)
             probes = Probes(SERVICE, alive=agent.unhealthy, ready=agent.not_ready)
             port = probes.start(settings.metrics_host, settings.metrics_port)
             log.info("starting", metrics_port=port, instances=list(settings.engine_namespaces))
@@ -99,32 +95,33 @@ async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None
             finally:
                 await agent.close()
                 probes.stop()
-    ending.raise_defect()
+    shutdown.raise_defect()
 
 
 def build(
-    settings: AgentSettings, keys: OpeningKeys, found: Log, cluster: KubeClient, data: Path, ending: Ending
+    settings: AgentSettings, keys: OpeningKeys, found: Log, cluster: KubeClient, data: Path, shutdown: Shutdown
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
-    clock, publisher, decode = LoopClock(), Publisher(settings, SERVICE), partial(_row, found.registry)
-    reports = ObservationReports(publisher, found.observations, settings.observations_topic, clock)
-    outside = Outside(
+    clock, publisher, decode = SystemClock(), Publisher(settings, SERVICE), partial(_row, found.registry)
+    reports = KafkaObservationSink(publisher, found.observations, settings.observations_topic, clock)
+    dependencies = Dependencies(
         cluster=cluster,
         follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
-        composers=_composers(settings, keys, clock),
+        checker=_checker(settings, keys, clock),
         reports=reports,
         clock=clock,
-        on_defect=ending.by_defect,
+        on_defect=shutdown.fail_with,
     )
-    new_instance = partial(Instance, outside=outside, rules=_rules(settings))
-    fleet = Fleet(settings.engine_namespaces, found.topic.partitions, reports, new_instance)
-    desired = DesiredState(decode)
-    app = faust_app(settings, found.topic, data)
-    reader = TopicReader(settings, found.topic.name, settings.agent_group)
-    stream = EngineStream(app, found.topic, reader, desired, ending.by_defect, Progress())
-    stream.connect(Intake(decode, desired, fleet, DeadLetters(publisher, found.dead_letters, SERVICE)), fleet)
+    new_instance = partial(Instance, dependencies=dependencies, settings=_instance_settings(settings))
+    instances = OwnedInstances(settings.engine_namespaces, found.topic.partitions, reports, new_instance)
+    desired, offsets = DesiredState(decode), OffsetTracker()
+    app = faust_app(settings, offsets, data)
+    reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
+    stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, Progress())
+    dead_letters = DeadLetters(publisher, found.dead_letters, SERVICE)
+    stream.connect(RowConsumer(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
-    return Agent(app, stream, fleet, publisher, inspection, ending)
+    return Agent(app, stream, instances, publisher, inspection, shutdown)
 
 
 def _row(registry: SchemaRegistry, value: bytes) -> EngineResource:
@@ -136,7 +133,7 @@ def _engine_topic(name: str) -> Topic:
     for topic in load_topics():
         if topic.name == ENGINE:
             return topic.model_copy(update={"name": name})
-    raise InvalidConfiguration(f"compose/topics.yaml declares no topic {ENGINE}")
+    raise InvalidConfiguration(f"topics.yaml declares no topic {ENGINE}")
 
 
 def _codecs(registry: SchemaRegistry) -> tuple[AvroCodec[Observation], AvroCodec[DeadLetter]]:
@@ -146,7 +143,7 @@ def _codecs(registry: SchemaRegistry) -> tuple[AvroCodec[Observation], AvroCodec
     )
 
 
-def _composers(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Composers:
+def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> CredentialChecker:
     bounds = CredentialSettings(
         known_hosts=settings.ssh_known_hosts,
         git_authorities=settings.git_authorities,
@@ -154,11 +151,11 @@ def _composers(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Comp
         checks=settings.checks_at_once,
         checks_per_tenant=settings.checks_at_once_per_tenant,
     )
-    return Composers(keys, settings.allowed_addresses, bounds, clock)
+    return CredentialChecker(keys, settings.allowed_addresses, bounds, clock)
 
 
-def _rules(settings: AgentSettings) -> Rules:
-    return Rules(
+def _instance_settings(settings: AgentSettings) -> InstanceSettings:
+    return InstanceSettings(
         concurrency=settings.concurrency_per_instance,
         deletion_deadline=timedelta(seconds=settings.deletion_deadline_seconds),
         comparison_interval=timedelta(seconds=settings.comparison_interval_seconds),

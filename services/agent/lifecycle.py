@@ -6,10 +6,10 @@ import asyncio
 
 import faust
 
-from services.agent.ending import Ending
-from services.agent.engine_inspection import EngineInspection
-from services.agent.engine_stream import EngineStream
-from services.agent.fleet import Fleet
+from services.agent.instances.engine_inspection import EngineInspection
+from services.agent.shutdown import Shutdown
+from services.agent.stream.engine_stream import EngineStream
+from services.agent.stream.owned_instances import OwnedInstances
 from services.common.kafka import Publisher
 from services.common.telemetry import Heartbeat
 
@@ -23,18 +23,18 @@ class Agent:
         self,
         app: faust.App,
         stream: EngineStream,
-        fleet: Fleet,
+        instances: OwnedInstances,
         publisher: Publisher,
         inspection: EngineInspection,
-        ending: Ending,
+        shutdown: Shutdown,
     ) -> None:
-        self._app, self._stream, self._fleet = app, stream, fleet
-        self._publisher, self._inspection, self._ending = publisher, inspection, ending
+        self._app, self._stream, self._instances = app, stream, instances
+        self._publisher, self._inspection, self._shutdown = publisher, inspection, shutdown
         self._heartbeat = Heartbeat()
 
     def not_ready(self) -> str:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
-        return self._ending.reason() or self._fleet.not_ready() or self._stream.stalled()
+        return self._shutdown.reason() or self._instances.not_ready() or self._stream.stalled()
 
     def unhealthy(self) -> str:
         """Why this process should be replaced, empty if it need not."""
@@ -47,7 +47,7 @@ class Agent:
             asyncio.create_task(self._inspection.run(), name="inspection"),
         ]
         try:
-            await self._ending.wait(asyncio.create_task(self._app.start(), name="faust"), *beside)
+            await self._shutdown.wait(asyncio.create_task(self._app.start(), name="faust"), *beside)
         finally:
             for task in beside:
                 task.cancel()

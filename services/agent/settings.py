@@ -23,7 +23,7 @@ class AgentSettings(ServiceSettings):
         pattern=r"^[a-zA-Z0-9._-]{1,100}$",
         description="Consumer group.",
     )
-    engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in compose/topics.yaml.")
+    engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in topics.yaml.")
     observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
     concurrency_per_instance: int = Field(
         default=8, ge=1, le=64, description="Calls in flight per engine instance; above 8 an API server gains nothing."

@@ -1,1 +1,1 @@
-"""``gitopsctl``: everything an operator or a developer does with this product, one module per group of commands."""
+"""``gitopsctl``: everything an operator does with this product, one module per group of commands."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 
 import typer
 from typer.core import TyperGroup
@@ -10,10 +12,9 @@ from typer.main import get_group
 
 from services.common.startup import run
 
+DISTRIBUTION = "gitops-service"
+
 GROUPS = {
-    "demo": "services.cli.demo.command",
-    "dev": "services.cli.dev.commands",
-    "toolchain": "services.cli.dev.toolchain_commands",
     "topics": "services.cli.topics",
     "schemas": "services.cli.schemas",
     "database": "services.cli.database",
@@ -23,9 +24,19 @@ GROUPS = {
     "crds": "services.cli.crds",
     "rbac": "services.cli.rbac",
     "dlq": "services.cli.dlq",
-    "generate": "services.cli.generate",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
+
+GROUPS_OF_CHECKOUT = "devstack.commands"
+"""Package that holds ``GROUPS`` of its own, for developers; a release does not contain it."""
+
+
+def groups() -> dict[str, str]:
+    """Every group of commands that is installed: in a checkout also the developers'."""
+    if find_spec(GROUPS_OF_CHECKOUT.partition(".")[0]) is None:
+        return GROUPS
+    developers: dict[str, str] = import_module(GROUPS_OF_CHECKOUT).GROUPS
+    return developers | GROUPS
 
 
 class LazyGroup(TyperGroup):
@@ -33,13 +44,14 @@ class LazyGroup(TyperGroup):
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of all groups."""
-        return list(GROUPS)
+        return list(groups())
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperGroup | None:  # type: ignore[override]
         """The group ``cmd_name``, imported."""
-        if cmd_name not in GROUPS:
+        module = groups().get(cmd_name)
+        if module is None:
             return None
-        group = get_group(import_module(GROUPS[cmd_name]).app)
+        group = get_group(import_module(module).app)
         group.name = cmd_name
         return group
 
@@ -47,9 +59,19 @@ class LazyGroup(TyperGroup):
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gitopsctl {version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
 @app.callback()
-def gitopsctl() -> None:
-    """Operate and develop the GitOps Service."""
+def gitopsctl(
+    _: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Operate the GitOps Service."""
 
 
 def main() -> None:

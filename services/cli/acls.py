@@ -1,4 +1,4 @@
-"""Makes principals and their rights at the brokers agree with ``compose/kafka/acls.yaml``; see ``gitopsctl topics``."""
+"""Makes principals and their rights at the brokers agree with ``acls.yaml``; see ``gitopsctl topics``."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -11,12 +12,11 @@ import typer
 
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.paths import ROOT
 from services.common.startup import await_dependency
 
 app = typer.Typer(help="Change data capture.", no_args_is_help=True)
 
-DEFINITION = ROOT / "compose" / "connect" / "connector.json"
+DEFINITION = Path(__file__).with_name("connector.json")
 NAME = "gitops"
 REQUEST_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
@@ -30,7 +30,7 @@ TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the
 
 @app.command()
 def apply(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Make Connect run the connector as compose/connect/connector.json says, and wait until it does."""
+    """Make Connect run the connector as connector.json says, and wait until it does."""
     definition: dict[str, str] = json.loads(DEFINITION.read_text())
     with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
         await_dependency(f"Kafka Connect at {url}", lambda: _put(client, definition), timeout_seconds=timeout)

@@ -9,9 +9,9 @@ import typer
 import yaml
 
 from services.common.errors import GitOpsError, NoPermission, Unavailable
-from services.common.kube import Changed, KubeClient, Refused, Seen, connect, reflect
-from services.common.kube.resources import CUSTOM_RESOURCE_DEFINITION, Manifest
-from services.common.paths import CRDS
+from services.common.kubernetes import Changed, KubeClient, Refused, Seen, connect, reflect
+from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, Manifest
+from services.common.package_data import CRDS
 
 app = typer.Typer(help="Custom resource definitions.", no_args_is_help=True)
 

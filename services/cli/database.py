@@ -14,7 +14,7 @@ from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.paths import MIGRATIONS
+from services.common.package_data import MIGRATIONS
 from services.common.startup import await_dependency
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
@@ -42,7 +42,7 @@ def current(url: str = URL, timeout: float = TIMEOUT) -> None:
 
 @app.command()
 def check(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Fail if the migrations make another database than the tables declared in services/planner/tables.py."""
+    """Fail if the migrations make another database than the tables declared in services/planner/database/tables.py."""
     with _connected(url, timeout) as connection:
         try:
             command.check(_config(connection))

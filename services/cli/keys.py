@@ -65,7 +65,8 @@ def retire(
         raise InvalidConfiguration(f"{key_id} is the active key; 'rotate' first")
     sealed = await_dependency("database", lambda: sealed_rows.count_by_key(url), timeout).get(key_id)
     if sealed is not None and sealed.total:
-        raise InvalidConfiguration(f"{sealed.total} rows are sealed under {key_id}; 'reseal' first")
+        parked = f", and {sealed.parked} of them wait for parked tenants" if sealed.parked else ""
+        raise InvalidConfiguration(f"{sealed.total} rows are sealed under {key_id}; 'reseal' first{parked}")
     del keys[key_id]
     _write(private, public, keys, active=active)
 
@@ -75,9 +76,10 @@ def status(public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"
     """Show how much is sealed under which key."""
     counts = await_dependency("database", lambda: sealed_rows.count_by_key(url), 30)
     active = SealingKeys.load(public).active_id if public else ""
-    table = Table("key", "", "Secrets", "compiled objects")
+    table = Table("key", "", "Secrets", "compiled objects", "parked events")
     for key_id, count in sorted(counts.items()):
-        table.add_row(key_id, "active" if key_id == active else "", str(count.secrets), str(count.compiled))
+        numbers = map(str, (count.secrets, count.compiled, count.parked))
+        table.add_row(key_id, "active" if key_id == active else "", *numbers)
     Console().print(table)
 
 

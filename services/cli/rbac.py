@@ -11,9 +11,9 @@ import typer
 import yaml
 
 from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Unavailable
-from services.common.kube import NAMESPACE, AlreadyExists, KubeClient, Refused, connect
-from services.common.kube.resources import Manifest, Resource
-from services.common.paths import RBAC
+from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Refused, connect
+from services.common.kubernetes.resources import ApiResource, Manifest
+from services.common.package_data import RBAC
 from services.common.settings import parse_engine_namespaces
 
 app = typer.Typer(help="Service accounts, and what they may do.", no_args_is_help=True)
@@ -23,11 +23,11 @@ GROUP = "rbac.authorization.k8s.io"
 KINDS = {
     resource.kind: resource
     for resource in (
-        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
-        Resource(GROUP, "v1", "ClusterRole", "clusterroles"),
-        Resource(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings"),
-        Resource(GROUP, "v1", "Role", "roles"),
-        Resource(GROUP, "v1", "RoleBinding", "rolebindings"),
+        ApiResource("", "v1", "ServiceAccount", "serviceaccounts"),
+        ApiResource(GROUP, "v1", "ClusterRole", "clusterroles"),
+        ApiResource(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings"),
+        ApiResource(GROUP, "v1", "Role", "roles"),
+        ApiResource(GROUP, "v1", "RoleBinding", "rolebindings"),
     )
 }
 IN_EVERY_ENGINE_NAMESPACE = ("Role", "RoleBinding")

@@ -6,7 +6,7 @@ from functools import partial
 
 import typer
 
-from services.common.messages.registry import SUBJECTS, SchemaRegistry
+from services.common.avro import SUBJECTS, SchemaRegistry
 from services.common.startup import await_dependency
 
 app = typer.Typer(help="Avro schemas of the messages.", no_args_is_help=True)

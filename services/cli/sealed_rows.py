@@ -6,17 +6,20 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 
 import orjson
 import psycopg
 from psycopg.rows import class_row
 
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
 from services.common.kafka import COMMANDS, Publisher, tenant_key
-from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry, value_subject
+from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
 from services.common.settings import KafkaSettings
 from services.common.telemetry import TRACEPARENT, new_traceparent
+from services.kinds.secret.rules import RESEALED
 
 SECRETS = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid, known.resource_version,
@@ -28,6 +31,12 @@ COMPILED = """
 SELECT manifest::json -> 'recipe' -> 'secret' ->> 'sealed'
   FROM engine_resources
  WHERE kind IN ('ClusterSecret', 'RepositorySecret')
+"""
+
+PARKED = """
+SELECT message::json #>> '{message,event,spec}'
+  FROM parked_events
+ WHERE message::json #>> '{message,event,kind}' = 'Secret' AND message::json #>> '{message,event,spec_omitted}' = ''
 """
 
 
@@ -54,11 +63,13 @@ class Count:
 
     secrets: int = 0
     compiled: int = 0
+    parked: int = 0
+    """Events of parked tenants. Nobody seals them anew: they go when their tenants are planned again."""
 
     @property
     def total(self) -> int:
-        """Of both."""
-        return self.secrets + self.compiled
+        """Of all."""
+        return self.secrets + self.compiled + self.parked
 
 
 def count_by_key(url: str) -> dict[str, Count]:
@@ -66,8 +77,10 @@ def count_by_key(url: str) -> dict[str, Count]:
     counts: dict[str, Count] = {}
     for row in _secrets(url):
         counts.setdefault(_key_id(orjson.loads(row.spec)["sealed"]), Count()).secrets += 1
-    for (sealed,) in _compiled(url):
+    for (sealed,) in _texts(url, COMPILED):
         counts.setdefault(_key_id(sealed), Count()).compiled += 1
+    for (spec,) in _texts(url, PARKED):
+        counts.setdefault(_key_id(orjson.loads(spec)["sealed"]), Count()).parked += 1
     return counts
 
 
@@ -96,7 +109,9 @@ def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> C
         deleting=row.deleting,
         finalizers=(),
         actor="gitopsctl",
-        spec=orjson.dumps({"type": spec["type"], "sealed": sealed, "keyId": key_id_of(sealed)}).decode(),
+        spec=orjson.dumps(
+            {"type": spec["type"], "sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}
+        ).decode(),
         created_at=row.created_at,
     )
     return Command(row.source, row.workspace, row.namespace, row.seen_at, event)
@@ -139,10 +154,10 @@ def _secrets(url: str) -> list[SealedSecret]:
         raise _failure(error) from None
 
 
-def _compiled(url: str) -> list[tuple[str]]:
+def _texts(url: str, query: LiteralString) -> list[tuple[str]]:
     try:
         with psycopg.connect(url) as connection:
-            return connection.execute(COMPILED).fetchall()
+            return connection.execute(query).fetchall()
     except psycopg.Error as error:
         raise _failure(error) from None
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+FORGET_FROM = 1024
+"""Keys that have been quiet are forgotten when there are more than so many."""
 
 
 @dataclass(slots=True)
@@ -28,3 +35,48 @@ class Backoff:
     def reset(self) -> None:
         """Forget past failures after a success."""
         self._attempt = 0
+
+
+@dataclass(slots=True)
+class _Attempts:
+    delays: Backoff
+    free: int
+    last: float
+
+
+@dataclass(slots=True)
+class KeyedBackoff(Generic[KeyT]):
+    """A backoff for each key. The first ``free`` attempts need not wait.
+
+    After ``quiet`` seconds without an attempt the next one is the first again. Times are seconds of any clock that does
+    not go back.
+    """
+
+    limit: float
+    free: int = 0
+    quiet: float = float("inf")
+    _attempts: dict[KeyT, _Attempts] = field(default_factory=dict)
+
+    def next_delay(self, key: KeyT, now: float = 0.0) -> float:
+        """The seconds that ``key`` waits before its next attempt."""
+        attempts = self._attempts.get(key)
+        if attempts is None or now - attempts.last > self.quiet:
+            self._forget_quiet_keys(now)
+            attempts = self._attempts[key] = _Attempts(Backoff(limit=self.limit), self.free, now)
+        attempts.last = now
+        if attempts.free:
+            attempts.free -= 1
+            return 0.0
+        return attempts.delays.next()
+
+    def forget_key(self, key: KeyT) -> None:
+        """``key`` has succeeded: its next failure is its first."""
+        self._attempts.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._attempts.clear()
+
+    def _forget_quiet_keys(self, now: float) -> None:
+        if len(self._attempts) >= FORGET_FROM:
+            self._attempts = {key: each for key, each in self._attempts.items() if now - each.last <= self.quiet}

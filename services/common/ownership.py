@@ -1,6 +1,6 @@
 """The marks of what is ours: a label on whole objects, field managers on parts of them.
 
-They are an interface: what carries another mark is a stranger's, so a changed one leaves everything behind.
+Do not change them: existing objects would no longer be recognised as ours.
 """
 
 from __future__ import annotations

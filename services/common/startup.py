@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import TypeVar
 
+from pydantic_settings import BaseSettings
+
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, StartupError, Unavailable
+from services.common.settings import load
 
 ResultT = TypeVar("ResultT")
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+
+def run_service(service: str, settings: type[SettingsT], start: Callable[[SettingsT], None]) -> None:
+    """Run a service with its settings from the environment; with ``--check-settings`` only read them.
+
+    Wrong settings end the process with exit code 2 and one line that names each variable.
+    """
+    arguments = ArgumentParser(prog=service)
+    arguments.add_argument("--check-settings", action="store_true", help="read the settings, say what is wrong, end")
+    only_check = arguments.parse_args().check_settings
+
+    def begin() -> None:
+        read = load(settings)
+        if not only_check:
+            start(read)
+
+    run(service, begin)
 
 
 def run(service: str, start: Callable[[], None]) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import Field, PostgresDsn, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, NonNegativeInt, PostgresDsn, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import NoDecode
 
 from services.common.addresses import AddressPolicy
 from services.common.settings import AllowedAddresses, ServiceSettings
-from services.planner.kinds.limits import MEBIBYTE
-from services.planner.rules import CONFINING_KINDS, GroupKind
+from services.kinds.registry import REGISTRY
+from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
+from services.planner.domain.rules import CONFINING_KINDS, GroupKind
 
 
 class PlannerSettings(ServiceSettings):
@@ -21,6 +22,9 @@ class PlannerSettings(ServiceSettings):
 
     database_url: SecretStr = Field(description="The database: postgresql://gitops_planner:…@host:port/gitops")
     batch_limit: int = Field(default=500, ge=1, le=10_000, description="Most messages in one transaction.")
+    tenants_in_memory_bytes: int = Field(
+        default=128 * MEBIBYTE, ge=0, description="Of tenants that are kept in memory, so that they need not be read."
+    )
     resync_guard_share: float = Field(
         default=0.5, gt=0, le=1, description="A resync that would remove a greater share of a partition is refused."
     )
@@ -43,16 +47,15 @@ class PlannerSettings(ServiceSettings):
         default=CONFINING_KINDS,
         description="Kinds that tenants with a namespace on the engines' own cluster may not deploy: Kind, group/Kind.",
     )
-    tenant_deployments: int = Field(default=1000, ge=0, description="GitOpsDeployments a tenant may have.")
-    tenant_environments: int = Field(default=100, ge=0, description="ManagedEnvironments a tenant may have.")
-    tenant_destinations: int = Field(
-        default=2000, ge=0, description="Namespaces that a tenant's environments may list together."
+    tenant_quotas: Annotated[dict[str, NonNegativeInt], NoDecode] = Field(
+        default={kind.name: kind.default_quota for kind in REGISTRY.kinds},
+        description="How many resources of a kind a tenant may have: Kind=number; others keep their default.",
     )
-    tenant_credentials: int = Field(default=100, ge=0, description="RepositoryCredentials a tenant may have.")
-    tenant_sync_runs: int = Field(default=200, ge=0, description="SyncRuns a tenant may have, ended ones included.")
-    tenant_secrets: int = Field(default=200, ge=0, description="Secrets of the two types a tenant may have.")
+    tenant_destinations: int = Field(
+        default=DEFAULT_DESTINATIONS, ge=0, description="Namespaces that a tenant's environments may list together."
+    )
     tenant_bytes: int = Field(
-        default=16 * MEBIBYTE, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
+        default=DEFAULT_BYTES, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
     )
 
     sync_runs_kept: timedelta = Field(
@@ -72,6 +75,16 @@ class PlannerSettings(ServiceSettings):
         if not isinstance(value, str):
             return value
         return frozenset(GroupKind.parse(each) for each in map(str.strip, value.split(",")) if each)
+
+    @field_validator("tenant_quotas", mode="before")
+    @classmethod
+    def _parse_quotas(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        named = dict(each.strip().partition("=")[::2] for each in value.split(",") if each.strip())
+        if unknown := sorted(kind for kind in named if kind not in REGISTRY):
+            raise ValueError(f"there is no kind '{unknown[0]}'; write Kind=number, comma separated")
+        return cls.model_fields["tenant_quotas"].default | named
 
     @field_validator("database_url")
     @classmethod

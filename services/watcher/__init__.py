@@ -1,7 +1,7 @@
 """The workspace edge: what users write becomes commands, what the planner compiled becomes their status.
 
-It decides nothing. Downward, :mod:`feed` follows custom resources and sends each change to ``gitops.commands``;
-upward, :mod:`rows` reads ``gitops.workspace`` and :mod:`reporter` writes each row's status to its resource.
+It decides nothing. ``commands/`` follows custom resources and sends each change to ``gitops.commands``; ``status/``
+reads ``gitops.workspace`` and writes each row's status to its resource.
 """
 
 SERVICE = "watcher"

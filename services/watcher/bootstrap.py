@@ -9,35 +9,38 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 
-from confluent_kafka import Consumer
-
-from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, check_login, kafka_at
-from services.common.kube import Election, KubeClient, connect
-from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry, value_subject
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, count_partitions, kafka_at
+from services.common.kubernetes import Election, KubeClient, connect, require_access
+from services.common.messages import Command, DeadLetter
 from services.common.sealing import SealingKeys
-from services.common.settings import load
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
-from services.watcher import SERVICE, access
-from services.watcher.allowance import Allowance
-from services.watcher.command_log import CommandLog
-from services.watcher.commands import Translator, spec_within
-from services.watcher.dispatch import LOOKUPS
-from services.watcher.epochs import Epochs
-from services.watcher.feed import Feed
+from services.watcher import SERVICE
+from services.watcher.access import access_to, access_to_lease
+from services.watcher.commands.command_log import newest_timestamp
+from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.command_sender import LOOKUPS
+from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.feed import Feed
+from services.watcher.commands.object_reader import ObjectReader
+from services.watcher.commands.rate_limiter import RateLimiter
+from services.watcher.commands.secrets import Sealer, SecretTypes
+from services.watcher.commands.translation import Translator, spec_within
 from services.watcher.kinds import CUSTOM_KINDS, KINDS, SECRETS
 from services.watcher.leadership import Leadership, lease_name
 from services.watcher.lifecycle import Watcher
-from services.watcher.lookups import Lookups
-from services.watcher.outbox import Outbox
-from services.watcher.reporter import Reporter
-from services.watcher.rows import Rows, consumer_settings
-from services.watcher.secrets import Sealer, SecretTypes
 from services.watcher.settings import WatcherSettings
-from services.watcher.status_writer import StatusWriter
+from services.watcher.status.reporter import Reporter
+from services.watcher.status.row_consumer import RowConsumer
+from services.watcher.status.status_writer import StatusWriter
 
 SPARE_CONNECTIONS = LOOKUPS + 5
 """For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
+
+
+LIST_BURST = 50
+"""Resources of a list passed on at once: a change that comes then waits for no more in the planner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,6 @@ class Topics:
 class Log:
     """The log and its schemas, found to be there and as this build needs them."""
 
-    brokers: CommandLog
     registry: SchemaRegistry
     commands: AvroCodec[Command]
     dead_letters: AvroCodec[DeadLetter]
@@ -60,9 +62,8 @@ class Log:
     """Milliseconds since 1970; every epoch so far is older."""
 
 
-def start() -> None:
+def start(settings: WatcherSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises StartupError when something is missing or lost."""
-    settings = load(WatcherSettings)
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     watchers: list[Watcher] = []
     probes = Probes(
@@ -82,17 +83,16 @@ def find_log(settings: WatcherSettings, topics: Topics) -> Log:
     """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
     timeout = settings.start_timeout_seconds
     kafka = kafka_at(settings)
-    brokers = CommandLog(settings)
-    await_dependency(kafka, lambda: check_login(settings), timeout)
-    await_dependency(kafka, lambda: brokers.require(topics.commands, topics.workspace, DEAD_LETTERS), timeout)
-    newest = await_dependency(kafka, lambda: brokers.newest_timestamp(topics.commands), timeout)
+    needed = (topics.commands, topics.workspace, DEAD_LETTERS)
+    await_dependency(kafka, lambda: count_partitions(settings, needed), timeout)
+    newest = await_dependency(kafka, lambda: newest_timestamp(settings, topics.commands), timeout)
 
     registry = SchemaRegistry(settings.schema_registry_url)
     commands = await_dependency(registry.name, lambda: AvroCodec(registry, Command, value_subject(COMMANDS)), timeout)
     letters = await_dependency(
         registry.name, lambda: AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)), timeout
     )
-    return Log(brokers, registry, commands, letters, newest)
+    return Log(registry, commands, letters, newest)
 
 
 async def serve(settings: WatcherSettings, log: Log, topics: Topics, watchers: list[Watcher]) -> None:
@@ -124,27 +124,27 @@ async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: async
 
 async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
     for kind in KINDS:
-        await access.require(kube, kind, settings.start_timeout_seconds)
+        await require_access(kube, access_to(kind), settings.start_timeout_seconds)
     if settings.leader_election:
-        await access.require_lease(kube, settings.leader_election_namespace, settings.start_timeout_seconds)
+        lease = access_to_lease(settings.leader_election_namespace)
+        await require_access(kube, lease, settings.start_timeout_seconds)
 
 
 def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     publisher = Publisher(settings, SERVICE)
     epochs = Epochs(floor=log.newest_command)
-    consumer = Consumer(consumer_settings(settings, settings.workspace))
-    rows = Rows(consumer, log.registry, settings.workspace, topics.workspace)
+    rows = RowConsumer(settings, log.registry, settings.workspace, topics.workspace)
     reporter = Reporter(
         write=StatusWriter(kube).write,
-        store=rows.store,
+        offsets=rows.offsets,
         dead_letters=DeadLetters(publisher, log.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
     )
     leadership = Leadership(
         feeds=_feeds(settings, log, topics, kube, publisher, epochs),
         epochs=epochs,
-        newest_command=partial(asyncio.to_thread, log.brokers.newest_timestamp, topics.commands),
+        newest_command=partial(asyncio.to_thread, newest_timestamp, settings, topics.commands),
         election=_election(settings, kube) if settings.leader_election else None,
     )
     return Watcher(leadership, rows, reporter, publisher, settings.status_writers)
@@ -153,18 +153,19 @@ def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient)
 def _feeds(
     settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient, publisher: Publisher, epochs: Epochs
 ) -> list[Feed]:
-    """One for each kind; a tenant's allowance is for all of them together."""
+    """One for each kind; a tenant's rate limit is for all of them together."""
     sealer = Sealer(SealingKeys.load(settings.sealing_public_keys), settings.workspace, settings.max_secret_bytes)
-    lookups = Lookups(kube)
-    types = SecretTypes(lookups)
+    reader = ObjectReader(kube)
+    types = SecretTypes(reader)
     feed = partial(
         Feed,
         kube=kube,
         epochs=epochs,
-        allowance=Allowance(settings.tenant_changes_per_second, settings.tenant_change_burst),
-        new_outbox=lambda: Outbox(publisher, log.commands, settings.commands_in_flight, topics.commands),
-        count_partitions=partial(asyncio.to_thread, log.brokers.count_partitions, topics.commands),
-        lookups=lookups,
+        limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
+        list_limiter=RateLimiter(settings.listed_per_second, burst=LIST_BURST),
+        new_producer=lambda: CommandProducer(publisher, log.commands, settings.commands_in_flight, topics.commands),
+        count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
+        reader=reader,
         types=types,
     )
     spec = spec_within(settings.max_spec_bytes)
@@ -177,6 +178,10 @@ def _feeds(
         observe=types.observe,
     )
     return [*custom, secrets]
+
+
+def _count_partitions(settings: WatcherSettings, topic: str) -> int:
+    return count_partitions(settings, [topic])[topic]
 
 
 def _election(settings: WatcherSettings, kube: KubeClient) -> Election:

@@ -1,26 +1,29 @@
-"""The kinds of resource that the watcher follows: all of the API, and the Secrets that are made for them."""
+"""How the watcher follows each kind of ``services/kinds/registry.py``. A new kind needs no change here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.common.api.names import NAMES, SECRET_TYPES
 from services.common.json_values import dict_of, text_of
-from services.common.kube import CUSTOM_RESOURCES, SECRET, Manifest, Resource
+from services.common.kubernetes import SECRET, ApiResource, Manifest
+from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.kind import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FollowedKind:
     """How one kind is followed."""
 
-    resource: Resource
+    resource: ApiResource
     parts: tuple[str, ...] = ("",)
     """Field selectors of what is followed."""
     metadata_only: bool = False
     """Whether no more than the metadata is followed, and each resource is read when something is said of it."""
+    has_status: bool = True
+    """Whether we write one."""
     reference: str = ""
     """The part of the spec that names another resource of the same namespace."""
-    refers_to: Resource | None = None
+    refers_to: ApiResource | None = None
     """Of which kind that is."""
 
     @property
@@ -33,14 +36,25 @@ class Kind:
         return text_of(dict_of(manifest.get("spec")).get(self.reference)) if self.reference else ""
 
 
-_RESOURCES = {resource.kind: resource for resource in (*CUSTOM_RESOURCES, SECRET)}
-CUSTOM_KINDS = tuple(
-    Kind(_RESOURCES[names.kind], reference=names.reference, refers_to=_RESOURCES.get(names.refers_to))
-    for names in NAMES
-)
+def followed(registry: Registry) -> tuple[FollowedKind, ...]:
+    """How each kind of ``registry`` is followed: of Secrets only those that are made for us."""
+    return tuple(_followed(kind, registry) for kind in registry.kinds)
+
+
+def _followed(kind: Kind, registry: Registry) -> FollowedKind:
+    if kind.resource == SECRET:
+        types = tuple(f"{TYPE_IS}{each}" for each in registry.secret_types)
+        return FollowedKind(SECRET, parts=types, metadata_only=True, has_status=False)
+    reference = kind.reference
+    if reference is None:
+        return FollowedKind(kind.resource)
+    return FollowedKind(kind.resource, reference=reference.field, refers_to=reference.to)
+
+
 TYPE_IS = "type="
-SECRETS = Kind(SECRET, parts=tuple(f"{TYPE_IS}{secret_type}" for secret_type in SECRET_TYPES), metadata_only=True)
-KINDS = (*CUSTOM_KINDS, SECRETS)
+KINDS = followed(REGISTRY)
+CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
+(SECRETS,) = (kind for kind in KINDS if not kind.has_status)
 
 BY_NAME = {kind.name: kind.resource for kind in CUSTOM_KINDS}
 """Those that have a status for us to write."""

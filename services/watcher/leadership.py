@@ -15,12 +15,13 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import NoPermission, Retry
-from services.common.kube import Election, Refused
+from services.common.kubernetes import Election, Refused, startup_error
 from services.common.startup import one_line
 from services.common.telemetry import metrics
-from services.watcher import SERVICE, access
-from services.watcher.epochs import Epochs
-from services.watcher.feed import Feed
+from services.watcher import SERVICE
+from services.watcher.access import access_to
+from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.feed import Feed
 
 log = structlog.get_logger(__name__)
 
@@ -104,4 +105,4 @@ async def _follow(feed: Feed) -> None:
     try:
         await feed.run()
     except Refused as error:
-        raise access.refusal(feed.kind, error) from error
+        raise startup_error(access_to(feed.kind), error) from error

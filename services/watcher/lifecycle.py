@@ -1,4 +1,4 @@
-"""One watcher at work: what runs beside what, what readiness means, and in which order it all ends."""
+"""The watcher as a whole: what runs concurrently, when it is ready, and the order in which it shuts down."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import structlog
 from services.common.kafka import Publisher
 from services.common.telemetry import Heartbeat
 from services.watcher.leadership import Leadership
-from services.watcher.reporter import Reporter
-from services.watcher.rows import Rows
+from services.watcher.status.reporter import Reporter
+from services.watcher.status.row_consumer import RowConsumer
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,7 @@ class Watcher:
     """The parts of one watcher, running or about to."""
 
     leadership: Leadership
-    rows: Rows
+    rows: RowConsumer
     reporter: Reporter
     publisher: Publisher
     writers: int
@@ -49,8 +49,8 @@ class Watcher:
         """End so that little has to be done again; a crash anywhere here costs a repetition, never a change.
 
         1. Nothing new is read, on either side.
-        2. Statuses being written are finished, and their offsets stored. Crash before 3: written again.
-        3. The consumer commits what is stored and leaves the group.
+        2. Statuses being written are finished and acknowledged, or cut off. Crash before 3: written again.
+        3. The consumer commits what is acknowledged and leaves the group; nothing is written after that.
         4. Commands already queued are delivered. What is not is in the next list.
         5. The lease is given back, and another may lead: nothing of ours can come after what it sends.
            Crash before: it runs out.
@@ -62,14 +62,14 @@ class Watcher:
             await asyncio.wait_for(self.reporter.drain(), DRAIN_SECONDS)
         except TimeoutError:
             log.warning("ended while a status was still being written; it will be written again")
-        await asyncio.to_thread(self.rows.close)
         await _cancel([writing])
+        await asyncio.to_thread(self.rows.close)
         await asyncio.to_thread(self.publisher.close, FLUSH_SECONDS)
         await self.leadership.resign()
 
     def unready_because(self) -> str:
         """Why no work is done yet, "" if it is."""
-        return self.leadership.unready_because() or ("" if self.rows.assigned else "no partitions assigned yet")
+        return self.leadership.unready_because() or ("" if self.rows.was_assigned else "no partitions assigned yet")
 
     def role(self) -> str:
         """What is to be said of a process that is well but does not follow the workspace: "standby"; else ""."""

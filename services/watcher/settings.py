@@ -39,6 +39,11 @@ class WatcherSettings(ServiceSettings):
         default=50, gt=0, description="Changes of one tenant passed on in the long run; more wait, the latest counts."
     )
     tenant_change_burst: int = Field(default=500, ge=1, description="Changes of one tenant passed on at once.")
+    listed_per_second: int = Field(
+        default=500,
+        ge=1,
+        description="Resources that lists show passed on in a second: a planner should keep up, or new changes wait.",
+    )
     commands_in_flight: int = Field(
         default=10_000, ge=1, description="Commands that Kafka has not acknowledged, before reading on waits."
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.dev.git.site import GitSite, site_of
-from services.cli.dev.hosted import HostedStack, hosted
-from services.cli.mirror import mirrored
-from services.common.kube import CONFIG_MAP, KubeClient, connect
+from devstack.git.site import GitSite, site_of
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.mirror import mirrored
+from services.common.kubernetes import CONFIG_MAP, KubeClient, connect
 from tests.argocd.deployed import Deployed
 from tests.argocd.sources import Source
 from tests.e2e.api import Cluster

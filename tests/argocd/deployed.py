@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.cli.mirror import Mirror
-from services.common.kube import KubeClient
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import KubeClient
 from tests.argocd.sources import NAME
 from tests.e2e.tenant import Tenant
 

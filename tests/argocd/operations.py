@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.common.kube import Manifest
+from services.common.kubernetes import Manifest
 from tests.e2e.tenant import Tenant, application_name, find
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from services.cli.dev.git.repository import Repository
-from services.cli.dev.git.site import PUBLIC, GitSite
-from services.common.kube import Manifest
+from devstack.git.repository import Repository
+from devstack.git.site import PUBLIC, GitSite
+from services.common.kubernetes import Manifest
 
 NAME = "settings"
 """Of the config map that most repositories hold."""

@@ -10,17 +10,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from services.cli.mirror import Mirror
-from services.common.kube import (
-    APPLICATION,
-    GITOPS_DEPLOYMENT,
-    Changed,
-    KubeClient,
-    ListCompleted,
-    Manifest,
-    Resource,
-    reflect,
-)
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import APPLICATION, ApiResource, Changed, KubeClient, ListCompleted, Manifest, reflect
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, Sources, config_map
 from tests.e2e.tenant import Tenant, application_name, find
@@ -115,7 +107,7 @@ async def counted(kube: KubeClient, tenant: Tenant) -> AsyncIterator[tuple[Chang
 
 @asynccontextmanager
 async def counting_into(
-    changes: Changes, kube: KubeClient, resource: Resource, namespace: str | None
+    changes: Changes, kube: KubeClient, resource: ApiResource, namespace: str | None
 ) -> AsyncIterator[None]:
     """Count from the first list on, until the block ends."""
     listed = asyncio.Event()

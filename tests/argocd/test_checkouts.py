@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from services.cli.dev.gobuild import go_command
-from services.common.paths import ROOT
+from devstack.paths import ROOT
+from devstack.toolchain.gobuild import go_command
 from tests.unit.agent.private_repositories.checkouts import KEYS
 
 MODULE = "github.com/argoproj/argo-cd/v3"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.cli.mirror import Mirror
-from services.common.api import FINALIZER
-from services.common.kube import CONFIG_MAP, Manifest
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import CONFIG_MAP, Manifest
+from services.kinds.shared.names import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import NAME, Sources, config_map
 from tests.e2e.tenant import USER, Tenant, condition, find

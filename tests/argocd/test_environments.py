@@ -6,17 +6,18 @@ import uuid
 
 import pytest
 
-from services.cli.mirror import mirrored
-from services.common.kube import MANAGED_ENVIRONMENT, NAMESPACE, SECRET, Manifest, Resource
+from devstack.harness.mirror import mirrored
+from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.argocd.deployed import HEALTHY, Deployed, until_sync_says
 from tests.argocd.sources import Sources, config_map, namespace
 from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.tenant import USER, Tenant, create_namespace
 
 RBAC = "rbac.authorization.k8s.io"
-SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-ROLE = Resource(RBAC, "v1", "Role", "roles")
-ROLE_BINDING = Resource(RBAC, "v1", "RoleBinding", "rolebindings")
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+ROLE = ApiResource(RBAC, "v1", "Role", "roles")
+ROLE_BINDING = ApiResource(RBAC, "v1", "RoleBinding", "rolebindings")
 ACCOUNT = "deployer"
 
 

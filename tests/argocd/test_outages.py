@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.cli.dev.hosted import HostedStack
-from services.common.api import FINALIZER
+from devstack.harness.hosted import HostedStack
 from services.common.errors import Unavailable
-from services.common.kube import KubeClient, Manifest, Resource
+from services.common.kubernetes import ApiResource, KubeClient, Manifest
+from services.kinds.shared.names import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.operations import until_operation
 from tests.argocd.sources import Source, Sources, config_map, endless_hook
 from tests.e2e.api import Api
 from tests.e2e.tenant import USER, Tenant, application_name, condition, find
 
-JOB = Resource("batch", "v1", "Job", "jobs")
+JOB = ApiResource("batch", "v1", "Job", "jobs")
 CONTROLLERS = ("argocd-application-controller-1", "argocd-application-controller-2")
 REPO_SERVERS = ("argocd-repo-server-1", "argocd-repo-server-2")
 A_MINUTE = 60.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
-from services.cli.dev.hosted import HostedStack
-from services.common.kube import APP_PROJECT, APPLICATION, SECRET, KubeClient, Manifest, NotFound, Resource
+from devstack.git.site import PRIVATE, USERNAME, GitSite
+from devstack.harness.hosted import HostedStack
+from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, ApiResource, KubeClient, Manifest, NotFound
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import NAME, Source, Sources, config_map
 from tests.argocd.test_outages import CONTROLLERS, REPO_SERVERS, without
@@ -92,7 +92,7 @@ async def test_instance_when_it_is_replaced_then_its_tenants_are_deployed_again_
         assert present["metadata"]["uid"] != former[name]["metadata"]["uid"]
 
 
-async def lose(kube: KubeClient, resource: Resource, namespace: str) -> None:
+async def lose(kube: KubeClient, resource: ApiResource, namespace: str) -> None:
     """All that we had in the instance, as if it had never been."""
     for name in await names(kube, resource, namespace):
         await kube.patch(resource, namespace, name, {"metadata": {"finalizers": None}}, field_manager=USER)
@@ -103,7 +103,7 @@ async def lose(kube: KubeClient, resource: Resource, namespace: str) -> None:
     assert await names(kube, resource, namespace) == []
 
 
-async def names(kube: KubeClient, resource: Resource, namespace: str) -> list[str]:
+async def names(kube: KubeClient, resource: ApiResource, namespace: str) -> list[str]:
     """Our objects in an instance."""
     return [
         item["metadata"]["name"] async for page in kube.pages(resource, namespace, selector=OURS) for item in page.items

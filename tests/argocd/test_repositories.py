@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
-from services.cli.mirror import Mirror
-from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
-from services.common.kube import REPOSITORY_CREDENTIAL
+from devstack.git.site import PRIVATE, USERNAME, GitSite
+from devstack.harness.mirror import Mirror
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import Sources
 from tests.e2e.api import Api, decoded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.common.kube import SYNC_RUN
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.operations import until_operation
 from tests.argocd.sources import Sources, config_map, endless_hook

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.cli.dev.git.site import PRIVATE, USERNAME, GitSite
-from services.cli.mirror import Mirror
-from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
-from services.common.kube import APPLICATION, REPOSITORY_CREDENTIAL, KubeClient, Manifest
+from devstack.git.site import PRIVATE, USERNAME, GitSite
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import APPLICATION, KubeClient, Manifest
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from tests.argocd.deployed import HEALTHY, Deployed, until_sync_says
 from tests.argocd.sources import Source, Sources, config_map
 from tests.e2e.api import Api, Cluster, decoded

@@ -22,9 +22,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg import sql
 
-from services.cli.dev.hosted import HostedStack, hosted
-from services.common.kube import NAMESPACE, KubeClient, connect
-from services.common.paths import ROOT
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.paths import ROOT
+from services.common.kubernetes import NAMESPACE, KubeClient, connect
 
 POSTGRES_IMAGE = "postgres:18"
 KAFKA_IMAGE = "confluentinc/cp-kafka:7.9.1"  # the one image that testcontainers knows how to start without ZooKeeper

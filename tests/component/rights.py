@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from itertools import product
 
-from services.common.kube import KubeClient, Manifest
+from services.common.kubernetes import KubeClient, Manifest
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEADLINE_SECONDS = 30

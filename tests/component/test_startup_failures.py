@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import yaml
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from tests.component.conftest import Database
 
 NOBODY_LISTENS = "127.0.0.1:9"  # the discard port

@@ -11,17 +11,11 @@ from typing import Any
 
 import yaml
 
-from services.cli.mirror import Mirror
-from services.common.kube import (
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SECRET,
-    SYNC_RUN,
-    KubeClient,
-    Manifest,
-    NotFound,
-    Resource,
-)
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, NotFound
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.tenant import USER, condition
 
 GROUP = "managed-gitops.redhat.com"
@@ -73,7 +67,7 @@ class Api:
         """Change some of a Secret's content."""
         await self.kube.patch(SECRET, self.namespace, name, {"data": encoded(**data)}, field_manager=USER)
 
-    async def delete(self, resource: Resource, name: str) -> None:
+    async def delete(self, resource: ApiResource, name: str) -> None:
         """Delete anything."""
         await self.kube.delete(resource, self.namespace, name)
 
@@ -133,7 +127,7 @@ class Api:
         )
         return condition(self._status(mirror, name), type_)
 
-    async def _create(self, resource: Resource, name: str, spec: dict[str, Any]) -> Manifest:
+    async def _create(self, resource: ApiResource, name: str, spec: dict[str, Any]) -> Manifest:
         manifest = {
             "apiVersion": resource.api_version,
             "kind": resource.kind,

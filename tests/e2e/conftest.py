@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.dev.hosted import HostedStack, hosted
-from services.cli.mirror import Mirror, mirrored
-from services.common.kube import (
-    APP_PROJECT,
-    APPLICATION,
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SECRET,
-    SYNC_RUN,
-    KubeClient,
-    connect,
-)
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.mirror import Mirror, mirrored
+from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, connect
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.api import Api, Cluster, Kinds, fresh_api
 from tests.e2e.tenant import Tenant, fresh_tenant
 

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from services.cli.mirror import Mirror, Objects
-from services.common.kube import GITOPS_DEPLOYMENT, NAMESPACE, KubeClient, Manifest, NotFound
+from devstack.harness.mirror import Mirror, Objects
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 USER = "e2e-user"
 

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
+from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
-from services.common.messages import AvroCodec, Command, DeadLetter, ResourceChanged, SchemaRegistry
+from services.common.messages import Command, DeadLetter, ResourceChanged
 from tests.e2e.tenant import Tenant
 
 UNKNOWN_SCHEMA = struct.pack(">bI", 0, 2_000_000) + b"x"

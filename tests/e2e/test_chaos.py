@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from services.cli.dev.hosted import HostedStack
-from services.common.kube import APPLICATION, Manifest
+from devstack.harness.hosted import HostedStack
+from services.common.kubernetes import APPLICATION, Manifest
 from tests.e2e.tenant import Tenant, application_name, find
 
 BURST = 60

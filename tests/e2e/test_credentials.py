@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.cli.mirror import Mirror
-from services.common.kube import SECRET, Refused
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import SECRET, Refused
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, find
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.cli.mirror import Mirror
-from services.common.api import FINALIZER
-from services.common.kube import APPLICATION, GITOPS_DEPLOYMENT, Refused
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import APPLICATION, Refused
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.names import FINALIZER
 from tests.e2e.tenant import Tenant, application_name, create_namespace, deployment, find
 
 

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from services.cli.mirror import Mirror, mirrored
-from services.common.kube import MANAGED_ENVIRONMENT, SECRET, KubeClient, Manifest, Refused, Resource
+from devstack.harness.mirror import Mirror, mirrored
+from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, Refused
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.tenant import Tenant, find
 
-SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 REMOTE = {"environment": "prod", "namespace": "web"}
 
 

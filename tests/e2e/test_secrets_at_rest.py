@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from psycopg import sql
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from tests.e2e.api import Api, Cluster
 from tests.e2e.test_telemetry import get
 

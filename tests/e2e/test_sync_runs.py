@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from services.cli.dev.hosted import HostedStack
-from services.cli.mirror import Mirror
-from services.common.kube import APPLICATION, SYNC_RUN, Changed, KubeClient, Manifest, Refused, reflect
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, Refused, reflect
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.api import Api
 from tests.e2e.tenant import USER, Tenant, application_name
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE
 from services.common.telemetry import trace_id, traceparent
 from tests.e2e.tenant import Tenant

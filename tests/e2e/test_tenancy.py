@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from services.cli.mirror import Mirror
-from services.common.kube import KubeClient, Refused
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import KubeClient, Refused
 from tests.e2e.api import Api, Cluster
 from tests.e2e.tenant import Tenant, application_name, condition, find
 

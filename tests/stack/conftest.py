@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.dev.child import tree
-from services.cli.dev.hosted import HostedStack, hosted
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.supervisor.child import tree
 from tests.stack.small import Gitopsctl, await_gone, command
 
 

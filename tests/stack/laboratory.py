@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from services.cli.dev.git.repository import AUTHOR, BRANCH, Repository
-from services.cli.dev.git.site import PUBLIC, GitSite
-from services.cli.dev.stack import ENGINE_NAMESPACES
-from services.cli.mirror import Mirror
-from services.common.kube import APP_PROJECT, APPLICATION, CONFIG_MAP, NAMESPACE, KubeClient, Manifest
-from services.common.kube.resources import SECRET
+from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.git.repository import AUTHOR, BRANCH, Repository
+from devstack.git.site import PUBLIC, GitSite
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import APP_PROJECT, APPLICATION, CONFIG_MAP, NAMESPACE, KubeClient, Manifest
+from services.common.kubernetes.resources import SECRET
 
 USER = "laboratory"
 ENGINE = ENGINE_NAMESPACES[0]

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from services.cli.dev.child import is_alive
+from devstack.supervisor.child import is_alive
 
 GONE_SECONDS = 10
 

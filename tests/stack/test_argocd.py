@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.dev.git.site import PRIVATE, USERNAME, site_of
-from services.cli.dev.hosted import HostedStack, hosted
-from services.cli.dev.stack import ENGINE_NAMESPACES
-from services.cli.mirror import mirrored
-from services.common.kube import APPLICATION, Manifest, NotFound, connect
+from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.git.site import PRIVATE, USERNAME, site_of
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.mirror import mirrored
+from services.common.kubernetes import APPLICATION, Manifest, NotFound, connect
 from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, add_submodule, config_map, status
 
 HOOK = """

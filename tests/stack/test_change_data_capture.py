@@ -15,11 +15,10 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from devstack.harness.hosted import HostedStack
 from services.cli.connector import DEFINITION
-from services.cli.dev.hosted import HostedStack
+from services.common.avro import SchemaRegistry, decode_record
 from services.common.kafka import ENGINE, WORKSPACE
-from services.common.messages import SchemaRegistry
-from services.common.messages.codec import decode_record
 
 ARRIVAL_SECONDS = 15
 PARTITIONS = 12

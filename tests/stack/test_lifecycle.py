@@ -15,10 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.cli.dev import control, trampoline
-from services.cli.dev.child import is_alive, tree
-from services.cli.dev.hosted import HostedStack, hosted
-from services.cli.dev.state import State
+from devstack.harness import control
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.stack.state import State
+from devstack.supervisor import trampoline
+from devstack.supervisor.child import is_alive, tree
 from services.common.errors import InvalidConfiguration, Unavailable
 from tests.stack.small import ESSENTIAL, SMALL, Gitopsctl, await_gone
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 
 PLANNER_MAY = (
     "SELECT FROM deployments",

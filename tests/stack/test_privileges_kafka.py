@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 from pydantic import SecretStr
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from services.common.errors import NoPermission
 from services.common.kafka import (
     COMMANDS,

@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.dev.hosted import HostedStack
-from services.cli.dev.identities import ACCOUNTS_NAMESPACE
-from services.cli.dev.stack import ENGINE_NAMESPACES
-from services.common.kube import (
+from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.harness.hosted import HostedStack
+from devstack.stack.identities import ACCOUNTS_NAMESPACE
+from services.common.kubernetes import (
     APP_PROJECT,
     APPLICATION,
     CONFIG_MAP,
-    GITOPS_DEPLOYMENT,
     NAMESPACE,
     SECRET,
+    ApiResource,
     KubeClient,
     Manifest,
     NotFound,
     Refused,
-    Resource,
     connect,
 )
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
-POD = Resource("", "v1", "Pod", "pods")
-ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
-ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+POD = ApiResource("", "v1", "Pod", "pods")
+ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
+ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 BY_KIND = {
     item.kind: item
     for item in (GITOPS_DEPLOYMENT, APPLICATION, APP_PROJECT, SECRET, CONFIG_MAP, POD, ROLE_BINDING, CLUSTER_ROLE)
@@ -139,15 +139,15 @@ async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:
     return True
 
 
-async def _first_page(kube: KubeClient, resource: Resource, namespace: str) -> None:
+async def _first_page(kube: KubeClient, resource: ApiResource, namespace: str) -> None:
     async with aclosing(kube.pages(resource, namespace or None, limit=1)) as pages:
         await anext(pages)
 
 
-async def _create(kube: KubeClient, resource: Resource, manifest: Manifest, subresource: str | None) -> None:
+async def _create(kube: KubeClient, resource: ApiResource, manifest: Manifest, subresource: str | None) -> None:
     """Refused for its content if it was not for its author: nothing stays."""
     path = resource.path(manifest["metadata"]["namespace"], manifest["metadata"]["name"] if subresource else None)
-    target = Resource(resource.group, resource.version, resource.kind, resource.plural)
+    target = ApiResource(resource.group, resource.version, resource.kind, resource.plural)
     manifest = manifest | {"apiVersion": target.api_version, "kind": "Wrong"}
     await kube._call("POST", f"{path}/{subresource}" if subresource else path, {}, manifest)
 

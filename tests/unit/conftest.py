@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.still_clock import StillClock
+from tests.unit.fake_clock import FakeClock
 
 
 @pytest.fixture
-def time() -> StillClock:
-    return StillClock()
+def time() -> FakeClock:
+    return FakeClock()

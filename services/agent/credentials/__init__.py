@@ -1,11 +1,11 @@
 """Turns recipes into Argo CD Secrets: opens what is sealed, checks it against the real server, composes the Secret.
 
-A self-contained part of the agent; only :mod:`composers` is called from outside. Everything that comes out of a
-tenant's Secret or from a tenant's server is hostile here: see ``kubeconfig`` (what is refused in a kubeconfig) and
-``outbound`` (how a connection is made to an address that somebody else chose).
+Other packages import what is listed here, and the classes that run checks in the background. Everything in a tenant's
+Secret and every answer of a tenant's server is untrusted: see ``clusters.kubeconfig`` (what is refused in a kubeconfig)
+and ``network.https`` (how a connection is made to an address that somebody else chose).
 """
 
-from services.agent.credentials.composers import Composers
-from services.agent.credentials.composition import Access, Composition, CredentialSettings, TargetSilent
+from services.agent.credentials.checker import CredentialChecker
+from services.agent.credentials.result import CheckResult, ClusterUnavailable, CredentialSettings, RepositoryAccess
 
-__all__ = ["Access", "Composers", "Composition", "CredentialSettings", "TargetSilent"]
+__all__ = ["CheckResult", "ClusterUnavailable", "CredentialChecker", "CredentialSettings", "RepositoryAccess"]

@@ -1,4 +1,4 @@
-"""What a row asks for, taken out of its manifest. The planner wrote it; it is checked because it crossed a wire."""
+"""Parses the recipe in a row's manifest. The planner wrote it; it is validated because it crossed a wire."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from services.agent.objects import manifest_of, mapping
-from services.common.api.names import CREDENTIAL_SECRET, ENVIRONMENT_SECRET
+from services.agent.objects.desired import manifest_of, mapping
 from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent
-from services.common.kube import Manifest
+from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.ownership import OURS
 from services.common.sealing import SecretContext
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
+from services.kinds.repository_credential.model import CREDENTIAL_SECRET
 
 SecretType = Literal["cluster", "repository"]
 
@@ -24,7 +25,7 @@ _NAMESPACE = _UID
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A tenant's Secret, still closed, and where it belongs."""
+    """A tenant's sealed Secret, and the context it was sealed for."""
 
     text: str = field(repr=False)
     context: SecretContext

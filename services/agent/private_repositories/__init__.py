@@ -1,10 +1,10 @@
 """Keeps tenants from private repositories to which they have no login of their own.
 
-Argo CD shares its checkout of a repository, and what it knows of its branches, among all who name the URL: once one
-tenant's login has fetched it, whoever names the same URL is given the content, by commit at once and without any
-login. The agent writes everything that the tenants of an instance have there, so it is the fence.
+Argo CD shares its checkout of a repository, and what it knows of its branches, among all Applications with the same
+URL: once one tenant's login has fetched it, every other tenant gets the content without a login. The agent writes all
+objects of an instance's tenants, so the agent enforces the isolation.
 """
 
-from services.agent.private_repositories.fence import Fence
+from services.agent.private_repositories.isolation import RepositoryIsolation
 
-__all__ = ["Fence"]
+__all__ = ["RepositoryIsolation"]

@@ -1,4 +1,4 @@
-"""When two URLs are one repository to Argo CD, and when they are spelled alike. Pure."""
+"""Identity of a repository: which URLs Argo CD takes for one repository, and how they are spelled. Pure."""
 
 from __future__ import annotations
 

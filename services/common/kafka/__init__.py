@@ -1,9 +1,13 @@
-"""Kafka as the services use it: topics, an acknowledged producer, dead letters."""
+"""Kafka as the services use it: topics, one consumer with its offset tracker, one producer, dead letters."""
 
 from services.common.kafka.acls import Rights, load_acls
 from services.common.kafka.connection import Brokers, client_properties, kafka_at
+from services.common.kafka.consumed_message import ConsumedMessage
+from services.common.kafka.consumer import Consumer, Membership
 from services.common.kafka.dead_letters import DeadLetters
-from services.common.kafka.login import check_login
+from services.common.kafka.login import check_login, count_partitions
+from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
+from services.common.kafka.partition_reader import PartitionReader
 from services.common.kafka.publisher import Publisher
 from services.common.kafka.topics import (
     COMMANDS,
@@ -23,12 +27,20 @@ __all__ = [
     "OBSERVATIONS",
     "WORKSPACE",
     "Brokers",
+    "ConsumedMessage",
+    "Consumer",
     "DeadLetters",
+    "Membership",
+    "OffsetTracker",
+    "PartitionReader",
     "Publisher",
     "Rights",
     "Topic",
+    "TopicPartition",
+    "TrackedOffset",
     "check_login",
     "client_properties",
+    "count_partitions",
     "kafka_at",
     "load_acls",
     "load_topics",

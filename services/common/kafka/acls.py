@@ -1,4 +1,4 @@
-"""Who may do what at the brokers, as declared in ``compose/kafka/acls.yaml``."""
+"""Who may do what at the brokers, as declared in ``acls.yaml``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from services.common.errors import InvalidConfiguration
-from services.common.paths import ACLS
+
+DECLARATION = Path(__file__).with_name("acls.yaml")
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 """A name as it is: no pattern, no ``*``."""
@@ -28,7 +29,7 @@ class Rights(BaseModel):
     groups: dict[Name, tuple[GroupOperation, ...]] = Field(default_factory=dict)
 
 
-def load_acls(path: Path = ACLS) -> dict[str, Rights]:
+def load_acls(path: Path = DECLARATION) -> dict[str, Rights]:
     """Rights by principal. Raises InvalidConfiguration naming the file and the field."""
     try:
         return TypeAdapter(dict[PrincipalName, Rights]).validate_python(yaml.safe_load(path.read_text()))

@@ -1,6 +1,6 @@
 """How we come to the brokers: the one place that knows what librdkafka calls it.
 
-faust has its own words for the same, in :mod:`services.agent.engine_stream`.
+faust has its own words for the same, in :mod:`services.agent.stream.engine_stream`.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 
+from services.common.avro import AvroCodec
+from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.publisher import Publisher
 from services.common.kafka.topics import DEAD_LETTERS
-from services.common.messages import AvroCodec, DeadLetter
+from services.common.messages import DeadLetter
 from services.common.telemetry import TRACEPARENT, metrics
 
 log = structlog.get_logger(__name__)
@@ -21,18 +21,6 @@ VALUE_LIMIT = 4 * 1024 * 1024
 ERROR_LIMIT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMessage:
-    """A message as it was consumed, whichever client consumed it."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: Mapping[str, bytes]
-
-
 class DeadLetters:
     """Writes dead letters of one service."""
 
@@ -40,7 +28,7 @@ class DeadLetters:
         """``codec`` encodes :class:`DeadLetter`."""
         self._publisher, self._codec, self._service = publisher, codec, service
 
-    def send(self, message: SourceMessage, error: Exception, failed_at: datetime) -> Future[int]:
+    def send(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
         """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
         headers = {name: value for name, value in message.headers.items() if name == TRACEPARENT}
         letter = DeadLetter(
@@ -65,7 +53,7 @@ class DeadLetters:
         return self._publisher.send(DEAD_LETTERS, message.key, self._codec.encode(letter), headers)
 
 
-def _reason(message: SourceMessage, error: Exception) -> str:
+def _reason(message: ConsumedMessage, error: Exception) -> str:
     size = len(message.value or b"")
     cut = f" (the first {VALUE_LIMIT} of {size} bytes are kept)" if size > VALUE_LIMIT else ""
     return str(error)[:ERROR_LIMIT] + cut

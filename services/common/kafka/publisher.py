@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
 from services.common.kafka.connection import Brokers, client_properties
-from services.common.telemetry.metrics import Direction, count_message
+from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +82,7 @@ class Publisher:
             raise QueueFull(f"producer queue for {topic} is full") from error
         except KafkaException as error:
             raise Retry(f"cannot send to {topic}: {error}") from error
-        count_message(self._service, topic, Direction.SENT)
+        count_messages(self._service, topic, Direction.SENT)
         return outcome
 
     def flush(self, timeout_seconds: float) -> int:

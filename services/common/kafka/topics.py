@@ -1,4 +1,4 @@
-"""The topics, as declared in ``compose/topics.yaml``: the one place that says how many partitions there are."""
+"""The topics, as declared in ``topics.yaml``: the one place that says how many partitions there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from services.common.errors import InvalidConfiguration
-from services.common.paths import TOPICS
+
+DECLARATION = Path(__file__).with_name("topics.yaml")
+"""Package data: what declares the topics for services, commands and tests alike."""
 
 COMMANDS = "gitops.commands"
 OBSERVATIONS = "gitops.observations"
@@ -27,7 +29,7 @@ class Topic(BaseModel):
     config: dict[str, str] = Field(default_factory=dict, description="Topic settings as the broker names them.")
 
 
-def load_topics(path: Path = TOPICS) -> tuple[Topic, ...]:
+def load_topics(path: Path = DECLARATION) -> tuple[Topic, ...]:
     """Read the declaration. Raises InvalidConfiguration naming the file and the field."""
     try:
         return tuple(TypeAdapter(list[Topic]).validate_python(yaml.safe_load(path.read_text())))

@@ -1,6 +1,5 @@
-"""The messages of the log, as values. Their Avro schemas are in ``schemas/avro/``; a test holds the two together."""
+"""The messages of the log, as values. A test holds them and the Avro schemas in ``schemas/avro/`` together."""
 
-from services.common.messages.codec import AvroCodec, frame, unframe
 from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
@@ -13,11 +12,9 @@ from services.common.messages.observation import (
     StatusReported,
     SyncMoved,
 )
-from services.common.messages.registry import SchemaRegistry, local_schemas, value_subject
 
 __all__ = [
     "Applied",
-    "AvroCodec",
     "Checked",
     "Command",
     "DeadLetter",
@@ -29,12 +26,7 @@ __all__ = [
     "ResourceGone",
     "ResyncCompleted",
     "RowKind",
-    "SchemaRegistry",
     "StatusReported",
     "SyncMoved",
     "WorkspaceResource",
-    "frame",
-    "local_schemas",
-    "unframe",
-    "value_subject",
 ]

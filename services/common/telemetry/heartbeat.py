@@ -1,10 +1,10 @@
-"""A sign of life of an event loop, for a probe that is answered on another thread."""
+"""A sign of life of a loop, for a probe that is answered on another thread."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
+
+from services.common.clock import Clock, SystemClock
 
 SECONDS = 1.0
 SILENT_SECONDS = 15.0
@@ -12,11 +12,11 @@ SILENT_SECONDS = 15.0
 
 
 class Heartbeat:
-    """When the loop last came round."""
+    """When a loop last came round. It counts as alive from here on: a loop that never starts is reported, too."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """It counts as alive from here on: a loop that never starts is told of, too."""
-        self._now, self._at = now, now()
+    def __init__(self, clock: Clock | None = None, limit: float = SILENT_SECONDS) -> None:
+        self._clock, self._limit = clock or SystemClock(), limit
+        self._at = self._clock.time()
 
     async def keep(self) -> None:
         """Beat for ever, as a task of the loop."""
@@ -26,9 +26,9 @@ class Heartbeat:
 
     def beat(self) -> None:
         """The loop has come round."""
-        self._at = self._now()
+        self._at = self._clock.time()
 
     def silence(self) -> str:
         """Why the process should be replaced; "" while the loop comes round."""
-        silent = self._now() - self._at
-        return f"event loop blocked for {silent:.0f} s" if silent > SILENT_SECONDS else ""
+        silent = self._clock.time() - self._at
+        return f"the loop has not come round for {silent:.0f} s" if silent > self._limit else ""

@@ -27,7 +27,7 @@ HOP = Histogram(
     buckets=LATENCY,
 )
 LAG = Gauge(
-    "gitops_consumer_lag_messages", "Messages behind the end of a partition.", ["service", "topic", "partition"]
+    "gitops_consumer_lag_messages", "Messages of a partition not acknowledged yet.", ["service", "topic", "partition"]
 )
 MESSAGES = Counter("gitops_messages_total", "Messages received or sent.", ["service", "topic", "direction"])
 BATCH_SIZE = Histogram("gitops_batch_size_messages", "Messages per batch.", ["service"], buckets=SIZES)
@@ -59,6 +59,12 @@ FORCED_DELETIONS = Counter(
     "gitops_forced_deletions_total", "Deletions that the engine did not finish in time.", ["service", "kind"]
 )
 ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
+TENANTS_PARKED = Gauge(
+    "gitops_tenants_parked",
+    "Tenants on which a rule of ours failed: what happens to them is kept, and planned when that is mended.",
+    ["service"],
+)
+TENANTS_IN_MEMORY = Gauge("gitops_tenants_in_memory_bytes", "Tenants that need not be read, estimated.", ["service"])
 NAME_COLLISIONS = Counter(
     "gitops_name_collisions_total", "Objects that were not written, because another tenant has their name.", ["kind"]
 )
@@ -117,6 +123,6 @@ def count_failure(service: str, failure: Failure | Exception, operation: str) ->
     ERRORS.labels(service, kind, operation).inc()
 
 
-def count_message(service: str, topic: str, direction: Direction) -> None:
-    """Count one message."""
-    MESSAGES.labels(service, topic, direction).inc()
+def count_messages(service: str, topic: str, direction: Direction, count: int = 1) -> None:
+    """Count messages."""
+    MESSAGES.labels(service, topic, direction).inc(count)

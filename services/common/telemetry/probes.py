@@ -1,9 +1,13 @@
-"""/metrics, /healthz and /readyz on a thread of their own, so that a busy loop is still measured."""
+"""/metrics, /healthz and /readyz on threads of their own, so that a busy event loop is still measured."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -12,12 +16,49 @@ from prometheus_client import make_wsgi_app
 from services.common.errors import InvalidConfiguration
 from services.common.telemetry.metrics import READY
 
+IDLE_SECONDS = 5.0
+"""How long a client may take to send or accept the next bytes."""
+MAX_CONNECTIONS = 32
+"""Each has a thread. One more closes the oldest: a client that holds connections open cannot keep the kubelet out."""
+
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
 
-class _SilentHandler(WSGIRequestHandler):
+class _Handler(WSGIRequestHandler):
+    timeout = IDLE_SECONDS
+
+    def handle(self) -> None:
+        """Answer one request; a client that is too slow or has gone gets no answer."""
+        with contextlib.suppress(OSError):
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """A probe every second is not worth a log line."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        self._open: OrderedDict[socket.socket, None] = OrderedDict()
+        self._lock = threading.Lock()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a new connection."""
+        with self._lock:
+            while len(self._open) >= MAX_CONNECTIONS:
+                oldest, _ = self._open.popitem(last=False)
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end and closes it
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection has ended."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
 
 
 class Probes:
@@ -25,7 +66,7 @@ class Probes:
 
     ``alive`` answers /healthz and ``ready`` /readyz: each returns "" when all is well, else the reason, in one line.
     ``role`` is what /readyz says of a process that is well but not the one at work; such a one is ready all the same,
-    or no rolling update would ever end.
+    or no rolling update would ever end. All three are called on the server's threads.
     """
 
     def __init__(
@@ -39,7 +80,7 @@ class Probes:
     def start(self, host: str, port: int) -> int:
         """Serve on ``host``:``port`` (0: any free one); returns the port. Raises InvalidConfiguration if taken."""
         try:
-            self._server = make_server(host, port, self._answer, handler_class=_SilentHandler)
+            self._server = make_server(host, port, self._answer, server_class=_Server, handler_class=_Handler)
         except OSError as error:
             raise InvalidConfiguration(f"METRICS_PORT: cannot listen on {host}:{port}: {error.strerror}") from error
         threading.Thread(target=self._server.serve_forever, name="probes", daemon=True).start()

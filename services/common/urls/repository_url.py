@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 from services.common.addresses import AddressPolicy
-from services.common.api.limits import MAX_REPOSITORY
-from services.common.api.urls import ASCII_MESSAGE, PASSWORD_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, shown, split
 
+MAX_REPOSITORY = 512
+"""Characters of a repository's URL: an AppProject, one object, lists all of a tenant."""
+
+ASCII_MESSAGE = "must be printable ASCII without spaces; write an international host name in its xn-- form"
+PASSWORD_MESSAGE = "must not carry a password; put credentials in a Secret"  # noqa: S105 - a message
 PATTERN = "must name one repository: it cannot begin with '!' or contain '*', '?', '[' or '{'"
 IPV6 = "must not name its host by an IPv6 address: its brackets would be a pattern; use the host's name"
 EMPTY = "is empty; write the https or ssh URL of a repository"

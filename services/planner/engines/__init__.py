@@ -1,1 +1,1 @@
-"""One compiler per GitOps engine: from rows to the objects it shall hold. No I/O."""
+"""GitOps engines: what each holds for a tenant, in its own words, behind one interface. No I/O."""

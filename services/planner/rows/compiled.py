@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Literal
+from uuid import UUID
 
 Desired = Literal["present", "absent"]
 
@@ -45,17 +47,30 @@ class EngineAbsence:
     seen_at: datetime
 
 
+class Role(Enum):
+    """What an object of an engine is there for."""
+
+    DEPLOYMENT = "deployment"
+    PROJECT = "project"
+    ENVIRONMENT = "environment"
+    CREDENTIAL = "credential"
+    SYNC = "sync"
+
+
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """A row of ``engine_resources`` that is not an Application's, as far as a plan needs it."""
+class HeldObject:
+    """A row of ``engine_resources`` that is not of one deployment, as far as a plan needs it."""
 
     wanted: bool
     digest: str
     size: int
     """Bytes of its manifest."""
+    role: Role
+    owner: UUID | None = None
+    """Environment or credential that it was made for."""
 
 
-HoldingKey = tuple[str, str]
+ObjectKey = tuple[str, str]
 """Kind and name."""
 
 
@@ -78,3 +93,17 @@ class WorkspaceRow:
 
 WorkspaceKey = tuple[str, str, str, str]
 """Workspace, namespace, kind, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatus:
+    """A row of ``workspace_resources``, as far as a plan needs it."""
+
+    uid: str
+    generation: int
+    status: str
+    release_finalizer: bool
+
+
+StatusKey = tuple[str, str]
+"""Kind and name."""

@@ -7,10 +7,11 @@ import json
 from typing import Any
 
 from services.agent import bootstrap
-from services.agent.credentials import Access, Composition
-from services.common.kube import Manifest
+from services.agent.credentials import CheckResult, RepositoryAccess
+from services.agent.settings import AgentSettings
+from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource, RowKind
-from services.common.startup import run
+from services.common.startup import run_service
 
 
 class RecipeComposers:
@@ -22,25 +23,25 @@ class RecipeComposers:
     def __init__(self, *_: Any) -> None:
         """Needs nothing."""
 
-    async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
+    async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
         manifest = json.loads(row.manifest)
         recipe = manifest.pop("recipe")
         uid = recipe["uid"]
         if row.kind == RowKind.REPOSITORY_SECRET:
             url = base64.b64encode(recipe["repository"].encode()).decode()
-            return Composition(manifest | {"data": {"url": url}}, "Succeeded", "", access=Access.LOGIN)
+            return CheckResult(manifest | {"data": {"url": url}}, "Succeeded", "", access=RepositoryAccess.LOGIN)
         if uid == "bad":
-            return Composition(None, "UnableToLocateContext", "no such context")
+            return CheckResult(None, "UnableToLocateContext", "no such context")
         encoded = base64.b64encode(uid.encode()).decode()
-        return Composition(manifest | {"data": {"config": encoded}}, "Succeeded", "")
+        return CheckResult(manifest | {"data": {"config": encoded}}, "Succeeded", "")
 
-    def may_have_left(self, *_: Any) -> bool:
+    def may_have_account(self, *_: Any) -> bool:
         return False
 
-    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
+    async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
         """Nothing was made elsewhere."""
 
-    async def is_public(self, url: str, tenant: str) -> bool:
+    async def is_public_repository(self, url: str, tenant: str) -> bool:
         return False
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
@@ -48,5 +49,5 @@ class RecipeComposers:
 
 
 if __name__ == "__main__":
-    bootstrap.Composers = RecipeComposers  # type: ignore[misc, assignment]
-    run("agent", bootstrap.start)
+    bootstrap.CredentialChecker = RecipeComposers  # type: ignore[misc, assignment]
+    run_service("agent", AgentSettings, bootstrap.start)

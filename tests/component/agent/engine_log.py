@@ -15,8 +15,9 @@ import fastavro
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from services.agent.partitions import partition_of
-from services.common.messages import AvroCodec, Observation, SchemaRegistry, frame
+from services.agent.stream.partitions import partition_of
+from services.common.avro import AvroCodec, SchemaRegistry, frame
+from services.common.messages import Observation
 from services.common.telemetry import new_traceparent
 
 COLUMNS = (

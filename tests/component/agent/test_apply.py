@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from services.agent.repair_pace import FREE_REPAIRS
-from services.common.kube import APP_PROJECT, APPLICATION, KubeClient, NotFound
+from services.agent.reconcile.enqueuer import FREE_REPAIRS
+from services.common.kubernetes import APP_PROJECT, APPLICATION, KubeClient, NotFound
 from services.common.messages import Applied, Failed, Removed, StatusReported
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, application, row
@@ -22,7 +22,7 @@ class Engine:
         self.kube, self.namespace, self.log, self.observations = kube, namespace, log, observations
 
     def desire(self, manifest: dict[str, Any], desired: str = "present") -> str:
-        """Write a row and wait for what is reported of its digest, or of its removal."""
+        """PatchApplication a row and wait for what is reported of its digest, or of its removal."""
         each = row(INSTANCE, manifest, desired)
         self.log.write(each)
         if desired == "present":

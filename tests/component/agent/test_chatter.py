@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from services.argocd_simulator.chatter import WRITES_PER_SYNC
-from services.argocd_simulator.simulator import Pace, Simulator
-from services.common.kube import APPLICATION, Changed, KubeClient, reflect
+from devstack.argocd_simulator.chatter import WRITES_PER_SYNC
+from devstack.argocd_simulator.simulator import Pace, Simulator
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, reflect
 from services.common.messages import StatusReported
 from tests.component.agent.conftest import INSTANCE, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row

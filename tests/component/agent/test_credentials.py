@@ -17,25 +17,25 @@ import aiohttp
 import pytest
 import yaml
 
-from services.agent.clock import LoopClock
-from services.agent.credentials import Composers, Composition, TargetSilent
+from services.agent.credentials import CheckResult, ClusterUnavailable, CredentialChecker
 from services.common.addresses import AddressPolicy
-from services.common.kube import NAMESPACE, KubeClient, Manifest, NotFound, Resource
+from services.common.clock import SystemClock
+from services.common.kubernetes import NAMESPACE, ApiResource, KubeClient, Manifest, NotFound
 from services.common.messages import EngineResource
 from tests.component.rights import until_granted
 from tests.unit.agent.credentials.given import Given, Keys, data_of
 from tests.unit.agent.credentials.given import kubeconfig as kubeconfig_text
 
 RBAC = "rbac.authorization.k8s.io"
-SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-ROLE = Resource(RBAC, "v1", "Role", "roles")
-ROLE_BINDING = Resource(RBAC, "v1", "RoleBinding", "rolebindings")
-CLUSTER_ROLE = Resource(RBAC, "v1", "ClusterRole", "clusterroles")
-CLUSTER_ROLE_BINDING = Resource(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings")
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+ROLE = ApiResource(RBAC, "v1", "Role", "roles")
+ROLE_BINDING = ApiResource(RBAC, "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = ApiResource(RBAC, "v1", "ClusterRole", "clusterroles")
+CLUSTER_ROLE_BINDING = ApiResource(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings")
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 
 
-class Shifted(LoopClock):
+class Shifted(SystemClock):
     """The real time, and then some."""
 
     ahead = timedelta()
@@ -55,15 +55,15 @@ class Cluster:
     clock: Shifted = field(default_factory=Shifted)
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
-    def composers(self) -> Composers:
-        return Composers(self.given.keys.opening, self.given.policy, self.given.settings, self.clock)
+    def checker(self) -> CredentialChecker:
+        return CredentialChecker(self.given.keys.opening, self.given.policy, self.given.settings, self.clock)
 
     def row(self, token: str, **recipe: Any) -> EngineResource:
         values = {"kubeconfig": kubeconfig_text(self.url, authority=self.authority, token=token)}
         return self.given.cluster_row(self.url, values, **({"uid": self.uid, "createServiceAccount": True} | recipe))
 
-    async def compose(self, token: str, live: Manifest | None = None, **recipe: Any) -> Composition:
-        return await self.composers().compose(self.row(token, **recipe), live)
+    async def compose_secret(self, token: str, live: Manifest | None = None, **recipe: Any) -> CheckResult:
+        return await self.checker().compose_secret(self.row(token, **recipe), live)
 
     async def tenant(self, *rules: Manifest, namespace: str = "") -> str:
         """A token of a new account with ``rules`` everywhere, or in one namespace."""
@@ -85,7 +85,7 @@ class Cluster:
         await self._create(NAMESPACE, {"metadata": {"name": name}})
         return name
 
-    async def _create(self, resource: Resource, body: Manifest) -> None:
+    async def _create(self, resource: ApiResource, body: Manifest) -> None:
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind} | body
         await self.kube.create(resource, manifest, field_manager="tests")
 
@@ -117,7 +117,7 @@ class Cluster:
             return {"code": response.status} | await response.json()
 
     async def left(self) -> list[str]:
-        """Names of what there is for the environment."""
+        """HostResolver of what there is for the environment."""
         found = []
         for resource in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
             async for page in self.kube.pages(
@@ -137,7 +137,7 @@ def cluster(kube: KubeClient, kubeconfig: Path, tmp_path: Path) -> Cluster:
     return Cluster(kube, entry["server"], authority, Given(Keys(tmp_path), AddressPolicy.parse("127.0.0.0/8")))
 
 
-def token_of(composed: Composition) -> str:
+def token_of(composed: CheckResult) -> str:
     assert composed.secret is not None, (composed.reason, composed.message)
     return str(json.loads(data_of(composed.secret)["config"])["bearerToken"])
 
@@ -147,7 +147,7 @@ READ_NAMESPACES = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["ge
 
 async def test_kubeconfig_when_its_token_may_list_namespaces_then_used_as_it_is(cluster: Cluster) -> None:
     token = await cluster.tenant(READ_NAMESPACES)
-    composed = await cluster.compose(token, createServiceAccount=False)
+    composed = await cluster.compose_secret(token, createServiceAccount=False)
     assert (composed.reason, token_of(composed)) == ("Succeeded", token)
     assert await cluster.left() == []
 
@@ -156,14 +156,14 @@ async def test_kubeconfig_when_its_token_may_only_read_one_namespace_then_good_f
     mine, other = await cluster.namespace(), await cluster.namespace()
     token = await cluster.tenant(READ_NAMESPACES, namespace=mine)
     outcomes = [
-        (await cluster.compose(token, createServiceAccount=False, namespaces=namespaces)).reason
+        (await cluster.compose_secret(token, createServiceAccount=False, namespaces=namespaces)).reason
         for namespaces in ([mine], [other], [])
     ]
     assert outcomes == ["Succeeded"] + 2 * ["UnableToValidateClusterCredentials"]
 
 
 async def test_kubeconfig_when_its_token_is_wrong_then_not_validated(cluster: Cluster) -> None:
-    composed = await cluster.compose("wrong", createServiceAccount=False)
+    composed = await cluster.compose_secret("wrong", createServiceAccount=False)
     assert composed.reason == "UnableToValidateClusterCredentials"
     assert composed.message.startswith("Unable to validate the credentials provided")
 
@@ -172,7 +172,7 @@ async def test_account_when_namespaces_are_given_then_it_may_do_everything_there
     cluster: Cluster,
 ) -> None:
     mine, other = await cluster.namespace(), await cluster.namespace()
-    token = token_of(await cluster.compose(await cluster.tenant(EVERYTHING), namespaces=[mine]))
+    token = token_of(await cluster.compose_secret(await cluster.tenant(EVERYTHING), namespaces=[mine]))
     assert await cluster.may(token, "delete", "apps/deployments", mine)
     assert await cluster.may(token, "create", f"{RBAC}/roles", mine)
     refused = [("get", "configmaps", other), ("list", "namespaces", ""), ("create", f"{RBAC}/clusterroles", "")]
@@ -190,7 +190,7 @@ async def test_account_when_the_whole_cluster_is_meant_then_it_reads_all_and_wri
     cluster: Cluster,
 ) -> None:
     mine = await cluster.namespace()
-    token = token_of(await cluster.compose(await cluster.tenant(EVERYTHING)))
+    token = token_of(await cluster.compose_secret(await cluster.tenant(EVERYTHING)))
     allowed = [
         ("list", "apps/deployments", ""),
         ("watch", f"{RBAC}/clusterroles", ""),
@@ -213,21 +213,21 @@ async def test_account_when_the_whole_cluster_is_meant_then_it_reads_all_and_wri
 
 
 async def test_account_when_cluster_resources_are_asked_for_then_it_may_write_them(cluster: Cluster) -> None:
-    composed = await cluster.compose(await cluster.tenant(EVERYTHING), clusterResources=True)
+    composed = await cluster.compose_secret(await cluster.tenant(EVERYTHING), clusterResources=True)
     assert await cluster.may(token_of(composed), "create", f"{RBAC}/clusterroles")
 
 
 async def test_account_when_namespaces_change_then_rights_follow(cluster: Cluster) -> None:
     tenant = await cluster.tenant(EVERYTHING)
     first, second = await cluster.namespace(), await cluster.namespace()
-    composed = await cluster.compose(tenant, namespaces=[first, second])
+    composed = await cluster.compose_secret(tenant, namespaces=[first, second])
     await cluster.until_may(token_of(composed), "get", "configmaps", second)  # composing waits for the first only
-    composed = await cluster.compose(tenant, composed.secret, namespaces=[first])
+    composed = await cluster.compose_secret(tenant, composed.secret, namespaces=[first])
     assert f"{second}/argocd-manager-role" not in await cluster.left()
-    composed = await cluster.compose(tenant, composed.secret)
+    composed = await cluster.compose_secret(tenant, composed.secret)
     assert f"{first}/argocd-manager-role" not in await cluster.left()
     assert "/argocd-manager-cluster-role" in await cluster.left()
-    await cluster.compose(tenant, composed.secret, namespaces=[first])
+    await cluster.compose_secret(tenant, composed.secret, namespaces=[first])
     assert await cluster.left() == sorted(
         ["kube-system/argocd-manager", f"{first}/argocd-manager-role", f"{first}/argocd-manager-role-binding"]
     )
@@ -235,22 +235,22 @@ async def test_account_when_namespaces_change_then_rights_follow(cluster: Cluste
 
 async def test_token_when_half_its_life_is_over_then_renewed_and_the_old_one_still_works(cluster: Cluster) -> None:
     tenant = await cluster.tenant(EVERYTHING)
-    first = await cluster.compose(tenant)
+    first = await cluster.compose_secret(tenant)
     assert first.renew_at is not None
     assert timedelta(hours=11) < first.renew_at - cluster.clock.now() <= timedelta(hours=12)
-    again = await cluster.compose(tenant, first.secret)
+    again = await cluster.compose_secret(tenant, first.secret)
     assert again == first
     cluster.clock.ahead = timedelta(hours=12, minutes=1)
-    renewed = await cluster.compose(tenant, again.secret)
+    renewed = await cluster.compose_secret(tenant, again.secret)
     assert token_of(renewed) != token_of(first)
     assert await cluster.may(token_of(first), "list", "configmaps")
 
 
 async def test_token_when_its_account_was_deleted_then_renewed_at_once(cluster: Cluster) -> None:
     tenant = await cluster.tenant(EVERYTHING)
-    first = await cluster.compose(tenant)
+    first = await cluster.compose_secret(tenant)
     await cluster.kube.delete(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
-    renewed = await cluster.compose(tenant, first.secret)
+    renewed = await cluster.compose_secret(tenant, first.secret)
     assert token_of(renewed) != token_of(first)
 
 
@@ -258,12 +258,12 @@ async def test_environment_when_it_wants_no_account_any_more_then_removed_after_
     cluster: Cluster,
 ) -> None:
     tenant = await cluster.tenant(EVERYTHING)
-    made = await cluster.compose(tenant)
-    between = await cluster.compose(tenant, made.secret, createServiceAccount=False)
+    made = await cluster.compose_secret(tenant)
+    between = await cluster.compose_secret(tenant, made.secret, createServiceAccount=False)
     assert token_of(between) == tenant
     assert between.renew_at is not None
     assert await cluster.may(token_of(made), "list", "configmaps")
-    after = await cluster.compose(tenant, between.secret, createServiceAccount=False)
+    after = await cluster.compose_secret(tenant, between.secret, createServiceAccount=False)
     assert (token_of(after), after.renew_at) == (tenant, None)
     assert await cluster.left() == []
 
@@ -283,7 +283,7 @@ async def test_identity_when_it_lacks_a_right_then_the_right_is_named(
     cluster: Cluster, rules: tuple[Manifest, ...], text: str
 ) -> None:
     namespace = await cluster.namespace()
-    composed = await cluster.compose(await cluster.tenant(*rules), namespaces=[namespace])
+    composed = await cluster.compose_secret(await cluster.tenant(*rules), namespaces=[namespace])
     assert composed.secret is None
     assert composed.reason == "UnableToInstallServiceAccount"
     assert composed.message.startswith("unable to install service account from secret 'kube': ")
@@ -293,8 +293,8 @@ async def test_identity_when_it_lacks_a_right_then_the_right_is_named(
 async def test_environment_when_disposed_then_nothing_is_left_and_its_token_is_dead(cluster: Cluster) -> None:
     tenant = await cluster.tenant(EVERYTHING)
     namespaces = [await cluster.namespace(), await cluster.namespace()]
-    composed = await cluster.compose(tenant, namespaces=namespaces)
-    await cluster.composers().dispose(cluster.row(tenant, namespaces=namespaces), composed.secret)
+    composed = await cluster.compose_secret(tenant, namespaces=namespaces)
+    await cluster.checker().remove_account(cluster.row(tenant, namespaces=namespaces), composed.secret)
     assert await cluster.left() == []
     with pytest.raises(NotFound):
         await cluster.kube.get(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
@@ -305,22 +305,22 @@ async def test_environment_when_disposed_then_nothing_is_left_and_its_token_is_d
 
 
 async def test_environment_when_disposed_by_an_identity_without_rights_then_given_up(cluster: Cluster) -> None:
-    await cluster.composers().dispose(cluster.row("wrong"), None)
+    await cluster.checker().remove_account(cluster.row("wrong"), None)
 
 
 async def test_environment_when_its_cluster_is_silent_then_that_is_said(cluster: Cluster) -> None:
     silent = replace(cluster, url="https://127.0.0.1:1")
-    with pytest.raises(TargetSilent):
-        await silent.composers().dispose(silent.row("token"), None)
+    with pytest.raises(ClusterUnavailable):
+        await silent.checker().remove_account(silent.row("token"), None)
 
 
 async def test_api_url_when_it_is_only_spelled_otherwise_then_the_account_is_there_and_its_new_token_works(
     cluster: Cluster,
 ) -> None:
     tenant = await cluster.tenant(EVERYTHING)
-    first = await cluster.compose(tenant)
+    first = await cluster.compose_secret(tenant)
     url = f"{cluster.url}/"
-    second = await cluster.compose(tenant, first.secret, apiURL=url, server=f"{url}?managedEnvironment=e1")
+    second = await cluster.compose_secret(tenant, first.secret, apiURL=url, server=f"{url}?managedEnvironment=e1")
     assert token_of(second) != token_of(first)
     assert await cluster.may(token_of(second), "create", "namespaces")
     assert "kube-system/argocd-manager" in await cluster.left()
@@ -338,16 +338,16 @@ WITHDRAWN: dict[str, tuple[dict[str, Any], set[str]]] = {
 async def test_account_when_only_its_own_token_is_left_to_remove_it_then_nobody_has_its_rights_any_more(
     cluster: Cluster, recipe: dict[str, Any], left: set[str]
 ) -> None:
-    made = await cluster.compose(await cluster.tenant(EVERYTHING), **recipe)
+    made = await cluster.compose_secret(await cluster.tenant(EVERYTHING), **recipe)
     url = "https://127.0.0.1:1"
     turned_away = {"apiURL": url, "server": f"{url}?managedEnvironment=e1", "createServiceAccount": False}
-    await cluster.composers().dispose(cluster.row("token", **turned_away), made.secret)
+    await cluster.checker().remove_account(cluster.row("token", **turned_away), made.secret)
     assert set(await cluster.left()) <= left
 
 
 async def test_environment_when_disposed_and_its_token_is_not_good_any_more_then_its_account_goes_by_its_own(
     cluster: Cluster,
 ) -> None:
-    made = await cluster.compose(await cluster.tenant(EVERYTHING))
-    await cluster.composers().dispose(cluster.row("expired"), made.secret)
+    made = await cluster.compose_secret(await cluster.tenant(EVERYTHING))
+    await cluster.checker().remove_account(cluster.row("expired"), made.secret)
     assert set(await cluster.left()) <= WITHDRAWN["whole-cluster"][1]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from services.agent.private_repositories.identity import SIZE
-from services.agent.private_repositories.registry import NAME
-from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
-from services.common.kube import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
+from services.agent.private_repositories.store import NAME
+from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Failed
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import (
     REPO,
@@ -69,7 +69,10 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     later = in_lane(THEIRS, application("later", namespace))
     engine_log.write(later)
     until(lambda: observations.has("later", Failed(later["digest"], permanent=True, message=refused.message)))
-    assert (await listed(kube, namespace, OURS), await listed(kube, namespace, THEIRS)) == ([], [])
+    assert (await listed(kube, namespace, OURS), await listed(kube, namespace, THEIRS)) == (
+        [],
+        [],
+    )
     with pytest.raises(NotFound):
         await kube.get(APPLICATION, namespace, "later")
     remembered = base64.b64decode((await kube.get(SECRET, namespace, NAME))["data"]["repositories"])

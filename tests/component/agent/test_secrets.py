@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.common.kube import SECRET, KubeClient, NotFound
+from services.common.kubernetes import SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Checked, Removed
 from services.common.sealing import SealingKeys, SecretContext, generate_key, write_keys
 from tests.component.agent.conftest import INSTANCE, StartAgent, until

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from services.agent.operation import DELETED
-from services.argocd_simulator.simulator import Pace, Simulator
-from services.common.kube import APPLICATION, Changed, KubeClient, Seen, reflect
+from devstack.argocd_simulator.simulator import Pace, Simulator
+from services.agent.sync.decision import DELETED
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, Seen, reflect
 from services.common.messages import SyncMoved
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row, sync_operation

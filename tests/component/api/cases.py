@@ -6,27 +6,27 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from services.common.api.gitops_deployment import ENVIRONMENT_MESSAGE, SYNC_OPTION_MESSAGE, TYPE_MESSAGE
-from services.common.api.limits import (
+from services.common.kubernetes.resources import ApiResource
+from services.common.urls.repository_url import ASCII_MESSAGE, MAX_REPOSITORY, PASSWORD_MESSAGE
+from services.kinds.gitops_deployment.model import (
+    ENVIRONMENT_MESSAGE,
+    GITOPS_DEPLOYMENT,
+    SYNC_OPTION_MESSAGE,
+    TYPE_MESSAGE,
+)
+from services.kinds.managed_environment.model import API_URL_MESSAGE, FRAGMENT_MESSAGE, MANAGED_ENVIRONMENT
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL, REPOSITORY_MESSAGE, USER_MESSAGE
+from services.kinds.shared.text import (
     MAX_LABEL,
     MAX_NAME,
     MAX_NAMESPACES,
     MAX_PATH,
-    MAX_REPOSITORY,
     MAX_REVISION,
     MAX_SYNC_OPTIONS,
     MAX_URL,
 )
-from services.common.api.managed_environment import API_URL_MESSAGE, FRAGMENT_MESSAGE
-from services.common.api.repository_credential import REPOSITORY_MESSAGE, USER_MESSAGE
-from services.common.api.urls import ASCII_MESSAGE, PASSWORD_MESSAGE, REVISION_MESSAGE, USER_INFO_MESSAGE
-from services.common.kube.resources import (
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SYNC_RUN,
-    Resource,
-)
+from services.kinds.shared.url_rules import REVISION_MESSAGE, USER_INFO_MESSAGE
+from services.kinds.sync_run.model import SYNC_RUN
 
 NO_URL = "must be an absolute URL"
 TOO_LONG = "may not be more than"
@@ -36,7 +36,7 @@ MISSING = "Required value"
 
 Spec = dict[str, Any]
 
-GOOD: dict[Resource, Spec] = {
+GOOD: dict[ApiResource, Spec] = {
     GITOPS_DEPLOYMENT: {"source": {"repoURL": "https://git.example.com/a.git", "path": "apps"}, "type": "automated"},
     MANAGED_ENVIRONMENT: {
         "apiURL": "https://api.example.com:6443",
@@ -54,7 +54,7 @@ class Case:
     """A spec, as ``changes`` to a good one (None removes a field), and the message that refuses it, if any does."""
 
     name: str
-    resource: Resource
+    resource: ApiResource
     changes: Spec
     message: str = ""
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from services.common.api.kinds import KINDS
-from services.common.kube import KubeClient
-from services.common.kube.resources import (
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SECRET,
-    SYNC_RUN,
-)
-from services.common.paths import USER_DOCS
+from services.common.kubernetes import KubeClient
+from services.common.kubernetes.resources import SECRET
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.sync_run.model import SYNC_RUN
 
-EXAMPLES = {kind.kind: (USER_DOCS / "examples" / f"{kind.page}.yaml").read_text() for kind in KINDS}
+EXAMPLES = {kind.name: kind.example.read_text() for kind in REGISTRY.custom}
 RESOURCES = {
     resource.kind: resource
     for resource in (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from services.common.kube import Resource
+from services.common.kubernetes import ApiResource
 from tests.component.api.cases import GOOD
 from tests.component.plain_http import plain_client
 
@@ -25,7 +25,7 @@ def api(kubeconfig: Path) -> Iterator[httpx2.Client]:
         yield client
 
 
-def create(api: httpx2.Client, resource: Resource, namespace: str, spec: str) -> httpx2.Response:
+def create(api: httpx2.Client, resource: ApiResource, namespace: str, spec: str) -> httpx2.Response:
     meta = json.dumps({"name": "bomb", "namespace": namespace})
     body = f'{{"apiVersion":"{resource.api_version}","kind":"{resource.kind}","metadata":{meta},"spec":{spec}}}'
     return api.post(resource.path(namespace), content=body, headers={"Content-Type": "application/json"})
@@ -42,7 +42,7 @@ def beside(spec: Any, more: str) -> str:
 
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 def test_spec_when_it_is_deep_where_the_schema_knows_nothing_then_only_the_rest_is_stored(
-    api: httpx2.Client, namespace: str, resource: Resource
+    api: httpx2.Client, namespace: str, resource: ApiResource
 ) -> None:
     answer = create(api, resource, namespace, beside(GOOD[resource], nested(DEEP)))
     assert answer.status_code == 201
@@ -53,7 +53,7 @@ def test_spec_when_it_is_deep_where_the_schema_knows_nothing_then_only_the_rest_
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 @pytest.mark.parametrize("depth", [DEEP, DEEPER])
 def test_spec_when_it_is_deep_where_a_string_belongs_then_it_is_refused(
-    api: httpx2.Client, namespace: str, resource: Resource, depth: int
+    api: httpx2.Client, namespace: str, resource: ApiResource, depth: int
 ) -> None:
     spec = json.dumps(dict.fromkeys(GOOD[resource], 0)).replace("0", nested(depth))
     assert create(api, resource, namespace, spec).status_code in {400, 422}
@@ -62,13 +62,13 @@ def test_spec_when_it_is_deep_where_a_string_belongs_then_it_is_refused(
 
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 def test_spec_when_it_is_deeper_than_the_api_server_reads_then_it_is_refused_wherever_it_is(
-    api: httpx2.Client, namespace: str, resource: Resource
+    api: httpx2.Client, namespace: str, resource: ApiResource
 ) -> None:
     assert create(api, resource, namespace, beside(GOOD[resource], nested(DEEPER))).status_code == 400
 
 
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 def test_spec_when_it_is_larger_than_a_request_may_be_then_it_is_refused(
-    api: httpx2.Client, namespace: str, resource: Resource
+    api: httpx2.Client, namespace: str, resource: ApiResource
 ) -> None:
     assert create(api, resource, namespace, beside(GOOD[resource], f'"{"x" * 4 * 2**20}"')).status_code == 413

@@ -13,25 +13,22 @@ from typing import Any
 
 import pytest
 
-from services.common.api.crd import custom_resource_definition
-from services.common.api.kinds import KINDS
 from services.common.errors import GitOpsError
-from services.common.kube import NAMESPACE, KubeClient, Manifest, Refused, connect
-from services.common.kube.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SYNC_RUN,
-    Resource,
-)
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Refused, connect
+from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, ApiResource
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.crd import custom_resource_definition
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.component.api.cases import GOOD, merged
 
 MANAGER = "tests"
 FINALIZER = "example.com/hold"
 LIMITS = ("x-kubernetes-validations", "maxLength", "maxItems")
 
-OLD: dict[Resource, dict[str, Any]] = {
+OLD: dict[ApiResource, dict[str, Any]] = {
     GITOPS_DEPLOYMENT: {
         "type": "sometimes",
         "source": {
@@ -48,7 +45,7 @@ OLD: dict[Resource, dict[str, Any]] = {
 }
 """Breaks every rule of its kind, as changes to a good spec."""
 
-WORSE: dict[Resource, dict[str, Any]] = {
+WORSE: dict[ApiResource, dict[str, Any]] = {
     GITOPS_DEPLOYMENT: {"type": "never"},
     MANAGED_ENVIRONMENT: {"apiURL": "http://other.example.com"},
     REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:c/d.git"},
@@ -56,7 +53,7 @@ WORSE: dict[Resource, dict[str, Any]] = {
 }
 """Another wrong value in place of the stored one."""
 
-MENDED: dict[Resource, dict[str, Any]] = {
+MENDED: dict[ApiResource, dict[str, Any]] = {
     GITOPS_DEPLOYMENT: {"type": "manual"},
     MANAGED_ENVIRONMENT: {"credentialsSecret": "other"},
     REPOSITORY_CREDENTIAL: {"repository": "ssh://git@git.example.com/a/b.git"},
@@ -74,8 +71,8 @@ class Stored:
     """Objects that break rules which came after them."""
 
     kube: KubeClient
-    origin: Resource
-    resource: Resource
+    origin: ApiResource
+    resource: ApiResource
     namespace: str
 
     async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
@@ -87,9 +84,9 @@ class Stored:
 @pytest.fixture(scope="module", params=GOOD, ids=lambda resource: resource.kind)
 async def stored(kubeconfig: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stored]:
     """The kind in a group of the test's own: first without any rule, then, once the objects are there, with all."""
-    origin: Resource = request.param
+    origin: ApiResource = request.param
     unique = uuid.uuid4().hex[:8]
-    copy = Resource(f"g{unique}.example.com", origin.version, origin.kind, origin.plural)
+    copy = ApiResource(f"g{unique}.example.com", origin.version, origin.kind, origin.plural)
     definition = _definition(origin, copy.group)
     namespace, old = f"test-{unique}", merged(GOOD[origin], OLD[origin])
     async with await connect(kubeconfig) as kube:
@@ -131,8 +128,8 @@ async def test_stored_object_when_a_wrong_field_becomes_wrong_otherwise_then_the
         await stored.patch("worsened", {"spec": WORSE[stored.origin]})
 
 
-def _definition(origin: Resource, group: str) -> Manifest:
-    kind = next(kind for kind in KINDS if kind.kind == origin.kind)
+def _definition(origin: ApiResource, group: str) -> Manifest:
+    kind = next(kind for kind in REGISTRY.custom if kind.name == origin.kind)
     definition = custom_resource_definition(kind)
     definition["metadata"]["name"] = f"{origin.plural}.{group}"
     definition["spec"]["group"] = group
@@ -157,15 +154,15 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
             yield from _nodes(member)
 
 
-def _named(resource: Resource, name: str) -> Manifest:
+def _named(resource: ApiResource, name: str) -> Manifest:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
 
 
-def _manifest(resource: Resource, namespace: str, name: str, spec: Any) -> Manifest:
+def _manifest(resource: ApiResource, namespace: str, name: str, spec: Any) -> Manifest:
     return merged(_named(resource, name), {"metadata": {"namespace": namespace}, "spec": spec})
 
 
-async def _until_served(kube: KubeClient, resource: Resource, manifest: Manifest) -> None:
+async def _until_served(kube: KubeClient, resource: ApiResource, manifest: Manifest) -> None:
     """Create the object as soon as the API server knows its kind."""
     async with asyncio.timeout(30):
         while True:
@@ -177,7 +174,7 @@ async def _until_served(kube: KubeClient, resource: Resource, manifest: Manifest
                 return
 
 
-async def _until_refused(kube: KubeClient, resource: Resource, namespace: str, spec: Any) -> None:
+async def _until_refused(kube: KubeClient, resource: ApiResource, namespace: str, spec: Any) -> None:
     """Wait until new objects like the old one are refused: the rules are in force."""
     async with asyncio.timeout(30):
         for number in count():

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from services.common.api import FINALIZER
-from services.common.api.sync_run import DEPLOYMENT_NAME_IMMUTABLE, REVISION_IMMUTABLE
-from services.common.kube import NAMESPACE, KubeClient, Manifest, Refused
-from services.common.kube.resources import GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, SYNC_RUN, Resource
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Refused
+from services.common.kubernetes.resources import ApiResource
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.shared.names import FINALIZER
+from services.kinds.sync_run.model import DEPLOYMENT_NAME_IMMUTABLE, REVISION_IMMUTABLE, SYNC_RUN
 from tests.component.api.cases import CASES, GOOD, Case
 
 MANAGER = "tests"
 
 
-def _manifest(resource: Resource, namespace: str, spec: Any) -> Manifest:
+def _manifest(resource: ApiResource, namespace: str, spec: Any) -> Manifest:
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -45,7 +47,7 @@ async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_r
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 @pytest.mark.parametrize("spec", [None, [], "spec", {}], ids=repr)
 async def test_api_server_when_there_is_no_spec_then_it_refuses(
-    kube: KubeClient, namespace: str, resource: Resource, spec: Any
+    kube: KubeClient, namespace: str, resource: ApiResource, spec: Any
 ) -> None:
     with pytest.raises(Refused, match="spec"):
         await kube.create(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
@@ -53,7 +55,7 @@ async def test_api_server_when_there_is_no_spec_then_it_refuses(
 
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
 async def test_api_server_when_a_field_is_unknown_then_it_is_not_stored(
-    kube: KubeClient, namespace: str, resource: Resource
+    kube: KubeClient, namespace: str, resource: ApiResource
 ) -> None:
     spec = deepcopy(GOOD[resource]) | {"project": "default", "server": {"deep": ["x"]}}
     stored = await kube.create(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from services.cli.dev import toolchain
-from services.cli.dev.progress import reporter
+from devstack.toolchain import install as toolchain
+from devstack.toolchain.progress import reporter
 from tests.component.k8s.manifests import Rendered, render
 
 

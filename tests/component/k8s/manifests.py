@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from services.common.kube import Manifest
-from services.common.paths import ROOT
+from devstack.paths import ROOT
+from services.common.kubernetes import Manifest
 
 FOLDER = ROOT / "k8s"
 SERVICES = ("watcher", "planner", "agent")

@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from services.common.kube import NAMESPACE, Manifest, Resource
+from services.common.kubernetes import NAMESPACE, ApiResource, Manifest
 from tests.component.k8s.manifests import Rendered, of_kind, workloads
 from tests.component.plain_http import plain_client
 
-POD = Resource("", "v1", "Pod", "pods")
+POD = ApiResource("", "v1", "Pod", "pods")
 STRICT = {"fieldValidation": "Strict", "fieldManager": "tests"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
 
@@ -24,12 +24,12 @@ def api(kubeconfig: Path) -> Iterator[httpx2.Client]:
         yield client
 
 
-def resource_of(api: httpx2.Client, manifest: Manifest) -> Resource:
+def resource_of(api: httpx2.Client, manifest: Manifest) -> ApiResource:
     """Where the API server has objects of this kind."""
     group, _, version = manifest["apiVersion"].rpartition("/")
     listing = api.get(f"/apis/{group}/{version}" if group else f"/api/{version}").json()["resources"]
     (plural,) = [item["name"] for item in listing if item["kind"] == manifest["kind"] and "/" not in item["name"]]
-    return Resource(group, version, manifest["kind"], plural)
+    return ApiResource(group, version, manifest["kind"], plural)
 
 
 def verdict(answer: httpx2.Response) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.common import addresses
-from services.common.kube import Manifest
+from services.common.kubernetes import Manifest
 from services.common.settings import parse_engine_namespaces
 from tests.component.k8s.manifests import PART, Rendered, allowed, of_kind, selects, within
 

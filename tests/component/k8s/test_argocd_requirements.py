@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from services.agent.engine_requirements import Found, unmet
-from services.cli.dev.argocd_requirements import VARIABLES, repo_server_environment, requirements
-from services.cli.dev.gobuild import ARGOCD, Build
-from services.cli.dev.toolchain import ARGOCD_SOURCES
-from services.common.kube import Manifest
+from devstack.setup.argocd_requirements import VARIABLES, repo_server_environment, requirements
+from devstack.toolchain.gobuild import ARGOCD, Build
+from devstack.toolchain.install import ARGOCD_SOURCES
+from services.agent.instances.engine_requirements import Found, unmet
+from services.common.kubernetes import Manifest
 from tests.component.k8s.manifests import FOLDER, built, containers, of_kind, within, workloads
 
 NAMESPACES = ("engine-1", "engine-2")

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from devstack.paths import ROOT
 from services.cli.rbac import GROUP, placed
 from services.common.kafka import COMMANDS, ENGINE, load_topics
-from services.common.kube import Manifest
-from services.common.paths import CRDS, RBAC, ROOT
+from services.common.kubernetes import Manifest
+from services.common.package_data import CRDS, RBAC
 from services.common.settings import parse_engine_namespaces
 from services.common.telemetry.heartbeat import SILENT_SECONDS
 from services.planner.settings import PlannerSettings

@@ -19,19 +19,21 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
 from services.common.kafka import DEAD_LETTERS, DeadLetters, Publisher, tenant_key
-from services.common.messages import AvroCodec, Command, DeadLetter, Observation, SchemaRegistry
-from services.planner.consume import LogConsumer
-from services.planner.decode import Codec, Decoder
-from services.planner.events import Event
-from services.planner.offsets import Span
-from services.planner.persist import Fenced
-from services.planner.rows import Changes
-from services.planner.rules import Rules
-from services.planner.service import Planner
-from services.planner.store import Store
-from services.planner.upkeep import Upkeep
+from services.common.messages import Command, DeadLetter, Observation
+from services.planner.database.offsets import Span
+from services.planner.database.save import Fenced
+from services.planner.database.store import Store
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import Event
+from services.planner.domain.rules import Rules
+from services.planner.engines.registry import ENGINES
+from services.planner.pipeline.consume import BatchConsumer
+from services.planner.pipeline.decode import Codec, Decoder
+from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.upkeep import Upkeep
 from tests.component.conftest import Database
 from tests.unit.planner.given import Applied, changed, gone, observed
 from tests.unit.planner.world import FLEET
@@ -74,13 +76,14 @@ class Rig:
     @contextmanager
     def built(self, dead_letters: Any = None) -> Iterator[Planner]:
         """A planner that does not run yet."""
-        store = Store(self.database.planner_url)
-        consumer = LogConsumer(self.kafka, (self.commands, self.observations), store.positions, self.group)
+        store = Store(self.database.planner_url, ENGINES)
+        consumer = BatchConsumer(self.kafka, (self.commands, self.observations), store.positions, self.group)
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
+        given_up = dead_letters or DeadLetters(self.publisher, letters, "planner")
         with closing(store), closing(consumer):
             yield Planner(
                 consumer=consumer,
-                decoder=Decoder(self.codecs(), dead_letters or DeadLetters(self.publisher, letters, "planner")),
+                decoder=Decoder(self.codecs(), given_up, consumer.offsets),
                 store=store,
                 rules=Rules(),
                 batch_limit=500,
@@ -221,8 +224,8 @@ def test_zombie_when_it_saves_after_its_successor_then_it_is_fenced(rig: Rig) ->
     with rig.planner():
         rig.send(changed(1))
         rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
-    with closing(Store(rig.database.planner_url)) as zombie, pytest.raises(Fenced):
-        zombie.save(Changes(), [Span(rig.commands, 0, 0, 1)])
+    with closing(Store(rig.database.planner_url, ENGINES)) as zombie, pytest.raises(Fenced):
+        zombie.save(BatchChanges(), [Span(rig.commands, 0, 0, 1)])
 
 
 def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_later(rig: Rig) -> None:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import Any
+
+import orjson
 import psycopg
 import pytest
+from alembic import command
 from alembic.script import ScriptDirectory
 from typer.testing import CliRunner
 
 from services.cli import database as database_commands
 from services.cli import engines as engine_commands
 from services.common.errors import InvalidConfiguration
-from services.common.paths import MIGRATIONS
-from services.planner.revision import check_revision, head
-from services.planner.tables import STREAMED
+from services.common.package_data import MIGRATIONS
+from services.planner.database.revision import check_revision, head
+from services.planner.database.tables import STREAMED
 from tests.component.conftest import Database
 
 GRANTS = """
 SELECT table_name, string_agg(privilege_type, ' ' ORDER BY privilege_type)
   FROM information_schema.role_table_grants WHERE grantee = %s GROUP BY table_name
+"""
+ENVIRONMENT = """
+INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
+                       finalizer, spec, omitted, refers_to, secret_type, target_uid, target_generation, accepted,
+                       refusal, created_at, over_quota, held_back_ms, seen_at, trace_id)
+VALUES (%(id)s, %(tenant)s, 'GitOpsDeploymentManagedEnvironment', 'w', %(name)s, %(name)s, '1', 1, 1, %(present)s,
+        false, false, '{}', '', '', '', '', 0, '{}', '', 1000, false, 0, now(), '')
+"""
+DEPLOYMENT = """
+INSERT INTO deployments (id, tenant_id, source, name, uid, resource_version, generation, epoch, present, deleting,
+                         finalizer, spec, environment, error, seen_at, trace_id)
+VALUES (%(id)s, %(tenant)s, 'w', %(name)s, %(name)s, '1', 1, 1, true, false, false, %(spec)s, %(environment)s, '',
+        now(), '')
+"""
+APPLICATION = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at)
+VALUES ('one', 'Application', 'argocd', 'gitopsdepl-' || %(name)s, 'w', 'n', %(lane)s, 1, 'present', %(manifest)s, '',
+        '', now(), now())
 """
 
 
@@ -41,6 +65,50 @@ def test_drift_when_there_is_some_then_it_is_named(database: Database) -> None:
 def test_upgrade_when_run_again_then_it_changes_nothing(database: Database) -> None:
     outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
     assert outcome.output.strip() == f"database: {head()}"
+
+
+def test_upgrade_when_deployments_run_then_they_are_bound_to_the_environment_that_their_application_goes_to(
+    database: Database,
+) -> None:
+    """``web`` runs on ``a`` and is offered ``b``; ``late`` runs on one that is leaving; ``local`` on none."""
+    environments = {name: uuid.uuid4() for name in ("a", "b", "leaving")}
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0002")
+        tenant = uuid.uuid4()
+        owner.execute("INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd')")
+        owner.execute(
+            "INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)"
+            " VALUES (%s, 'w', 'n', 0, 'one')",
+            (tenant,),
+        )
+        for name, known in environments.items():
+            owner.execute(ENVIRONMENT, {"id": known, "tenant": tenant, "name": name, "present": name != "leaving"})
+        for name, in_force, newest in (("web", "a", "b"), ("late", "leaving", "leaving"), ("local", "", None)):
+            destination = f"managed-env-{environments[in_force]}" if in_force else "in-cluster"
+            values = {
+                "id": uuid.uuid4(),
+                "tenant": tenant,
+                "name": name,
+                "spec": orjson.dumps({"destination": {"environment": in_force}}).decode(),
+                "environment": newest,
+                "lane": f"app-project-{tenant}",
+                "manifest": orjson.dumps({"spec": {"destination": {"name": destination}}}).decode(),
+            }
+            owner.execute(DEPLOYMENT, values)
+            owner.execute(APPLICATION, values)
+    outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
+    assert outcome.exit_code == 0, outcome.output
+    with psycopg.connect(database.owner_url) as owner:
+        bound = dict(owner.execute("SELECT name, environment_id FROM deployments").fetchall())
+    assert bound == {"web": environments["a"], "late": environments["leaving"], "local": None}
+
+
+def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
+    """The database, empty, at an older revision."""
+    for statement in ("DROP PUBLICATION gitops_compiled", "DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
+        owner.execute(statement)
+    with database_commands._connected(url, 10) as connection:
+        command.upgrade(database_commands._config(connection), revision)
 
 
 def test_publication_when_made_then_it_holds_the_four_streamed_tables(database: Database) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -12,21 +16,31 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 
-from services.common.api import FINALIZER
+from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
 from services.common.telemetry.metrics import NAME_COLLISIONS
-from services.planner import persist as persist_module
-from services.planner.coalesce import coalesce
-from services.planner.events import Event
-from services.planner.ids import resource_id
-from services.planner.kinds.limits import Limits
-from services.planner.offsets import Span
-from services.planner.persist import STEPS, Fenced
-from services.planner.plan import plan
-from services.planner.rows import Changes
-from services.planner.rules import Rules
-from services.planner.store import Store
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.shared.names import FINALIZER
+from services.planner.database import load as load_module
+from services.planner.database import save as save_module
+from services.planner.database import store as store_module
+from services.planner.database import sweeps, upkeep
+from services.planner.database.offsets import Span
+from services.planner.database.save import STEPS, Fenced
+from services.planner.database.store import Store
+from services.planner.domain import plan as plan_module
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.events import Event, SweepScope
+from services.planner.domain.ids import resource_id, tenant_id
+from services.planner.domain.rules import Rules
+from services.planner.domain.state import TenantState
+from services.planner.engines.registry import ENGINES
+from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.coalesce import coalesce
+from services.planner.pipeline.parking import kept_event
 from tests.component.conftest import Database
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -54,6 +68,8 @@ from tests.unit.planner.given import (
 from tests.unit.planner.world import FLEET, World
 
 TOPIC = "gitops.commands"
+NOW = at(1_000_000)
+TENANT = tenant_id(WORKSPACE, "team-a")
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "operations", "engine_resources",
     "workspace_resources",
@@ -68,16 +84,27 @@ def store(database: Database) -> Iterator[Store]:
             owner.execute(
                 "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
             )
-    with closing(Store(database.planner_url)) as opened:
+    with closing(Store(database.planner_url, ENGINES)) as opened:
         yield opened
 
 
-def take(store: Store, *events: Event, spans: Sequence[Span] = (), rules: Rules | None = None) -> Changes:
+def take(
+    store: Store, *events: Event, spans: Sequence[Span] = (), rules: Rules | None = None, now: datetime = NOW
+) -> Changes:
     """One batch, as the service does it."""
-    batch = coalesce(events)
-    changes = plan(store.load(batch), batch, rules or Rules())
-    store.save(changes, spans)
-    return changes
+    written = []
+    for part in split_at_markers(coalesce(events)):
+        changes = plan_batch(part, store, rules or Rules(), now)
+        store.write(changes, ())
+        written.append(changes.written)
+    store.save(BatchChanges(), spans)
+    return Changes.merged(written)
+
+
+def read(database: Database, tenants: Collection[UUID]) -> dict[UUID, TenantState]:
+    """Tenants as a planner would read them that has none in memory."""
+    with closing(Store(database.planner_url, ENGINES)) as fresh:
+        return fresh.load(tenants).states
 
 
 def contents(database: Database) -> dict[str, list[Any]]:
@@ -153,12 +180,8 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     world = World()
     for batch in life(application.engine_instance_id, application.digest):
         assert take(store, *batch) == world.take(*batch)
-        state, model = store.load(batch), world.state(batch)
-        assert (state.deployments, state.observed) == (model.deployments, model.observed)
-        assert state.statuses == model.statuses
-        assert (state.resources, state.checks, state.sync_runs) == (model.resources, model.checks, model.sync_runs)
-        assert (state.holdings, state.usage) == (model.holdings, model.usage)
-    store.save(Changes(), [])
+        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
+    store.save(BatchChanges(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
     assert {row["name"] for row in stored["engine_resources"]} == {row.name for row in world.engine.values()}
@@ -168,16 +191,18 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     }
 
 
-def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(store: Store) -> None:
-    rules = Rules(limits=Limits(environments=2, destinations=4, secrets=2, bytes=2500))
+def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(
+    store: Store, database: Database
+) -> None:
+    rules = Rules(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 2, SECRET.kind: 2}, destinations=4, bytes_=2500))
     world = World(rules=rules)
     world.take(changed(1))
     application = world.application()
     assert application is not None
     world, beyond = World(rules=rules), []
     for batch in life_beyond_the_allowance(application.engine_instance_id):
-        assert store.load(batch) == world.state(batch)
         assert take(store, *batch, rules=rules) == world.take(*batch)
+        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
         beyond.append(sum(known.over_quota for known in world.resources.values()))
     assert beyond == [0, 1, 1, 2, 1, 2, 0, 0]
 
@@ -221,7 +246,7 @@ def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(store: St
     changes = take(store, changed(1))
     with psycopg.connect(database.owner_url) as owner:
         before = owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall()
-        store.save(Changes(engine=changes.engine), [])
+        store.save(BatchChanges(other=Changes(engine=changes.engine)), [])
         assert owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall() == before
 
 
@@ -237,10 +262,10 @@ def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_s
 ) -> None:
     remote = spec(destination={"environment": "prod", "namespace": "web"})
     take(store, secret(1), environment(2), changed(3, content=remote))
-    (row,) = store.load([changed(4)]).holdings.values()
-    ((kind, name),) = row
-    instance = next(iter(store.load([changed(4)]).tenants.values())).engine_instance_id
-    checked = Checked(row[kind, name].digest, "Succeeded", "")
+    (tenant,) = store.load([TENANT]).states.values()
+    (((kind, name), held),) = tenant.objects.items()
+    instance = tenant.tenant.engine_instance_id
+    checked = Checked(held.digest, "Succeeded", "")
     take(store, observed(5, checked, instance=instance, kind=kind, name=name))
     take(store, resource_gone(6, ENVIRONMENT, "prod"), gone(7))
     with psycopg.connect(database.owner_url) as owner:
@@ -264,8 +289,13 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     take(store, *batch)
     assert len(statements) == 6 + 4  # six reads; tenants, deployments, operations, engine resources
     statements.clear()
-    take(store, *batch, resync(2, epoch=2))
-    assert len(statements) <= 7 + 4  # one read more; deployments, operations (twice), engine resources
+    again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
+    take(store, *again)
+    assert len(statements) == 1  # everything is in memory; sightings are written
+    statements.clear()
+    take(store, *batch, resync(3, epoch=2))
+    # Parked tenants and what was not shown are read; deployments, operations (twice), engine resources are written.
+    assert len(statements) <= 2 + 4
 
 
 # Offsets and effects are one transaction
@@ -286,7 +316,8 @@ def test_planner_when_another_has_taken_over_then_it_is_fenced_and_writes_nothin
     store: Store, database: Database
 ) -> None:
     store.positions([(TOPIC, 0), (TOPIC, 1)])
-    with closing(Store(database.planner_url)) as successor:
+    with closing(Store(database.planner_url, ENGINES)) as successor:
+        successor.positions([(TOPIC, 1)])
         take(successor, spans=[Span(TOPIC, 1, 0, 5)])
     with pytest.raises(Fenced):
         take(store, changed(1), spans=[Span(TOPIC, 0, 0, 3), Span(TOPIC, 1, 0, 3)])
@@ -314,8 +345,8 @@ def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offs
 
     store.positions([(TOPIC, 0)])
     broken = list(STEPS)
-    broken[crash_at] = persist_module.Step("crash", "", crash, crash)
-    monkeypatch.setattr(persist_module, "STEPS", tuple(broken))
+    broken[crash_at] = save_module.Step("crash", "", crash, crash)
+    monkeypatch.setattr(save_module, "STEPS", tuple(broken))
     before = contents(database)
     with pytest.raises(Crash):
         take(store, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
@@ -328,7 +359,8 @@ def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the
 ) -> None:
     store.positions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
-        persist_module.persist(dying, plan(store.load([changed(1)]), [changed(1)], Rules()), [Span(TOPIC, 0, 0, 1)])
+        changes = plan_batch([changed(1)], store, Rules(), NOW)
+        save_module.save(dying, changes.written, [Span(TOPIC, 0, 0, 1)], store.owner)
         dying.pgconn.finish()
         store.close()
         with pytest.raises(psycopg.Error):
@@ -343,24 +375,194 @@ def test_planner_when_it_crashes_after_the_commit_then_the_next_one_goes_on_behi
 ) -> None:
     store.positions([(TOPIC, 0)])
     take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
-    with closing(Store(database.planner_url)) as successor:
+    with closing(Store(database.planner_url, ENGINES)) as successor:
         assert successor.positions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
         with pytest.raises(Fenced):
             take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+
+
+def test_planner_when_another_has_taken_up_its_partition_then_it_is_fenced_though_no_offset_has_moved(
+    store: Store, database: Database
+) -> None:
+    store.positions([(TOPIC, 0)])
+    with closing(Store(database.planner_url, ENGINES)) as successor:
+        successor.positions([(TOPIC, 0)])
+        with pytest.raises(Fenced):
+            take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+        take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    assert next_offset(database) == 1
+
+
+# Tenants in memory
+
+
+def test_tenant_when_it_is_in_memory_then_nothing_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(store, changed(1))
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(store_module, "load", read)
+    assert take(store, changed(2, generation=2, content=spec(source={"path": "new"}))).engine != ()
+
+
+@pytest.mark.parametrize("event", ["taken up", "refused", "fenced", "cut"])
+def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read_again(
+    store: Store, database: Database, event: str
+) -> None:
+    store.positions([(TOPIC, 0)])
+    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE deployments SET generation = 7")
+    match event:
+        case "taken up":
+            store.positions([(TOPIC, 0)])
+        case "refused":
+            with pytest.raises(Poison):
+                take(store, changed(2, "api", uid="uid-2", generation=2**70))
+        case "fenced":
+            with pytest.raises(Fenced):
+                take(store, changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 99, 100)])
+        case "cut":
+            with psycopg.connect(database.planner_url, autocommit=True) as same_role:
+                same_role.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE application_name = 'planner' AND datname = current_database()"
+                )
+            with pytest.raises(Retry):
+                take(store, changed(2, "api", uid="uid-2"))
+    (known,) = store.load([TENANT]).states[TENANT].deployments.values()
+    assert known.generation == 7
+
+
+def test_uid_when_another_tenants_resource_has_it_then_it_is_poison_and_nothing_changes(
+    store: Store, database: Database
+) -> None:
+    take(store, changed(1))
+    before = contents(database)
+    with pytest.raises(Poison, match="another tenant's"):
+        take(store, changed(2, namespace="team-b"))
+    assert contents(database) == before
+
+
+def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_mended(
+    store: Store, database: Database
+) -> None:
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(store, changed(1))
+        take(store, changed(2, generation=2))
+    take(store, changed(3, generation=3))
+    with store.connected() as connection:
+        assert upkeep.parked_tenants(connection, [5]) == []
+        assert [parked.tenant_id for parked in upkeep.parked_tenants(connection, [0])] == [TENANT]
+        rows = upkeep.parked_events(connection, TENANT)
+    assert contents(database)["deployments"] == []
+    store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    store.save(plan_batch([kept_event(row) for row in rows], store, Rules(), NOW), [])
+    assert [row["generation"] for row in contents(database)["deployments"]] == [3]
+    assert take(store, changed(4, generation=4)).deployments != ()
+    with store.connected() as connection:
+        assert (upkeep.parked_tenants(connection, [0]), upkeep.parked_events(connection, TENANT)) == ([], [])
+
+
+def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(
+    store: Store, database: Database
+) -> None:
+    take(store, changed(1))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(store, changed(2, "x", uid="uid-x"))
+    take(store, gone(3, "x", uid="uid-x"), changed(4, "y", uid="uid-y"))
+    assert [row["name"] for row in contents(database)["deployments"]] == ["web"]
+    with store.connected() as connection:
+        assert len(upkeep.parked_events(connection, TENANT)) == 3
+
+
+def test_upkeep_when_a_tenant_is_parked_then_what_is_due_of_it_takes_nobodys_place(store: Store) -> None:
+    take(store, changed(1, held_back_ms=3000))
+    take(store, changed(2, "api", uid="uid-2", namespace="team-b", held_back_ms=3000))
+    assert len(due(store, 10_000)) == 2
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(store, changed(3, generation=2))
+    assert [event.message.namespace for event in due(store, 10_000)] == ["team-b"]
+
+
+def test_marker_when_it_comes_twice_in_a_batch_then_each_resource_is_counted_once(store: Store) -> None:
+    take(store, *(changed(1, f"w-{number}", uid=f"uid-{number}") for number in range(3)))
+    scope = SweepScope(WORKSPACE, GITOPS_DEPLOYMENT.kind, 0, 9)
+    assert store.find_unseen([scope, scope])[scope].known == 3
+
+
+def test_marker_when_a_tenant_is_parked_then_it_is_not_counted_and_told_of_the_marker(store: Store) -> None:
+    take(store, changed(1), changed(1, "api", uid="uid-2", namespace="team-b"))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(store, changed(2, generation=2))
+    scope = SweepScope(WORKSPACE, GITOPS_DEPLOYMENT.kind, 0, 9)
+    found = store.find_unseen([scope])[scope]
+    assert (found.known, set(found.unseen)) == (1, {resource_id(WORKSPACE, "uid-2")})
+    assert found.parked == ((WORKSPACE, "team-a"),)
+
+
+def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_swept(
+    store: Store, database: Database
+) -> None:
+    take(store, changed(1), resync(2, epoch=2))
+    assert [row["present"] for row in contents(database)["deployments"]] == [False]
+
+
+def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked(
+    store: Store, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(store, environment(1), secret(1))
+    store.tenants.clear()
+    monkeypatch.setattr(type(ENGINES["argocd"]), "subject", lambda *_: 1 / 0)
+    take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
+    assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
+    with store.connected() as connection:
+        assert [parked.tenant_id for parked in upkeep.parked_tenants(connection, [0])] == [TENANT]
+
+
+def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Store) -> None:
+    changes = plan_batch([changed(1)], store, Rules(), NOW)
+    with pytest.raises(Poison):
+        store.save(BatchChanges((*changes.tenants, *changes.tenants)), [])
+
+
+STATEMENTS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": text
+    for module in (load_module, save_module, store_module, sweeps, upkeep)
+    for name, text in vars(module).items()
+    if name.isupper()
+    and isinstance(text, str)
+    and text.lstrip()[:6] in {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH m"}
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statement_when_postgresql_prepares_it_then_tables_columns_and_types_are_right(
+    database: Database, statement: str
+) -> None:
+    numbers = itertools.count(1)
+    text = re.sub(r"%(\(\w+\))?[bs]", lambda _: f"${next(numbers)}", STATEMENTS[statement])
+    with psycopg.connect(database.planner_url) as planner:
+        planner.execute(f"PREPARE checked AS {text}")  # type: ignore[arg-type]
 
 
 # Failures
 
 
 def test_connection_when_it_is_cut_then_the_batch_can_be_retried(store: Store, database: Database) -> None:
-    store.load([changed(1)])
+    store.load([TENANT])
     with psycopg.connect(database.planner_url, autocommit=True) as same_role:
         same_role.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'planner' AND datname = current_database()"
         )
     with pytest.raises(Retry):
-        store.save(Changes(), [Span(TOPIC, 0, 0, 1)])
+        store.save(BatchChanges(), [Span(TOPIC, 0, 0, 1)])
     assert len(take(store, changed(1)).engine) == 2
 
 
@@ -401,53 +603,59 @@ def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_f
 # Upkeep
 
 
-def test_deployment_when_there_is_room_again_then_it_is_found_once(store: Store) -> None:
-    rules = Rules(limits=Limits(deployments=1))
+def due(store: Store, now: float, partition: int = 0) -> list[Event]:
+    with store.connected() as connection:
+        return upkeep.due(connection, at(now), [partition], limit=10)
 
-    def under_rules(*events: Event) -> Changes:
-        changes = plan(store.load(events), events, rules)
-        store.save(changes, ())
-        return changes
 
-    changes = under_rules(changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"))
-    assert store.with_room(rules.limits, at(4), partitions=[0], limit=10) == []
-    under_rules(gone(5))
-    (application,) = [row for row in changes.engine if row.kind == "Application"]
-    removed = observed(6, Removed(forced=False), instance=application.engine_instance_id)
-    under_rules(removed)
-    assert store.with_room(rules.limits, at(7), partitions=[5], limit=10) == []
-    waiting = store.with_room(rules.limits, at(7), partitions=[0], limit=10)
-    assert [row.name for row in under_rules(*waiting).engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
-    assert store.with_room(rules.limits, at(8), partitions=[0], limit=10) == []
+def test_deployment_when_the_limit_was_raised_then_a_planner_that_takes_up_the_partition_finds_it(store: Store) -> None:
+    few, more = (Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: number})) for number in (1, 2))
+    take(store, changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"), rules=few)
+    with store.connected() as connection:
+        assert upkeep.crowded(connection, [5]) == []
+        (oldest,) = upkeep.crowded(connection, [0])
+    assert take(store, oldest, rules=few).engine == ()
+    changes = take(store, oldest, rules=more)
+    assert [row.name for row in changes.engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
 
 
 def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:
     changes = take(store, *(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
     take(store, *(gone(10, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
     after = changes.operations[-1].created_at.replace(year=2999)
-    assert [store.prune_operations(after, limit=4) for _ in range(4)] == [4, 4, 2, 0]
+    assert [_prune(store, after) for _ in range(4)] == [4, 4, 2, 0]
+
+
+def _prune(store: Store, before: datetime) -> int:
+    with store.connected() as connection:
+        return upkeep.prune_operations(connection, before, limit=4)
 
 
 def test_change_when_held_back_then_it_is_found_once_that_is_long_past(store: Store) -> None:
     take(store, changed(1, held_back_ms=3000), sync_run(1, held_back_ms=3000))
-    assert store.held_back(at(1), at(90), partitions=[0], limit=10) == []
-    assert store.held_back(at(30), at(90), partitions=[5], limit=10) == []
-    due = store.held_back(at(30), at(90), partitions=[0], limit=10)
-    assert len(due) == 2
-    take(store, *due)
-    assert store.held_back(at(30), at(90), partitions=[0], limit=10) == []
+    assert due(store, 60) == []
+    assert due(store, 61, partition=5) == []
+    found = due(store, 61)
+    assert len(found) == 2
+    take(store, *found, now=at(61))
+    assert due(store, 90) == []
 
 
 def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(store: Store, database: Database) -> None:
     take(store, changed(1, content=spec(type="manual")), sync_run(2))
     take(store, resource_gone(3, SYNC_RUN, "now"))
-    instance = next(iter(store.load([changed(4)]).tenants.values())).engine_instance_id
+    instance = store.load([TENANT]).states[TENANT].tenant.engine_instance_id
     ended = SyncMoved("uid-now", "Failed", "", "", "", "")
     take(store, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
-    assert store.forget_runs(at(1), limit=10) == 0
+    assert _forget(store, at(1)) == 0
     assert len(contents(database)["sync_runs"]) == 1
-    assert store.forget_runs(at(60), limit=10) == 1
+    assert _forget(store, at(60)) == 1
     assert contents(database)["sync_runs"] == []
+
+
+def _forget(store: Store, before: datetime) -> int:
+    with store.connected() as connection:
+        return upkeep.forget_runs(connection, before, limit=10)
 
 
 def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(store: Store, database: Database) -> None:
@@ -464,13 +672,12 @@ def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(store: Store, 
 def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr_says_so(store: Store) -> None:
     take(store, changed(1))
     take(store, changed(2, deleting=True, finalizers=(FINALIZER,)))
-    assert store.overdue(at(3), at(60), partitions=[5], limit=10) == []
-    assert store.overdue(at(1), at(60), partitions=[0], limit=10) == []
-    overdue = store.overdue(at(3), at(60), partitions=[0], limit=10)
-    (row,) = take(store, *overdue).workspace
+    assert due(store, 7, partition=5) == []
+    assert due(store, 6) == []
+    overdue = due(store, 7)
+    (row,) = take(store, *overdue, now=at(7)).workspace
     assert "Deleting" in row.status
-    assert take(store, *overdue).workspace == ()
-    assert store.overdue(at(3), at(60), partitions=[0], limit=10) == []
+    assert due(store, 60) == []
 
 
 def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Store) -> None:

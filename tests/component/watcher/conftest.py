@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.kube import KubeClient
+from services.common.kubernetes import KubeClient
 from services.watcher.bootstrap import Topics
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant, open_rig
 

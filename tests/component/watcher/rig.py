@@ -16,14 +16,16 @@ import fastavro
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+from services.common.avro import AvroCodec, SchemaRegistry, frame
 from services.common.kafka import COMMANDS, DEAD_LETTERS, Publisher
-from services.common.kube import GITOPS_DEPLOYMENT, SECRET, KubeClient, Manifest, Resource, connect
-from services.common.messages import AvroCodec, Command, DeadLetter, SchemaRegistry, WorkspaceResource, frame
+from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, connect
+from services.common.messages import Command, DeadLetter, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.bootstrap import Topics, build, find_log
 from services.watcher.lifecycle import Watcher
-from services.watcher.rows import consumer_settings
 from services.watcher.settings import WatcherSettings
+from services.watcher.status.row_consumer import consumer_group
 
 DEADLINE_SECONDS = 20
 USER = "a-user"
@@ -165,7 +167,7 @@ class Rig:
 
     async def until_committed(self, next_offset: int) -> None:
         """Wait until the watcher's group has committed this offset."""
-        group = consumer_settings(self.settings.kafka_bootstrap_servers, self.settings.workspace)["group.id"]
+        group = consumer_group(self.settings.workspace)
         asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
         try:
             await until(lambda: self._committed(asking) >= next_offset, lambda: str(self._committed(asking)))
@@ -174,7 +176,7 @@ class Rig:
 
     def committed(self) -> int:
         """The group's committed offset, negative if there is none."""
-        group = consumer_settings(self.settings.kafka_bootstrap_servers, self.settings.workspace)["group.id"]
+        group = consumer_group(self.settings.workspace)
         asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
         try:
             return self._committed(asking)
@@ -275,7 +277,7 @@ class Tenant:
         }
         return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
 
-    async def create_any(self, kind: Resource, name: str, **content: Any) -> Manifest:
+    async def create_any(self, kind: ApiResource, name: str, **content: Any) -> Manifest:
         meta = {"name": name, "namespace": self.namespace}
         manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta} | content
         return await self.kube.create(kind, manifest, field_manager=USER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from services.common.messages import ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.telemetry import TRACEPARENT, trace_id
 from tests.component.watcher.conftest import PARTITIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from services.common.kube import LEASE, NAMESPACE, KubeClient, connect
+from services.common.kubernetes import LEASE, NAMESPACE, KubeClient, connect
 from services.common.messages import ResourceChanged
 from services.watcher.lifecycle import Watcher
 from tests.component.watcher.conftest import PARTITIONS
@@ -24,7 +24,7 @@ async def another_tenant(kube: KubeClient, tenant: Tenant) -> Tenant:
     return Tenant(kube, name)
 
 
-async def test_tenant_when_it_creates_more_than_its_allowance_then_another_is_sent_at_once(
+async def test_tenant_when_it_creates_more_than_its_rate_limit_then_another_is_sent_at_once(
     rig: Rig, tenant: Tenant, kube: KubeClient
 ) -> None:
     quiet = await another_tenant(kube, tenant)

@@ -16,19 +16,21 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.dev.hosted import HostedStack
+from devstack.harness.hosted import HostedStack
 from services.common.errors import InvalidConfiguration, NoPermission
-from services.common.kube import GITOPS_DEPLOYMENT, KubeClient, Resource, connect
-from services.watcher import access
-from services.watcher.command_log import CommandLog
-from services.watcher.kinds import CUSTOM_KINDS, SECRETS, Kind
+from services.common.kafka import count_partitions
+from services.common.kubernetes import ApiResource, KubeClient, connect, require_access
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.watcher.access import access_to, access_to_lease
+from services.watcher.commands.command_log import newest_timestamp
+from services.watcher.kinds import CUSTOM_KINDS, SECRETS, FollowedKind
 from tests.component.rights import until_granted
 from tests.component.watcher.rig import KeyFiles, Rig, until
 
 ENDS_WITHIN_SECONDS = 8
-SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
-CLUSTER_ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+CLUSTER_ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
+CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 
 DEPLOYMENTS = CUSTOM_KINDS[0]
 EVERYTHING = {
@@ -45,7 +47,7 @@ async def with_rights(
     rules = [{"apiGroups": [group], "resources": [what], "verbs": verbs} for what, verbs in rights.items()]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     role = {"apiGroup": CLUSTER_ROLE.group, "kind": "ClusterRole", "name": name}
-    manifests: list[tuple[Resource, dict[str, Any]]] = [
+    manifests: list[tuple[ApiResource, dict[str, Any]]] = [
         (SERVICE_ACCOUNT, {"metadata": {"name": name, "namespace": namespace}}),
         (CLUSTER_ROLE, {"metadata": {"name": name}, "rules": rules}),
         (CLUSTER_ROLE_BINDING, {"metadata": {"name": name}, "subjects": [subject], "roleRef": role}),
@@ -77,9 +79,9 @@ def as_account(kubeconfig: Path, tmp_path: Path) -> Any:
 
 LACKS = {
     "list": (GITOPS_DEPLOYMENT.plural, "list", "cannot list resource"),
-    "watch": (GITOPS_DEPLOYMENT.plural, "watch", "may not watch gitopsdeployments of group"),
-    "patch": (GITOPS_DEPLOYMENT.plural, "patch", "may not patch gitopsdeployments of group"),
-    "patch-status": (f"{GITOPS_DEPLOYMENT.plural}/status", "patch", "may not patch gitopsdeployments/status of group"),
+    "watch": (GITOPS_DEPLOYMENT.plural, "watch", "may not watch gitopsdeployments.managed"),
+    "patch": (GITOPS_DEPLOYMENT.plural, "patch", "may not patch gitopsdeployments.managed"),
+    "patch-status": (f"{GITOPS_DEPLOYMENT.plural}/status", "patch", "may not patch gitopsdeployments.*/status in all"),
 }
 
 
@@ -91,7 +93,7 @@ async def test_right_when_missing_then_it_is_named_with_what_to_grant(
     path = as_account(await with_rights(kube, namespace, {what: verbs for what, verbs in rights.items() if verbs}))
     async with await connect(path) as limited:
         with pytest.raises(NoPermission, match=text) as refusal:
-            await access.require(limited, DEPLOYMENTS, timeout_seconds=1)
+            await require_access(limited, access_to(DEPLOYMENTS), 1)
     assert "grant" in str(refusal.value)
 
 
@@ -100,7 +102,7 @@ async def test_rights_when_exactly_those_asked_for_are_there_then_the_watcher_st
 ) -> None:
     path = as_account(await with_rights(kube, namespace, EVERYTHING))
     async with await connect(path) as limited:
-        await access.require(limited, DEPLOYMENTS, timeout_seconds=5)
+        await require_access(limited, access_to(DEPLOYMENTS), 5)
 
 
 async def test_secrets_when_they_may_only_be_read_then_that_is_all_that_is_asked_for(
@@ -108,7 +110,7 @@ async def test_secrets_when_they_may_only_be_read_then_that_is_all_that_is_asked
 ) -> None:
     reading = {"secrets": ["get", "list", "watch"]}
     async with await connect(as_account(await with_rights(kube, namespace, reading, group=""))) as limited:
-        await access.require(limited, SECRETS, timeout_seconds=5)
+        await require_access(limited, access_to(SECRETS), 5)
 
 
 async def test_secrets_when_they_may_not_be_read_one_by_one_then_it_is_named(
@@ -116,38 +118,37 @@ async def test_secrets_when_they_may_not_be_read_one_by_one_then_it_is_named(
 ) -> None:
     token = await with_rights(kube, namespace, {"secrets": ["list", "watch"]}, group="")
     async with await connect(as_account(token)) as limited:
-        with pytest.raises(NoPermission, match="may not get secrets of group core"):
-            await access.require(limited, SECRETS, timeout_seconds=1)
+        with pytest.raises(NoPermission, match="may not get secrets in all namespaces"):
+            await require_access(limited, access_to(SECRETS), 1)
 
 
 async def test_lease_when_it_may_not_be_held_then_what_to_grant_is_named(
     kube: KubeClient, namespace: str, as_account: Any
 ) -> None:
     async with await connect(as_account(await with_rights(kube, namespace, {}))) as limited:
-        with pytest.raises(NoPermission, match="may not get leases in namespace"):
-            await access.require_lease(limited, namespace, timeout_seconds=1)
+        with pytest.raises(NoPermission, match=r"may not get leases\.coordination\.k8s\.io in namespace"):
+            await require_access(limited, access_to_lease(namespace), 1)
 
 
 async def test_crd_when_missing_then_the_command_that_installs_it_is_named(kube: KubeClient) -> None:
-    unknown = Resource(GITOPS_DEPLOYMENT.group, "v1alpha1", "Unknown", "unknowns")
+    unknown = ApiResource(GITOPS_DEPLOYMENT.group, "v1alpha1", "Unknown", "unknowns")
     with pytest.raises(InvalidConfiguration, match="gitopsctl crds apply"):
-        await access.require(kube, Kind(unknown), timeout_seconds=0.5)
+        await require_access(kube, access_to(FollowedKind(unknown)), 0.5)
 
 
 def test_topic_when_missing_then_the_command_that_makes_it_is_named(kafka_bootstrap: str) -> None:
     with pytest.raises(InvalidConfiguration, match=r"no topic no\.such; run 'gitopsctl topics apply'"):
-        CommandLog(kafka_bootstrap).require("no.such")
+        count_partitions(kafka_bootstrap, ["no.such"])
 
 
 async def test_newest_timestamp_when_the_topic_is_empty_and_when_it_is_not_then_it_is_that_of_its_newest_message(
     rig: Rig, kafka_bootstrap: str
 ) -> None:
-    log = CommandLog(kafka_bootstrap)
-    assert await asyncio.to_thread(log.newest_timestamp, rig.topics.commands) == 0
+    assert await asyncio.to_thread(newest_timestamp, kafka_bootstrap, rig.topics.commands) == 0
     async with rig.watcher():
         pass
     epoch = (await rig.commands.until("a marker", lambda sent: sent))[0].event.epoch
-    assert await asyncio.to_thread(log.newest_timestamp, rig.topics.commands) >= epoch
+    assert await asyncio.to_thread(newest_timestamp, kafka_bootstrap, rig.topics.commands) >= epoch
 
 
 @contextmanager

@@ -7,16 +7,19 @@ import os
 import subprocess
 import sys
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 import psycopg
 import pytest
 
-from services.common.kafka import COMMANDS
-from services.common.messages import AvroCodec, Command, ResourceChanged, SchemaRegistry
+from services.common.avro import AvroCodec, SchemaRegistry
+from services.common.kafka import COMMANDS, count_partitions
+from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
-from services.watcher.command_log import CommandLog
+from services.planner.domain.events import Event
+from services.planner.pipeline.parking import parked_event
 from tests.component.conftest import Database
 from tests.component.watcher.rig import CommandReader, KeyFiles
 
@@ -38,6 +41,12 @@ INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspa
                               desired, manifest, digest, trace_id, seen_at, updated_at)
 VALUES ('one', 'ClusterSecret', 'argocd', 'managed-env-1', %(workspace)s, 'team-a', 'lane', 0,
         'present', %(manifest)s, '', '', now(), now())
+"""
+
+PARKED = """
+INSERT INTO parked_tenants (tenant_id, workspace, namespace, partition, error, parked_at)
+VALUES (%(tenant)s, %(workspace)s, 'team-a', 0, '', now());
+INSERT INTO parked_events (tenant_id, partition, trace_id, message) VALUES (%(tenant)s, 0, '', %(parked)s)
 """
 
 
@@ -77,8 +86,11 @@ def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
         "spec": orjson.dumps({"type": TYPE, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(),
         "manifest": orjson.dumps({"recipe": {"secret": {"sealed": sealed}}}).decode(),
     }
+    event = ResourceChanged("v1", "Secret", "kube", "uid-kube", "43", 0, 7, False, (), "", values["spec"])
+    parked = Event(Command(workspace, workspace, "team-a", datetime.now(UTC), event), 0, "")
+    values["parked"] = parked_event(values["tenant"], parked).message
     with psycopg.connect(database.owner_url) as connection:
-        for statement in (*TENANT.split(";"), SECRET, COMPILED):
+        for statement in (*TENANT.split(";"), SECRET, COMPILED, *PARKED.split(";")):
             connection.execute(statement, values)
     return sealed
 
@@ -91,14 +103,14 @@ async def test_keys_when_rotated_then_the_database_is_counted_resealed_and_the_f
     assert (await asyncio.to_thread(operator.keys, "rotate"))[0] == 0
     code, output = await asyncio.to_thread(operator.keys, "status")
     (line,) = [line for line in output.splitlines() if old in line]
-    assert (code, [cell.strip() for cell in line.split("│") if cell.strip()]) == (0, [old, "1", "1"])
+    assert (code, [cell.strip() for cell in line.split("│") if cell.strip()]) == (0, [old, "1", "1", "1"])
     code, output = await asyncio.to_thread(operator.keys, "retire", old)
-    assert (code, "2 rows are sealed" in output) == (2, True)
+    assert (code, "3 rows are sealed" in output) == (2, True)
 
     code, output = await asyncio.to_thread(operator.keys, "reseal")
     assert (code, "1 Secrets sent" in output) == (0, True), output
     codec = AvroCodec(SchemaRegistry(registry_url), Command, f"{COMMANDS}-value")
-    reader = CommandReader(kafka_bootstrap, codec, COMMANDS, CommandLog(kafka_bootstrap).count_partitions(COMMANDS))
+    reader = CommandReader(kafka_bootstrap, codec, COMMANDS, count_partitions(kafka_bootstrap, [COMMANDS])[COMMANDS])
     try:
         (sent,) = await reader.until(
             "it was sent", lambda sent: [item for item in sent if item.command.workspace == workspace]

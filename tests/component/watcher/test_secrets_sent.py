@@ -9,16 +9,18 @@ from typing import Any
 import orjson
 import pytest
 
-from services.common.api.names import SECRET_TYPES
-from services.common.kube import MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SECRET
+from services.common.kubernetes import SECRET
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SecretContext
-from services.watcher import secrets
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.watcher.commands import secrets
 from tests.component.watcher.conftest import PARTITIONS
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant
 from tests.component.watcher.test_commands_sent import about, changed, gone, resyncs
 
-ENVIRONMENT_TYPE, CREDENTIAL_TYPE = SECRET_TYPES
+ENVIRONMENT_TYPE, CREDENTIAL_TYPE = REGISTRY.secret_types
 CONTENT = "PLANTED-CONTENT-OF-A-SECRET"
 ENCODED = base64.b64encode(CONTENT.encode()).rstrip(b"=")[:-2]
 """As much of it as any encoding of something longer must contain."""

@@ -11,10 +11,10 @@ import orjson
 import pytest
 from prometheus_client import REGISTRY
 
-from services.cli.dev.hosted import HostedStack
-from services.common.api import FINALIZER
-from services.common.kube import Manifest, NotFound, Refused
+from devstack.harness.hosted import HostedStack
+from services.common.kubernetes import Manifest, NotFound, Refused
 from services.common.messages import WorkspaceResource
+from services.kinds.shared.names import FINALIZER
 from tests.component.watcher.rig import DEADLINE_SECONDS, Rig, Tenant, until
 
 SYNCED = {"sync": {"status": "Synced"}}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from services.agent.acknowledgement import PartitionLedger
+from functools import partial
+
+from services.common.kafka import OffsetTracker, TopicPartition
 from services.common.messages import EngineResource
-from tests.unit.agent.fakes import Bench, FakeEvent, settle
+from tests.unit.agent.fakes import Bench
+from tests.unit.fake_clock import settle
+
+PARTITION = TopicPartition("gitops.engine", 0)
 
 
 class Driver:
@@ -12,11 +17,24 @@ class Driver:
 
     def __init__(self, parts: Bench) -> None:
         self.clock, self.cluster, self.reports = parts.clock, parts.cluster, parts.reports
-        self.composers = parts.composers
+        self.checker = parts.checker
         self.instance, self.defects = parts.instance, parts.defects
-        self.ledger = PartitionLedger()
-        self.acknowledged: list[int] = []
-        self._offset = 0
+        self.offsets = OffsetTracker()
+        self._next_offset = 0
+        self.assign_partition()
+
+    @property
+    def acknowledged(self) -> list[int]:
+        """Offsets that may be committed, in order; none without the partition."""
+        return list(range(self.offsets.committable_offset(PARTITION) or 0))
+
+    def assign_partition(self) -> None:
+        """Have the partition from here on; what was submitted before is acknowledged no more."""
+        self.offsets.assign_partitions({PARTITION: self._next_offset})
+
+    def revoke_partition(self) -> None:
+        """The partition is another agent's."""
+        self.offsets.revoke_partitions([PARTITION])
 
     async def begin(self, *rows: EngineResource) -> None:
         self.instance.start()
@@ -26,11 +44,12 @@ class Driver:
 
     def submit(self, row: EngineResource) -> int:
         """Hand a row over; returns its offset."""
-        offset = self._offset
-        self._offset += 1
-        ticket = self.ledger.enter(FakeEvent(offset, self.acknowledged))
-        self.instance.forget(row, ticket) if row.deleted else self.instance.submit(row, ticket)
-        return offset
+        tracked = self.offsets.track_offset(PARTITION, self._next_offset)
+        assert tracked is not None
+        self._next_offset += 1
+        acknowledge = partial(self.offsets.acknowledge_offset, tracked)
+        self.instance.forget(row, acknowledge) if row.deleted else self.instance.submit(row, acknowledge)
+        return tracked.offset
 
     async def apply(self, *rows: EngineResource) -> None:
         for row in rows:

@@ -9,20 +9,21 @@ import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from services.agent.credentials import Composition
-from services.agent.instance import Instance
-from services.agent.kinds import ManagedKind
-from services.agent.outside import Outside, Rules
-from services.agent.private_repositories.registry import NAME as PRIVATE_REPOSITORIES
-from services.agent.reports import Delivered
+from services.agent.credentials import CheckResult
+from services.agent.instances.dependencies import Dependencies, InstanceSettings
+from services.agent.instances.instance import Instance
+from services.agent.objects.kinds import ManagedKind
+from services.agent.observe.observation_sink import Delivered
+from services.agent.private_repositories.store import NAME as PRIVATE_REPOSITORIES
 from services.common.errors import GitOpsError
-from services.common.kube import (
+from services.common.kubernetes import (
     AlreadyExists,
+    ApiResource,
     Changed,
     Conflict,
     ListCompleted,
@@ -31,14 +32,13 @@ from services.common.kube import (
     NotFound,
     Reflection,
     Removed,
-    Resource,
     Seen,
 )
 from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
+from tests.unit.fake_clock import FakeClock
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-RULES = Rules(
+RULES = InstanceSettings(
     concurrency=8,
     deletion_deadline=timedelta(seconds=60),
     comparison_interval=timedelta(seconds=300),
@@ -49,56 +49,11 @@ RULES = Rules(
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 
-class VirtualClock:
-    """Time that stands still until it is advanced."""
-
-    def __init__(self) -> None:
-        self._now = EPOCH
-        self._timers: list[VirtualTimer] = []
-
-    def now(self) -> datetime:
-        return self._now
-
-    def call_at(self, when: datetime, call: Callable[[], None]) -> VirtualTimer:
-        timer = VirtualTimer(when, call)
-        self._timers.append(timer)
-        return timer
-
-    async def advance(self, seconds: float) -> None:
-        """Let time pass, timers fire in order, and everything that follows from them happen."""
-        end = self._now + timedelta(seconds=seconds)
-        while due := [timer for timer in self._timers if timer.when <= end and not timer.cancelled]:
-            timer = min(due, key=lambda each: each.when)
-            self._timers.remove(timer)
-            self._now = max(self._now, timer.when)
-            timer.call()
-            await settle()
-        self._now = end
-        self._timers = [timer for timer in self._timers if not timer.cancelled]
-        await settle()
-
-
-@dataclass
-class VirtualTimer:
-    when: datetime
-    call: Callable[[], None]
-    cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-async def settle() -> None:
-    """Let all tasks run until none has anything left to do."""
-    for _ in range(60):
-        await asyncio.sleep(0)
-
-
 @dataclass
 class MemoryCluster:
     """As much of an API server as the agent uses."""
 
-    clock: VirtualClock
+    clock: FakeClock
     objects: dict[tuple[str, str], Manifest] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     failing: GitOpsError | None = None
@@ -113,14 +68,14 @@ class MemoryCluster:
         self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
         self.in_flight = self.most_in_flight = 0
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest:
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         if name != PRIVATE_REPOSITORIES:  # read once by whoever takes over
             await self._enter("get", name)
         elif self.failing is not None:
             raise self.failing
         return copy.deepcopy(self._existing(resource, name))
 
-    async def create(self, resource: Resource, manifest: Manifest, *, field_manager: str) -> Manifest:
+    async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]
         await self._enter("create", name)
         if (resource.kind, name) in self.objects:
@@ -129,13 +84,13 @@ class MemoryCluster:
         created["metadata"]["uid"] = f"uid-{next(self._versions)}"
         return self._store(resource, created)
 
-    async def apply(self, resource: Resource, manifest: Manifest, *, field_manager: str) -> Manifest:
+    async def apply(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]
         await self._enter("apply", name)
         return self._store(resource, _merged(self._existing(resource, name), manifest))
 
     async def patch(
-        self, resource: Resource, namespace: str | None, name: str, patch: Any, *, field_manager: str
+        self, resource: ApiResource, namespace: str | None, name: str, patch: Any, *, field_manager: str
     ) -> Manifest:
         await self._enter("patch", name)
         known, version = self._existing(resource, name), patch.get("metadata", {}).get("resourceVersion")
@@ -144,22 +99,18 @@ class MemoryCluster:
         return self._store(resource, _merged(known, patch))
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, propagation: str = "", uid: str | None = None
+        self, resource: ApiResource, namespace: str | None, name: str, *, propagation: str = "", uid: str | None = None
     ) -> None:
         await self._enter("delete", name)
         known = copy.deepcopy(self._existing(resource, name))
         known["metadata"].setdefault("deletionTimestamp", self.clock.now().isoformat())
         self._store(resource, known)
 
-    async def follow(self, kind: ManagedKind, namespace: str) -> AsyncIterator[Reflection]:
+    async def follow(self, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:
         resource = kind.resource
         watcher = Watcher(kind.selector)
         self._watchers[resource.kind].append(watcher)
-        yield ListStarted()
-        for (each, _), manifest in list(self.objects.items()):
-            if each == resource.kind and watcher.selects(manifest):
-                yield Seen(copy.deepcopy(manifest))
-        yield ListCompleted(0)
+        self._list(resource.kind, watcher)
         while True:
             yield await watcher.events.get()
 
@@ -178,6 +129,20 @@ class MemoryCluster:
     def remove(self, kind: str, name: str) -> None:
         """Somebody deletes it, at once."""
         self._tell(kind, self.objects.pop((kind, name)), gone=True)
+
+    def backup(self) -> Backup:
+        """All there is, with the version at which that was so."""
+        return Backup(copy.deepcopy(self.objects), next(self._versions))
+
+    def restore(self, backup: Backup) -> None:
+        """Somebody restores the API server; what watches it does not learn so before it lists again."""
+        self.objects, self._versions = copy.deepcopy(backup.objects), itertools.count(backup.version)
+
+    def relist(self) -> None:
+        """Whoever watches has lost history, and lists."""
+        for kind, watchers in self._watchers.items():
+            for watcher in watchers:
+                self._list(kind, watcher)
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for each, name in self.objects if each == kind)
@@ -199,13 +164,13 @@ class MemoryCluster:
         if error is not None:
             raise error
 
-    def _existing(self, resource: Resource, name: str) -> Manifest:
+    def _existing(self, resource: ApiResource, name: str) -> Manifest:
         try:
             return self.objects[resource.kind, name]
         except KeyError:
             raise NotFound(name) from None
 
-    def _store(self, resource: Resource, manifest: Manifest) -> Manifest:
+    def _store(self, resource: ApiResource, manifest: Manifest) -> Manifest:
         return self._put(resource.kind, manifest["metadata"]["name"], manifest)
 
     def _put(self, kind: str, name: str, manifest: Manifest) -> Manifest:
@@ -219,11 +184,24 @@ class MemoryCluster:
             self._tell(kind, manifest)
         return copy.deepcopy(manifest)
 
+    def _list(self, kind: str, watcher: Watcher) -> None:
+        seen = [each for (of, _), each in self.objects.items() if of == kind and watcher.selects(each)]
+        for event in (ListStarted(), *(Seen(copy.deepcopy(each)) for each in seen), ListCompleted(len(seen))):
+            watcher.events.put_nowait(event)
+
     def _tell(self, kind: str, manifest: Manifest, *, gone: bool = False) -> None:
         for watcher in self._watchers[kind]:
             seen = not gone and watcher.selects(manifest)
             copied = copy.deepcopy(manifest)
             watcher.events.put_nowait(Changed(copied) if seen else Removed(copied))
+
+
+@dataclass(frozen=True)
+class Backup:
+    """Of an API server's database."""
+
+    objects: dict[tuple[str, str], Manifest]
+    version: int
 
 
 class Watcher:
@@ -262,7 +240,7 @@ class MemoryReports:
     behind: bool = False
     _held: list[Delivered] = field(default_factory=list)
 
-    def send(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
+    def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
         self.sent.append((row.name, event))
         if self.behind:
             self._held.append(delivered)
@@ -283,7 +261,7 @@ class MemoryReports:
 class FakeComposers:
     """Composes what it is told to; held back while a gate of that name is shut."""
 
-    outcomes: dict[str, Composition | Exception] = field(default_factory=dict)
+    outcomes: dict[str, CheckResult | Exception] = field(default_factory=dict)
     """By the row's name; a good Secret if there is none."""
     farewells: dict[str, Exception] = field(default_factory=dict)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -302,18 +280,18 @@ class FakeComposers:
     probed: list[tuple[str, str]] = field(default_factory=list)
     in_flight: int = 0
 
-    async def compose(self, row: EngineResource, live: Manifest | None) -> Composition:
+    async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
         self.composed.append((row.name, live))
         await self._enter(row.name)
-        outcome = self.outcomes.get(row.name) or Composition(secret_of(row), "Succeeded", "")
+        outcome = self.outcomes.get(row.name) or CheckResult(secret_of(row), "Succeeded", "")
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    def may_have_left(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
+    def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
         return row.name not in self.spotless
 
-    async def dispose(self, row: EngineResource, live: Manifest | None) -> None:
+    async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
         self.disposed.append(row.name)
         self.parted_from.append(live)
         await self._enter(row.name)
@@ -325,7 +303,7 @@ class FakeComposers:
         await self._enter(url)
         return self.refusals.get(url, "")
 
-    async def is_public(self, url: str, tenant: str) -> bool:
+    async def is_public_repository(self, url: str, tenant: str) -> bool:
         self.probed.append((url, tenant))
         await asyncio.sleep(0)
         return url in self.public
@@ -349,37 +327,21 @@ def secret_of(row: EngineResource, **data: str) -> Manifest:
     return identity | {"type": "Opaque", "data": encoded}
 
 
-class FakeMessage:
-    def __init__(self, offset: int) -> None:
-        self.offset, self.key, self.value = offset, b"key", b"value"
-
-
-class FakeEvent:
-    """An event of faust that remembers its acknowledgement in ``log``."""
-
-    def __init__(self, offset: int, log: list[int]) -> None:
-        self.message, self._log = FakeMessage(offset), log
-
-    def ack(self) -> bool:
-        self._log.append(self.message.offset)
-        return True
-
-
 @dataclass
 class Bench:
     """One instance with everything around it."""
 
-    clock: VirtualClock
+    clock: FakeClock
     cluster: MemoryCluster
-    composers: FakeComposers
+    checker: FakeComposers
     reports: MemoryReports
     instance: Instance
     defects: list[BaseException]
 
 
 def bench(**rules: Any) -> Bench:
-    clock = VirtualClock()
-    cluster, composers, reports, defects = MemoryCluster(clock), FakeComposers(), MemoryReports(), []
-    outside = Outside(cluster, cluster.follow, composers, reports, clock, defects.append)
-    instance = Instance("argocd", "argocd", outside, replace(RULES, **rules))
-    return Bench(clock, cluster, composers, reports, instance, defects)
+    clock = FakeClock()
+    cluster, checker, reports, defects = MemoryCluster(clock), FakeComposers(), MemoryReports(), []
+    dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append)
+    instance = Instance("argocd", "argocd", dependencies, replace(RULES, **rules))
+    return Bench(clock, cluster, checker, reports, instance, defects)

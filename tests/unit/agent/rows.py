@@ -7,7 +7,8 @@ import json
 from typing import Any, Literal
 
 from services.common.messages import EngineResource
-from tests.unit.agent.fakes import EPOCH, LABEL
+from tests.unit.agent.fakes import LABEL
+from tests.unit.fake_clock import EPOCH
 
 Desired = Literal["present", "absent"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench.measure import Result, Timing
 from bench.report import cpu_per_item, figures, hops, percentile
-from services.cli.journey import Passage, Stage
+from devstack.harness.journey import Passage, Stage
 
 PERCENTILES: dict[str, tuple[list[float], float, float]] = {
     "one-value": ([7], 0.99, 7),

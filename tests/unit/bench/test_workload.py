@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from bench.workload import application, deployment
-from services.common.api import GitOpsDeploymentSpec
 from services.common.argocd_names import application_name, uid_of
 from services.common.ownership import MANAGED_BY, MANAGER
-from services.planner.engines import argocd
-from services.planner.engines.argocd import Home
-from services.planner.ids import resource_id, tenant_id
+from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
+from services.planner.domain.ids import resource_id, tenant_id
+from services.planner.engines.argocd import applications
+from services.planner.engines.interface import Home
 from services.planner.rows import Instance, Tenant
 
 
@@ -20,7 +20,7 @@ def compiled(tenant: str, uid: str) -> dict[str, Any]:
         Tenant(tenant_id("bench", tenant), "bench", tenant, 0, "argocd-1"), Instance("argocd-1", "argocd-1", True)
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, "app")["spec"])
-    made: dict[str, Any] = json.loads(argocd.application(home, resource_id("bench", uid), uid, spec))
+    made: dict[str, Any] = json.loads(applications.application(home, resource_id("bench", uid), uid, spec))
     return made
 
 

@@ -16,6 +16,7 @@ from services.cli.sealed_rows import Count, SealedSecret
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
+from services.kinds.secret.rules import is_late_reseal
 
 CONTENT = "PLANTED-CONTENT"
 CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")
@@ -99,6 +100,7 @@ def test_retire_when_nothing_is_sealed_under_the_key_then_it_is_gone(bench: Benc
 REFUSALS: dict[str, tuple[Count | None, bool, str]] = {
     "secrets": (Count(secrets=2), False, "2 rows"),
     "compiled-objects": (Count(compiled=1), False, "1 rows"),
+    "parked-events": (Count(parked=3), False, "3 of them wait for parked tenants"),
     "active": (None, True, "active key"),
 }
 
@@ -145,6 +147,7 @@ def test_reseal_when_a_secret_is_under_a_former_key_then_its_change_is_sent_agai
     assert (command.workspace, command.namespace, command.source) == ("local", "team-a", "local")
     assert (event.kind, event.uid, event.resource_version, event.epoch) == ("Secret", "uid-kube", "42", 7)
     spec = orjson.loads(event.spec)
+    assert is_late_reseal(None, event.spec, "42")
     assert spec["keyId"] == key_id_of(spec["sealed"]) == bench.active
     assert OpeningKeys.load(bench.private).open(spec["sealed"], CONTEXT) == {"kubeconfig": CONTENT.encode()}
     assert CONTENT not in outcome.output

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from services.agent.engine_requirements import CONFIG
-from services.agent.kinds import KINDS as AGENT_KINDS
-from services.agent.kinds import VERBS as AGENT_VERBS
-from services.cli.dev.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
-from services.cli.dev.processes.steps import SIMULATOR_RBAC
+from devstack.components.steps import SIMULATOR_RBAC
+from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
+from services.agent.instances.engine_requirements import CONFIG
+from services.agent.objects.kinds import KINDS as AGENT_KINDS
+from services.agent.objects.kinds import VERBS as AGENT_VERBS
 from services.cli.rbac import KINDS, placed
-from services.common.kube import LEASE
-from services.common.paths import RBAC
-from services.watcher.access import LEADING, needs
+from services.common.kubernetes import LEASE
+from services.common.package_data import RBAC
+from services.watcher.access import LEADING, access_to
 from services.watcher.kinds import KINDS as WATCHED
 
 NAMESPACES = ["argocd-1", "argocd-2"]
@@ -43,12 +43,12 @@ def granted(kind: str, name: str) -> set[tuple[str, str, str]]:
 
 def test_watcher_when_granted_then_exactly_what_it_needs() -> None:
     wanted = {
-        (kind.resource.group, "/".join(filter(None, (kind.resource.plural, need.subresource))), need.verb)
+        (kind.resource.group, "/".join(filter(None, (kind.resource.plural, subresource))), verb)
         for kind in WATCHED
-        for need in needs(kind)
+        for verb, subresource in access_to(kind).rights
     }
     assert granted("ClusterRole", "gitops-service-watcher") == wanted
-    assert granted("Role", "gitops-service-watcher") == {(LEASE.group, LEASE.plural, need.verb) for need in LEADING}
+    assert granted("Role", "gitops-service-watcher") == {(LEASE.group, LEASE.plural, verb) for verb in LEADING}
 
 
 def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 from services.cli import topics
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE, Topic
+
+T = TypeVar("T")
 
 NAMES = (COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE)
 
@@ -23,6 +25,7 @@ class Brokers:
     def __init__(self, partitions: dict[str, int], brokers: int = 1, replicas: int = 1) -> None:
         self.partitions = dict(partitions)
         self.configured: list[str] = []
+        self.settings: dict[str, dict[str, str]] = {}
         self.in_sync: dict[str, str] = {}
         self.replicas = dict.fromkeys(partitions, replicas)
         self._brokers = brokers
@@ -32,6 +35,9 @@ class Brokers:
             brokers=dict.fromkeys(range(self._brokers)),
             topics={name: SimpleNamespace(partitions=self._parts(name)) for name in self.partitions},
         )
+
+    def describe_configs(self, resources: Iterable[Any]) -> dict[Any, Future[Any]]:
+        return {resource: self._done(self._entries(resource.name)) for resource in resources}
 
     def create_topics(self, new: Iterable[Any]) -> dict[Any, Future[None]]:
         topics = list(new)
@@ -46,8 +52,12 @@ class Brokers:
         for resource in resources:
             self.configured.append(resource.name)
             settings = {entry.name: entry.value for entry in resource.incremental_configs}
-            self.in_sync[resource.name] = settings["min.insync.replicas"]
+            self.settings.setdefault(resource.name, {}).update(settings)
+            self.in_sync[resource.name] = self.settings[resource.name]["min.insync.replicas"]
         return {}
+
+    def _entries(self, name: str) -> dict[str, Any]:
+        return {key: SimpleNamespace(value=value) for key, value in self.settings.get(name, {}).items()}
 
     def _parts(self, name: str) -> dict[int, Any]:
         copies = list(range(self.replicas[name]))
@@ -55,17 +65,20 @@ class Brokers:
 
     def _set(self, name: str, partitions: int) -> Future[None]:
         self.partitions[name] = partitions
-        done: Future[None] = Future()
-        done.set_result(None)
+        return self._done(None)
+
+    def _done(self, result: T) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(result)
         return done
 
 
-def apply(monkeypatch: pytest.MonkeyPatch, brokers: Brokers, **declared: int) -> Result:
+def apply(monkeypatch: pytest.MonkeyPatch, brokers: Brokers, *options: str, **declared: int) -> Result:
     """Apply a declaration of 12 partitions each, but for ``declared``, by the last part of a topic's name."""
     wanted = tuple(Topic(name=name, partitions=declared.get(name.removeprefix("gitops."), 12)) for name in NAMES)
     monkeypatch.setattr(topics, "load_topics", lambda: wanted)
     monkeypatch.setattr(topics, "_connected", lambda _: ("Kafka", brokers))
-    return CliRunner().invoke(topics.app, ["apply"])
+    return CliRunner().invoke(topics.app, ["apply", *options])
 
 
 @pytest.mark.parametrize("name", [COMMANDS, OBSERVATIONS, ENGINE])
@@ -119,3 +132,38 @@ def test_apply_when_topics_have_too_few_copies_then_it_says_so_and_writes_stay_p
     outcome = apply(monkeypatch, cluster)
     assert f"{COMMANDS}: 1 replicas, not 3" in outcome.stderr
     assert cluster.in_sync == dict.fromkeys(NAMES, "1")
+
+
+def test_apply_when_everything_is_as_declared_then_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Brokers(dict.fromkeys(NAMES, 12))
+    apply(monkeypatch, cluster)
+    cluster.configured.clear()
+    assert apply(monkeypatch, cluster).exit_code == 0
+    assert cluster.configured == []
+
+
+def test_dry_run_when_something_differs_then_it_tells_each_change_and_makes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = {COMMANDS: 12, OBSERVATIONS: 12, WORKSPACE: 6}
+    cluster = Brokers(there)
+    cluster.settings = {COMMANDS: {"min.insync.replicas": "1"}, OBSERVATIONS: {"min.insync.replicas": "2"}}
+    outcome = apply(monkeypatch, cluster, "--dry-run")
+    assert outcome.stdout.splitlines() == [
+        f"{OBSERVATIONS}: min.insync.replicas 2 → 1",
+        f"{ENGINE}: create, 12 partitions, 1 replicas, min.insync.replicas=1",
+        f"{WORKSPACE}: partitions 6 → 12",
+        f"{WORKSPACE}: min.insync.replicas unset → 1",
+    ]
+    assert (cluster.partitions, cluster.configured) == (there, [])
+
+
+def test_dry_run_when_keys_would_move_then_it_refuses_as_apply_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = apply(monkeypatch, Brokers({COMMANDS: 6}), "--dry-run")
+    assert isinstance(outcome.exception, InvalidConfiguration)
+
+
+def test_dry_run_when_everything_is_as_declared_then_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Brokers(dict.fromkeys(NAMES, 12))
+    apply(monkeypatch, cluster)
+    assert apply(monkeypatch, cluster, "--dry-run").stdout == "every topic is as declared\n"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from devstack.components.connect import CONFIGURATION as CONNECT
 from services.agent.settings import AgentSettings
-from services.cli.dev.processes.connect import CONFIGURATION as CONNECT
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import load_acls, load_topics
-from services.planner.consume import GROUP as PLANNER_GROUP
-from services.watcher.rows import consumer_settings
+from services.planner.pipeline.consume import GROUP as PLANNER_GROUP
+from services.watcher.status.row_consumer import consumer_group
 
 RIGHTS = load_acls()
 CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
@@ -27,9 +27,9 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
     connect = dict(line.split("=", 1) for line in CONNECT.read_text().splitlines() if line and line[0] != "#")
     groups = {name: set(rights.groups) for name, rights in RIGHTS.items()}
     assert groups == {
-        "watcher": {consumer_settings("anywhere:1", "local")["group.id"]},
+        "watcher": {consumer_group("local")},
         "planner": {PLANNER_GROUP},
-        "agent": {agent, f"{agent}-reader"},
+        "agent": {agent},
         "connect": {connect["group.id"]},
     }
 

@@ -10,11 +10,11 @@ import pytest
 
 from services.common.telemetry import Heartbeat, Probes
 from services.common.telemetry.heartbeat import SILENT_SECONDS
-from tests.unit.still_clock import StillClock
+from tests.unit.fake_clock import FakeClock
 
 
 @pytest.fixture
-def heartbeat(time: StillClock) -> Heartbeat:
+def heartbeat(time: FakeClock) -> Heartbeat:
     return Heartbeat(time)
 
 
@@ -30,22 +30,22 @@ def status(url: str) -> int:
 
 
 def test_healthz_when_the_loop_does_not_come_round_then_it_says_so_on_its_own_thread(
-    time: StillClock, healthz: str
+    time: FakeClock, healthz: str
 ) -> None:
     assert status(healthz) == 200
     time.seconds += SILENT_SECONDS + 1
     assert status(healthz) == 503
 
 
-def test_silence_when_it_is_as_long_as_a_large_batch_then_it_is_none(time: StillClock, heartbeat: Heartbeat) -> None:
+def test_silence_when_it_is_as_long_as_a_large_batch_then_it_is_none(time: FakeClock, heartbeat: Heartbeat) -> None:
     time.seconds += SILENT_SECONDS - 1
     assert heartbeat.silence() == ""
 
 
-async def test_silence_when_the_loop_comes_round_again_then_it_is_over(time: StillClock, heartbeat: Heartbeat) -> None:
+async def test_silence_when_the_loop_comes_round_again_then_it_is_over(time: FakeClock, heartbeat: Heartbeat) -> None:
     time.seconds += SILENT_SECONDS + 1
     before = heartbeat.silence()
     beating = asyncio.create_task(heartbeat.keep())
     await asyncio.sleep(0)
     beating.cancel()
-    assert (before, heartbeat.silence()) == ("event loop blocked for 16 s", "")
+    assert (before, heartbeat.silence()) == ("the loop has not come round for 16 s", "")

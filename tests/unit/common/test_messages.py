@@ -16,11 +16,11 @@ from typing import Any
 import fastavro
 import pytest
 
+from services.common.avro import SUBJECTS, AvroCodec, SchemaRegistry, local_schemas, value_subject
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS
 from services.common.messages import (
     Applied,
-    AvroCodec,
     Command,
     DeadLetter,
     Failed,
@@ -29,13 +29,9 @@ from services.common.messages import (
     ResourceChanged,
     ResourceGone,
     ResyncCompleted,
-    SchemaRegistry,
     StatusReported,
-    local_schemas,
-    value_subject,
 )
-from services.common.messages.registry import SUBJECTS
-from services.common.paths import AVRO_SCHEMAS
+from services.common.package_data import AVRO_SCHEMAS
 
 NOW = datetime(2026, 5, 4, 12, 30, 15, 123456, tzinfo=UTC)
 RELEASED = AVRO_SCHEMAS / "released"

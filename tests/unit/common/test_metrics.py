@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
+from devstack.paths import ROOT
 from services.common.errors import Permanent, Poison, Retry, Wait
-from services.common.kube import Conflict, NotFound
-from services.common.paths import ROOT
-from services.common.telemetry.metrics import Direction, Failure, count_failure, count_message, failure_of
+from services.common.kubernetes import Conflict, NotFound
+from services.common.telemetry.metrics import Direction, Failure, count_failure, count_messages, failure_of
 
 METRICS = ROOT / "services" / "common" / "telemetry" / "metrics.py"
 WORDED = {"ERRORS", "MESSAGES"}
@@ -73,6 +73,6 @@ def test_failure_when_counted_then_the_label_says_it_in_lower_case() -> None:
 
 
 def test_message_when_counted_then_the_label_says_which_way_it_went() -> None:
-    count_message("a-test", "a-topic", Direction.RECEIVED)
+    count_messages("a-test", "a-topic", Direction.RECEIVED)
     labels = {"service": "a-test", "topic": "a-topic", "direction": "received"}
     assert REGISTRY.get_sample_value("gitops_messages_total", labels) == 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from services.cli.connector import DEFINITION
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
-from services.common.paths import ROOT
 
 TOPICS = {topic.name: topic for topic in load_topics()}
 
@@ -19,7 +19,7 @@ def test_topics_when_declared_then_those_the_services_use_are_among_them() -> No
 
 
 def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
-    connector = json.loads((ROOT / "compose" / "connect" / "connector.json").read_text())
+    connector = json.loads(DEFINITION.read_text())
     assert connector["transforms.partition.partition.topic.num"] == str(TOPICS[ENGINE].partitions)
 
 

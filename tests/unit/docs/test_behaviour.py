@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from services.common.paths import ROOT
+from devstack.paths import ROOT
 
 TEXT = (ROOT / "docs" / "behaviour.md").read_text()
 PROOF = re.compile(r"`([\w/]+\.py)::(test_\w+)`")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.paths import ROOT
+from devstack.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

@@ -8,9 +8,9 @@ import pytest
 from pydantic import SecretStr, create_model
 from pydantic_settings import BaseSettings
 
-from services.cli import generate_operations
-from services.cli.generate_operations import SETTINGS, metrics_page, settings_page
-from services.common.paths import DOCS, ROOT
+from devstack.generate import operations as generate_operations
+from devstack.generate.operations import SETTINGS, metrics_page, settings_page
+from devstack.paths import DOCS, ROOT
 
 SERVICES = sorted(path.parent.name for path in (ROOT / "services").glob("*/settings.py"))
 DECLARED = [(settings, name) for settings in SETTINGS.values() for name in settings.model_fields]

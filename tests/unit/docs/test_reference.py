@@ -11,21 +11,24 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.reference import page
-from services.common.api.catalogue import CATALOGUE, Entry
-from services.common.api.kinds import KINDS, Kind
-from services.common.api.names import GROUP, SECRET_TYPES, VERSION
-from services.common.paths import ROOT, USER_DOCS
+from devstack.generate.markdown import with_block
+from devstack.generate.reference import index, page
+from devstack.paths import ROOT, USER_DOCS
+from services.kinds.registry import REGISTRY
+from services.kinds.shared.catalogue import Entry
+from services.kinds.shared.kind import CustomKind
+from services.kinds.shared.names import GROUP, VERSION
 
-SAYING = ("services/planner/kinds", "services/agent/credentials")
+SAYING = ("services/kinds", "services/agent/credentials")
 """Where reasons of conditions are written."""
 
 NO_REASONS = {
-    *(kind.kind for kind in KINDS),
+    *(kind.name for kind in REGISTRY.custom),
     # Kinds of objects and of compiled rows
     "ClusterRole",
     "ClusterRoleBinding",
     "ClusterSecret",
+    "CustomResourceDefinition",
     "RepositorySecret",
     "RoleBinding",
     "SelfSubjectAccessReview",
@@ -44,28 +47,27 @@ NO_PROBLEM = {"Succeeded", "RepositoryCredentialUpToDate", "ValidRepositoryUrl"}
 
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][A-Za-z]*)+")
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-EXAMPLES = sorted((USER_DOCS / "examples").glob("*.yaml"))
-ENTRIES = [entry for entries in CATALOGUE.values() for entry in entries]
+EXAMPLES = [kind.example for kind in REGISTRY.custom]
+ENTRIES = [entry for kind in REGISTRY.custom for entry in kind.catalogue]
 
 
-def by_kind(kind: Kind) -> str:
-    return kind.kind
+def by_kind(kind: CustomKind) -> str:
+    return kind.name
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
-def test_page_when_compared_with_the_models_then_it_is_up_to_date(kind: Kind) -> None:
-    example = (USER_DOCS / "examples" / f"{kind.page}.yaml").read_text()
-    assert (USER_DOCS / f"{kind.page}.md").read_text() == page(kind, example), "run 'make generate'"
+@pytest.mark.parametrize("kind", REGISTRY.custom, ids=by_kind)
+def test_page_when_compared_with_the_models_then_it_is_up_to_date(kind: CustomKind) -> None:
+    assert (USER_DOCS / f"{kind.page}.md").read_text() == page(kind), "run 'make generate'"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
-def test_index_when_a_kind_exists_then_it_leads_to_its_page(kind: Kind) -> None:
-    assert f"({kind.page}.md)" in (USER_DOCS / "README.md").read_text()
+def test_index_when_compared_with_the_kinds_then_it_is_up_to_date() -> None:
+    text = (USER_DOCS / "README.md").read_text()
+    assert text == with_block(text, "kinds", index(REGISTRY)), "run 'make generate'"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=by_kind)
-def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: Kind) -> None:
-    shown = [(entry.type, entry.status, entry.reason, entry.message) for entry in CATALOGUE[kind.kind]]
+@pytest.mark.parametrize("kind", REGISTRY.custom, ids=by_kind)
+def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: CustomKind) -> None:
+    shown = [(entry.type, entry.status, entry.reason, entry.message) for entry in kind.catalogue]
     assert shown
     assert len(shown) == len(set(shown))
 
@@ -96,9 +98,9 @@ def documents() -> Iterator[Any]:
 def test_example_when_a_user_copies_it_then_the_models_know_every_field(document: dict[str, Any]) -> None:
     assert document["metadata"]["name"]
     if document["kind"] == "Secret":
-        assert document["type"] in SECRET_TYPES
+        assert document["type"] in REGISTRY.secret_types
         return
-    kind = next(kind for kind in KINDS if kind.kind == document["kind"])
+    kind = next(kind for kind in REGISTRY.custom if kind.name == document["kind"])
     assert document["apiVersion"] == f"{GROUP}/{VERSION}"
     spec = kind.spec.model_validate(document["spec"])
     assert spec.model_dump(by_alias=True, exclude_unset=True) == document["spec"]

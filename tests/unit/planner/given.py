@@ -8,6 +8,7 @@ from typing import Any
 
 from services.common.messages import (
     Applied,
+    Checked,
     Command,
     Failed,
     Observation,
@@ -18,7 +19,7 @@ from services.common.messages import (
     StatusReported,
 )
 from services.common.messages.observation import ObservationEvent
-from services.planner.events import Event
+from services.planner.domain.events import Event
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 WORKSPACE = "local"
@@ -189,4 +190,4 @@ def resource_gone(second: int, kind: str, name: str, uid: str = "") -> Event:
 
 SYNCED = {"status": "Synced", "revision": "abc"}
 
-__all__ = ["SYNCED", "Applied", "Failed", "Removed", "changed", "gone", "observed", "resync", "spec", "status"]
+__all__ = ["Applied", "Checked", "Failed", "Removed"]

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.planner.kinds.limits import Limits
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS
 from services.planner.rows import EngineRow
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -27,8 +30,16 @@ from tests.unit.planner.world import World
 MANY = [f"namespace-{number:02d}" for number in range(60)]
 
 
-def limit(world: World, **limits: int) -> None:
-    world.rules = replace(world.rules, limits=Limits(**limits))
+def limit(
+    world: World,
+    *,
+    environments: int = 100,
+    credentials: int = 100,
+    destinations: int = DEFAULT_DESTINATIONS,
+    bytes_: int = DEFAULT_BYTES,
+) -> None:
+    counts = {MANAGED_ENVIRONMENT.kind: environments, REPOSITORY_CREDENTIAL.kind: credentials}
+    world.rules = replace(world.rules, limits=REGISTRY.limits(counts, destinations=destinations, bytes_=bytes_))
 
 
 def removed(world: World, second: int, held: EngineRow) -> None:
@@ -44,7 +55,7 @@ def is_refused(world: World, kind: str, name: str) -> bool:
 # What is in force stays so
 
 
-@pytest.mark.parametrize("limits", [{"bytes": 900}, {"destinations": 5}], ids=["bytes", "destinations"])
+@pytest.mark.parametrize("limits", [{"bytes_": 900}, {"destinations": 5}], ids=["bytes", "destinations"])
 def test_environment_when_it_outgrows_the_allowance_then_its_deployments_keep_their_cluster_whatever_follows(
     connected: World, limits: dict[str, int]
 ) -> None:
@@ -72,7 +83,7 @@ def test_environment_when_it_fits_again_then_it_is_taken_up(connected: World) ->
 
 def test_credential_when_it_outgrows_the_allowance_then_its_repository_stays_in_the_project(world: World) -> None:
     world.take(secret(1, "login", "repository-credential"), credential(2))
-    limit(world, bytes=400)
+    limit(world, bytes_=400)
     project = row(world, "AppProject")
     longer = {"repository": "https://git.example.com/" + "a" * 400, "secret": "login"}
     world.take(resource(3, CREDENTIAL, "login", longer, generation=2))
@@ -185,7 +196,7 @@ def test_credential_when_the_one_before_it_has_gone_from_both_projects_then_it_h
 def test_change_of_a_deployment_when_much_still_has_to_go_then_it_waits_for_that(connected: World) -> None:
     connected.take(environment(4, generation=2, createNewServiceAccount=True))
     connected.take(resource_gone(5, ENVIRONMENT, "prod"))
-    limit(connected, bytes=700)
+    limit(connected, bytes_=700)
     connected.take(changed(6))
     assert is_refused(connected, "GitOpsDeployment", "web")
     removed(connected, 7, row(connected, "ClusterSecret"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.common.messages import Checked, SyncMoved
-from services.planner.coalesce import coalesce
-from services.planner.events import Event
+from services.planner.domain.events import Event
+from services.planner.pipeline.coalesce import coalesce
 from tests.unit.planner.given import Applied, Failed, Removed, changed, gone, observed, resync, status
 
 A1, A2, A3 = (changed(number) for number in (1, 2, 3))

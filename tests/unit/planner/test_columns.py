@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Table
 
-from services.planner import tables
-from services.planner.columns import SQL_TYPES, arrays, names, upsert, values, width
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.rows import Check, Resource
+from services.kinds.sync_run.rows import SyncRun
+from services.planner.database import tables
+from services.planner.database.columns import SQL_TYPES, arrays, names, upsert, values, width
+from services.planner.domain.changes import Sighting
 from services.planner.rows import (
-    Check,
-    Deployment,
     EngineAbsence,
     EngineRow,
-    Observed,
     Operation,
     OperationMoved,
-    Resource,
-    Sighting,
-    SyncRun,
+    ParkedEvent,
+    ParkedTenant,
+    StoredStatus,
     Tenant,
     WorkspaceRow,
 )
@@ -35,14 +36,17 @@ ROWS: list[tuple[type[Any], Table]] = [
     (Operation, tables.operations),
     (EngineRow, tables.engine_resources),
     (WorkspaceRow, tables.workspace_resources),
+    (ParkedTenant, tables.parked_tenants),
 ]
 PARTS: list[tuple[type[Any], Table]] = [
     (Sighting, tables.deployments),
     (Sighting, tables.resources),
     (EngineAbsence, tables.engine_resources),
     (OperationMoved, tables.operations),
+    (ParkedEvent, tables.parked_events),
+    (StoredStatus, tables.workspace_resources),
 ]
-STAMPS = {"created_at", "updated_at"}
+STAMPS = {"created_at", "updated_at", "dormant"}
 """Written by the statements themselves."""
 
 
@@ -77,11 +81,13 @@ def test_columns_when_read_or_written_then_they_have_the_order_of_the_fields() -
 
 
 def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
-    statement = upsert("seen", Sighting, key=["id"], kept=["epoch"], written_at="now()", only="known.epoch > 1")
+    statement = upsert(
+        tables.deployments, Sighting, kept=["epoch"], stamps={"dormant": "false"}, only="known.epoch > 1"
+    )
     assert statement == (
-        "INSERT INTO seen AS known (id, resource_version, epoch, updated_at) "
-        "SELECT *, now() FROM unnest(%b::uuid[], %b::text[], %b::int8[]) "
+        "INSERT INTO deployments AS known (id, resource_version, epoch, dormant) "
+        "SELECT *, false FROM unnest(%b::uuid[], %b::text[], %b::int8[]) "
         "ON CONFLICT (id) DO UPDATE "
-        "SET resource_version = EXCLUDED.resource_version, updated_at = EXCLUDED.updated_at "
+        "SET resource_version = EXCLUDED.resource_version, dormant = EXCLUDED.dormant "
         "WHERE known.epoch > 1"
     )

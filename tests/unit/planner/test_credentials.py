@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.planner.domain.events import Event
 from tests.unit.planner.given import CREDENTIAL, Failed, Removed, credential, resource, resource_gone, secret
 from tests.unit.planner.tenant import check, conditions, manifest, row, says
 from tests.unit.planner.world import World
@@ -67,3 +68,24 @@ def test_credential_when_the_engine_refuses_its_secret_then_the_reason_is_one_of
     refused = Failed(row(world, "RepositorySecret").digest, permanent=True, message="no")
     says(world, 3, refused, "RepositorySecret")
     assert {state[1] for state in conditions(world, CREDENTIAL, "login").values()} == {"KubernetesError"}
+
+
+def resealed(second: int, version: int) -> Event:
+    """What an operator's command read from a row at that version."""
+    content = {"type": "managed-gitops.redhat.com/repository-credential", "sealed": "anew", "keyId": "k2"}
+    resealed = {**content, "resealed": True}
+    return resource(second, "Secret", "login", resealed, uid="uid-secret-login", generation=0, version=version)
+
+
+def test_secret_when_it_went_or_changed_before_it_was_sealed_anew_then_that_is_too_late(world: World) -> None:
+    world.take(secret(1, "login", "repository-credential"), credential(2), secret(3, "login", "repository-credential"))
+    world.take(resealed(4, version=1))
+    assert manifest(world, "RepositorySecret")["recipe"]["secret"]["sealed"] == "sealed-login-3"
+    world.take(resource_gone(5, "Secret", "login", "uid-secret-login"))
+    world.take(resealed(6, version=3))
+    assert [row for row in world.resources.values() if row.kind == "Secret"] == []
+
+
+def test_secret_when_it_is_sealed_anew_then_the_recipe_has_the_new_text(world: World) -> None:
+    world.take(secret(1, "login", "repository-credential"), credential(2), resealed(3, version=1))
+    assert manifest(world, "RepositorySecret")["recipe"]["secret"]["sealed"] == "anew"

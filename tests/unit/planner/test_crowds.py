@@ -6,14 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from services.planner.events import Event
-from services.planner.kinds.limits import Limits
+from services.common.api_resource import SECRET
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.sync_run.model import SYNC_RUN
+from services.planner.domain.events import Event
 from tests.unit.planner.given import changed, credential, environment, resource, spec, sync_run
 from tests.unit.planner.world import World
 
 CROWD = 10_000
 BATCH = 500
-LIMITS = Limits()
+LIMITS = REGISTRY.limits()
 MEBIBYTE = 1024 * 1024
 
 
@@ -33,30 +38,30 @@ def test_deployments_when_they_are_a_crowd_then_as_many_have_an_application_as_m
     crowd(world, lambda number: changed(number, f"w-{number:05d}", uid=f"uid-{number}"))
     applications = [row for row in world.engine.values() if row.kind == "Application"]
     offers = [known for known in world.deployments.values() if known.offered is not None]
-    assert (len(applications), len(offers)) == (LIMITS.deployments, LIMITS.deployments)
+    assert (len(applications), len(offers)) == (LIMITS.of(GITOPS_DEPLOYMENT.kind), LIMITS.of(GITOPS_DEPLOYMENT.kind))
     assert stored(world) < MEBIBYTE
 
 
 def test_deployments_when_a_crowd_waits_for_an_environment_then_as_many_offers_are_kept_as_may(world: World) -> None:
     remote = spec(destination={"environment": "none", "namespace": "web"})
     crowd(world, lambda number: changed(number, f"w-{number:05d}", uid=f"uid-{number}", content=remote))
-    assert sum(known.offered is not None for known in world.deployments.values()) == LIMITS.deployments
+    assert sum(known.offered is not None for known in world.deployments.values()) == LIMITS.of(GITOPS_DEPLOYMENT.kind)
     assert [row for row in world.engine.values() if row.kind == "Application"] == []
 
 
 def test_secrets_when_they_are_a_crowd_then_no_more_is_stored_than_the_allowance_and_a_little(world: World) -> None:
     sealed = {"type": "t", "sealed": "x" * 20_000, "keyId": "k"}
     crowd(world, lambda number: resource(number, "Secret", f"s-{number:05d}", sealed))
-    assert sum(not known.over_quota for known in world.resources.values()) == LIMITS.secrets
-    assert stored(world) < LIMITS.secrets * 20_100 + CROWD * 3
+    assert sum(not known.over_quota for known in world.resources.values()) == LIMITS.of(SECRET.kind)
+    assert stored(world) < LIMITS.of(SECRET.kind) * 20_100 + CROWD * 3
 
 
 @pytest.mark.parametrize(
     ("make", "limit"),
     [
-        (lambda number: environment(number, f"e-{number:05d}"), LIMITS.environments),
-        (lambda number: credential(number, f"c-{number:05d}"), LIMITS.credentials),
-        (lambda number: sync_run(number, f"r-{number:05d}"), LIMITS.sync_runs),
+        (lambda number: environment(number, f"e-{number:05d}"), LIMITS.of(MANAGED_ENVIRONMENT.kind)),
+        (lambda number: credential(number, f"c-{number:05d}"), LIMITS.of(REPOSITORY_CREDENTIAL.kind)),
+        (lambda number: sync_run(number, f"r-{number:05d}"), LIMITS.of(SYNC_RUN.kind)),
     ],
     ids=["environments", "credentials", "sync runs"],
 )

@@ -8,22 +8,20 @@ from typing import Any
 
 import pytest
 
-from services.common.api import FINALIZER
 from services.common.messages import Command, ResourceChanged
-from services.planner.events import Event
-from services.planner.kinds.names import (
-    GITOPS_DEPLOYMENT,
-    MANAGED_ENVIRONMENT,
-    REPOSITORY_CREDENTIAL,
-    SYNC_RUN,
-)
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.names import FINALIZER
+from services.kinds.sync_run.model import SYNC_RUN
+from services.planner.domain.events import Event
 from tests.unit.planner.given import Removed, changed, observed, resource
 from tests.unit.planner.world import World
 
 DEPTHS = (300, 1_100, 200_000)
 """Beyond what is written as JSON, what is read as JSON, and what Python's stack holds."""
 
-KINDS = (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN)
+KINDS = (GITOPS_DEPLOYMENT.kind, MANAGED_ENVIRONMENT.kind, REPOSITORY_CREDENTIAL.kind, SYNC_RUN.kind)
 GOOD: dict[str, Any] = {
     "type": "automated",
     "source": {"repoURL": "https://git.example.com/a.git", "path": "apps"},
@@ -38,7 +36,7 @@ GOOD: dict[str, Any] = {
 
 def of_kind(kind: str, spec: str) -> Event:
     """A resource with ``spec``, word for word."""
-    event = changed(1) if kind == GITOPS_DEPLOYMENT else resource(1, kind, "web", {})
+    event = changed(1) if kind == GITOPS_DEPLOYMENT.kind else resource(1, kind, "web", {})
     assert isinstance(event.message, Command)
     assert isinstance(event.message.event, ResourceChanged)
     return replace(event, message=replace(event.message, event=replace(event.message.event, spec=spec)))
@@ -63,7 +61,7 @@ def test_spec_when_it_is_a_json_bomb_then_it_says_so_and_has_no_effect_and_other
 
 def test_finalizer_when_it_is_there_again_after_its_release_then_it_is_released_again(world: World) -> None:
     """The API server adds none to what is being deleted; a command may say it all the same."""
-    key = ("local", "team-a", GITOPS_DEPLOYMENT, "web")
+    key = ("local", "team-a", GITOPS_DEPLOYMENT.kind, "web")
     world.take(changed(1))
     world.take(changed(2, deleting=True, finalizers=(FINALIZER,)))
     application = world.application()

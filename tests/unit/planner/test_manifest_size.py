@@ -7,17 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.common.api.limits import MAX_LABEL, MAX_NAMESPACES, MAX_REPOSITORY
 from services.common.urls import repository_url
-from services.planner.engines import argocd
-from services.planner.engines.argocd import MAX_MANIFEST
-from services.planner.events import Event
-from services.planner.kinds.limits import Limits
+from services.common.urls.repository_url import MAX_REPOSITORY
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.text import MAX_LABEL, MAX_NAMESPACES
+from services.planner.domain.events import Event
+from services.planner.engines import interface
+from services.planner.engines.interface import MAX_MANIFEST, Manifest
 from tests.unit.planner.given import CREDENTIAL, REPOSITORY, changed, environment, resource, secret, spec
 from tests.unit.planner.tenant import conditions, manifest, row, rows
 from tests.unit.planner.world import World
 
-LIMITS = Limits()
+LIMITS = REGISTRY.limits()
 BATCH = 250
 SEALED = "x" * 175_000
 """As long as a Secret of 128 KiB is when it is sealed."""
@@ -38,12 +42,12 @@ def largest(*, cluster_resources: bool) -> Iterator[Event]:
     """Each kind as often as it may be, as long as it may be; environments as long as there are namespaces left."""
     yield resource(1, "Secret", "login", LOGIN)
     yield resource(2, "Secret", "kubeconfig", KUBECONFIG)
-    for number in range(LIMITS.environments):
+    for number in range(LIMITS.of(MANAGED_ENVIRONMENT.kind)):
         listed = namespaces(number, 1) if number < LIMITS.destinations // MAX_NAMESPACES + 1 else []
         yield environment(3 + number, f"e-{number}", namespaces=listed, clusterResources=cluster_resources)
-    for number in range(LIMITS.credentials):
+    for number in range(LIMITS.of(REPOSITORY_CREDENTIAL.kind)):
         yield resource(500 + number, CREDENTIAL, f"c-{number}", {"repository": repository(number), "secret": "login"})
-    for number in range(LIMITS.deployments):
+    for number in range(LIMITS.of(GITOPS_DEPLOYMENT.kind)):
         source = {"repoURL": repository(1000 + number), "path": "p" * 1024, "targetRevision": "v" * 256}
         yield changed(1000 + number, f"d-{number}", uid=f"uid-{number}", content=spec(source=source))
 
@@ -55,7 +59,7 @@ def test_rows_when_a_tenant_has_all_that_it_may_then_none_is_too_long(world: Wor
         assert world.take(*events[first : first + BATCH]).oversized == ()
     listed = [known for known in rows(world, "AppProject") if known.name.endswith("-cluster") == cluster_resources]
     (project,) = (json.loads(known.manifest)["spec"] for known in listed)
-    assert len(project["sourceRepos"]) == LIMITS.deployments + LIMITS.credentials
+    assert len(project["sourceRepos"]) == LIMITS.of(GITOPS_DEPLOYMENT.kind) + LIMITS.of(REPOSITORY_CREDENTIAL.kind)
     assert len(project["destinations"]) >= LIMITS.destinations - MAX_NAMESPACES
     assert max(len(known.manifest.encode()) for known in world.engine.values()) < MAX_MANIFEST
 
@@ -76,7 +80,7 @@ def test_project_when_its_environments_replace_their_lists_unchecked_then_it_is_
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(argocd, "MAX_MANIFEST", 2000)
+    monkeypatch.setattr(interface, "MAX_MANIFEST", 2000)
 
 
 @pytest.mark.usefixtures("strict")
@@ -128,5 +132,5 @@ def test_deployment_when_its_repository_was_accepted_before_it_was_too_long_then
 
 
 def test_manifest_when_it_is_as_long_as_it_may_be_then_it_is_not_oversized() -> None:
-    assert not argocd.is_oversized("x" * MAX_MANIFEST)
-    assert argocd.is_oversized("x" * (MAX_MANIFEST - 1) + "é")
+    assert not Manifest("Application", "web", 1, "x" * MAX_MANIFEST).is_oversized
+    assert Manifest("Application", "web", 1, "x" * (MAX_MANIFEST - 1) + "é").is_oversized

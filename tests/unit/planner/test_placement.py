@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import Wait
-from services.planner.ids import tenant_id
-from services.planner.placement import place
+from services.planner.domain.fleet import place
+from services.planner.domain.ids import tenant_id
 from services.planner.rows import Instance
 
 FLEET = [Instance(f"engine-{number}", f"argocd-{number}", accepting=True) for number in range(4)]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from services.common.api import FINALIZER
-from services.common.api.catalogue.deployment import REPOSITORY_NEEDS_LOGIN
 from services.common.errors import Wait
-from services.planner.rows import Changes, EngineRow, Operation
-from services.planner.rules import Rules, SweepGuard
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.kinds.shared.names import FINALIZER
+from services.planner.domain.changes import Changes
+from services.planner.domain.rules import Rules, SweepGuard
+from services.planner.rows import EngineRow, Operation
 from tests.unit.planner.given import (
     SYNCED,
     Applied,

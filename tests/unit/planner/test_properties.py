@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.api import FINALIZER
 from services.common.messages import Command, ResourceChanged
-from services.planner.events import Event
+from services.kinds.shared.names import FINALIZER
+from services.planner.domain.events import Event
 from tests.unit.planner.given import Failed, changed, gone, observed, resync, spec, status
 from tests.unit.planner.world import FLEET, World
 

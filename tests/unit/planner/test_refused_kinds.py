@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.planner.rules import CONFINING_KINDS, GroupKind, Rules
+from services.planner.domain.rules import CONFINING_KINDS, GroupKind, Rules
 from services.planner.settings import PlannerSettings
 from tests.unit.planner.given import changed, environment, secret
 from tests.unit.planner.tenant import REMOTE, check, manifest

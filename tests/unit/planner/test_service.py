@@ -2,72 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
 from services.common.errors import Poison, Retry, Wait
-from services.planner.consume import Batch
-from services.planner.engines import argocd
-from services.planner.events import Event
-from services.planner.offsets import Span
-from services.planner.persist import Fenced
-from services.planner.rows import Changes, State
-from services.planner.rules import Rules
-from services.planner.service import Planner
-from tests.unit.planner.given import changed
+from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
+from services.planner.database.load import Loaded
+from services.planner.database.offsets import Span
+from services.planner.database.save import Fenced
+from services.planner.database.sweeps import SweepFound
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import SweepScope
+from services.planner.domain.ids import tenant_id
+from services.planner.domain.rules import Rules
+from services.planner.engines import interface
+from services.planner.pipeline import loop
+from services.planner.pipeline.consume import Batch
+from services.planner.pipeline.decode import Decoder
+from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.parking import parked_event
+from services.planner.rows import ParkedEvent, ParkedTenant
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync
 from tests.unit.planner.world import World
 
 TOPIC = "gitops.commands"
-
-
-class Message:
-    """As much of a Kafka message as the loop looks at."""
-
-    def __init__(self, offset: int, partition: int = 0) -> None:
-        self._offset, self._partition = offset, partition
-
-    def topic(self) -> str:
-        return TOPIC
-
-    def partition(self) -> int:
-        return self._partition
-
-    def offset(self) -> int:
-        return self._offset
+PARTITION = TopicPartition(TOPIC, 0)
 
 
 class Log:
-    """A consumer that only remembers."""
+    """A consumer that holds one batch and remembers what it was told."""
 
-    def __init__(self) -> None:
-        self.committed: list[Span] = []
+    def __init__(self, messages: int) -> None:
+        self.offsets = OffsetTracker()
+        self.offsets.assign_partitions({PARTITION: 0})
+        tracked = [self.offsets.track_offset(PARTITION, offset) for offset in range(messages)]
+        self.batch = Batch.starting_at(
+            {PARTITION: 0}, [ConsumedMessage(each, None, b"%d" % each.offset, {}, 0) for each in tracked if each]
+        )
+        self.acknowledged: list[Span] = []
         self.rewound = 0
+        self.on_poll: Callable[[], None] = lambda: None
 
-    def done(self, spans: Sequence[Span]) -> None:
-        self.committed += spans
+    def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
+        self.on_poll()
+        return self.batch
 
-    def rewind(self) -> None:
+    def acknowledge_batch(self, batch: Batch) -> None:
+        self.acknowledged += batch.spans
+        for message in batch.messages:
+            self.offsets.acknowledge_offset(message.tracked)
+
+    def rewind_partitions(self) -> None:
         self.rewound += 1
 
-    def fence(self, partitions: Iterable[int]) -> list[Span]:
+    def fence_partitions(self, partitions: Iterable[int]) -> list[Span]:
         return [Span(TOPIC, partition, 0, 0) for partition in partitions]
 
 
-class Decoding:
-    """Message n is a change of deployment n."""
+@dataclass
+class Codec:
+    """Message n is a change of deployment n, unless it is ``unreadable``."""
+
+    unreadable: frozenset[int] = frozenset()
+
+    def decode(self, value: bytes) -> Any:
+        number = int(value)
+        if number in self.unreadable:
+            raise Poison("not avro")
+        return changed(1, f"web-{number}", uid=f"uid-{number}").message
+
+
+class DeadLetters:
+    """Delivers each at once, and remembers it."""
 
     def __init__(self) -> None:
-        self.given_up: list[int] = []
+        self.sent: list[int] = []
 
-    def __call__(self, messages: Iterable[Any]) -> list[Event]:
-        return [changed(1, f"web-{m.offset()}", uid=f"uid-{m.offset()}") for m in messages]
-
-    def give_up(self, refused: Sequence[tuple[Any, Exception]]) -> None:
-        self.given_up += [message.offset() for message, _ in refused]
+    def send(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
+        self.sent.append(message.offset)
+        delivered: Future[int] = Future()
+        delivered.set_result(0)
+        return delivered
 
 
 @dataclass
@@ -79,43 +101,53 @@ class Memory:
     world: World = field(default_factory=World)
     offset: int = 0
     abandoned: int = 0
+    spans: list[tuple[Span, ...]] = field(default_factory=list)
 
-    def load(self, events: Sequence[Event]) -> State:
-        return self.world.state(events)
+    def load(self, wanted: Collection[UUID]) -> Loaded:
+        return self.world.load(wanted)
+
+    def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
+        return self.world.find_unseen(scopes)
 
     def abandon(self) -> None:
         self.abandoned += 1
+        self.world.abandon()
 
-    def save(self, changes: Changes, spans: Sequence[Span]) -> None:
+    def write(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         if self.failures:
             raise self.failures.pop(0)
-        if self.poisonous & {deployment.name for deployment in changes.deployments}:
+        if self.poisonous & {deployment.name for deployment in changes.written.deployments}:
             raise Poison("refused")
-        self.world.apply(changes)
+        self.world.write(changes)
+        self.spans.append(tuple(spans))
+
+    def save(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+        self.write(changes, spans)
+        self.world.save(BatchChanges())
         self.offset = max([self.offset, *(span.next for span in spans)])
 
 
-def planner_with(store: Memory, messages: int = 1) -> tuple[Planner, Any, Any]:
+def planner_with(
+    store: Memory, messages: int = 1, unreadable: frozenset[int] = frozenset()
+) -> tuple[Planner, Log, DeadLetters]:
     """A planner that takes one batch and then stops."""
-    log, decoding = Log(), Decoding()
-
-    class OneBatch(Log):
-        def batch(self, limit: int, timeout_seconds: float) -> Batch:
-            taken = Batch.of([Message(number) for number in range(messages)], {(TOPIC, 0): 0})  # type: ignore[misc]
-            planner.upkeep = lambda stopping: stopping.stopping.set()
-            return taken
-
-    log = OneBatch()
-    parts: dict[str, Any] = {"consumer": log, "decoder": decoding, "store": store}
+    log, letters = Log(messages), DeadLetters()
+    decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, log.offsets)  # type: ignore[dict-item, arg-type]
+    parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "store": store}
     planner = Planner(**parts, rules=Rules(), batch_limit=500, upkeep=lambda _: None)
-    return planner, log, decoding
+
+    def stop_afterwards() -> None:
+        planner.upkeep = lambda planner: planner.stopping.set()
+
+    log.on_poll = stop_afterwards
+    return planner, log, letters
 
 
 @pytest.mark.parametrize("failure", [Retry("database away"), Wait("no engine instance")])
 def test_batch_when_a_step_may_work_later_then_it_is_tried_again(failure: Exception) -> None:
     planner, log, _ = planner_with(Memory([failure, failure]))
     planner.run()
-    assert log.committed == [Span(TOPIC, 0, 0, 1)]
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 1)]
     assert planner.failing == ""
 
 
@@ -123,24 +155,40 @@ def test_batch_when_the_process_shall_stop_while_it_fails_then_nothing_is_commit
     store = Memory([Retry("away")] * 1000)
     planner, log, _ = planner_with(store)
     planner.stopping.set()
-    planner.until_done(lambda: planner.process(log.batch(1, 0)))
-    assert (log.committed, store.offset, planner.failing) == ([], 0, "away")
+    planner.until_done(lambda: planner.process(log.batch))
+    assert (log.acknowledged, store.offset, planner.failing) == ([], 0, "away")
 
 
 def test_batch_when_fenced_then_it_is_dropped_and_the_log_is_read_again() -> None:
     planner, log, _ = planner_with(Memory([Fenced("moved on")]))
     planner.run()
-    assert (log.rewound, log.committed) == (1, [])
+    assert (log.rewound, log.acknowledged) == (1, [])
 
 
 def test_message_when_the_database_refuses_it_then_only_that_one_is_given_up() -> None:
     store = Memory(poisonous=frozenset({"web-2"}))
-    planner, log, decoding = planner_with(store, messages=5)
+    planner, log, letters = planner_with(store, messages=5)
     planner.run()
-    assert decoding.given_up == [2]
+    assert letters.sent == [2]
     assert sorted(d.name for d in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
     assert store.offset == 5
-    assert [span.next for span in log.committed] == [1, 2, 3, 4, 5]
+    assert [span.next for span in log.acknowledged] == [1, 2, 3, 4, 5]
+
+
+def test_message_when_the_database_refuses_it_behind_one_that_cannot_be_read_then_both_are_given_up_once() -> None:
+    store = Memory(poisonous=frozenset({"web-1"}))
+    planner, log, letters = planner_with(store, messages=5, unreadable=frozenset({3}))
+    planner.run()
+    assert letters.sent == [3, 1]
+    assert sorted(d.name for d in store.world.deployments.values()) == ["web-0", "web-2", "web-4"]
+    assert log.offsets.committable_offset(PARTITION) == store.offset == 5
+
+
+def test_message_when_it_was_given_up_then_a_batch_that_is_tried_again_does_not_give_it_up_again() -> None:
+    planner, log, letters = planner_with(Memory([Retry("away"), Retry("away")]), 2, unreadable=frozenset({0}))
+    planner.run()
+    assert letters.sent == [0]
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
 
 
 def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_looked_at() -> None:
@@ -152,28 +200,105 @@ def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_loo
     assert sorted(known.name for known in store.world.deployments.values()) == ["web-0", "web-2"]
 
 
+TENANT = tenant_id(WORKSPACE, NAMESPACE)
+PARKED = ParkedTenant(TENANT, WORKSPACE, NAMESPACE, 3, "ZeroDivisionError at plan.py:1", at(0))
+
+
+def kept(number: int) -> ParkedEvent:
+    return parked_event(TENANT, changed(1, f"web-{number}", uid=f"uid-{number}"))
+
+
+def test_parked_tenant_when_the_database_refuses_one_message_then_only_that_one_is_given_up() -> None:
+    store = Memory(poisonous=frozenset({"web-2"}))
+    store.world.parked[TENANT] = PARKED
+    planner, _, letters = planner_with(store)
+    planner.retry_parked(PARKED, [kept(number) for number in range(5)])
+    assert sorted(each.name for each in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
+    assert (letters.sent, store.world.parked) == ([-1], {})
+
+
+def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces_with_a_beat_before_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "KEPT_AT_ONCE", 2)
+    store = Memory()
+    planner, _, _ = planner_with(store)
+    beats: list[int] = []
+    monkeypatch.setattr(planner.heartbeat, "beat", lambda: beats.append(len(store.world.deployments)))
+    planner.retry_parked(PARKED, [kept(number) for number in range(5)])
+    assert beats == [0, 2, 4]
+    assert len(store.world.deployments) == 5
+
+
+@pytest.mark.parametrize(
+    "text", ['{"types": ["Renamed"], "message": {}}', '{"types": ["Unseen"], "message": {"x": 1}}', "{}", "no JSON"]
+)
+def test_parked_tenant_when_what_was_kept_is_not_understood_then_it_stays_parked_and_the_process_goes_on(
+    text: str,
+) -> None:
+    store = Memory()
+    store.world.parked[TENANT] = PARKED
+    planner, _, _ = planner_with(store)
+    with capture_logs() as lines:
+        planner.retry_parked(PARKED, [replace(kept(1), message=text)])
+    assert list(store.world.parked) == [TENANT]
+    assert [(line["event"], line["namespace"]) for line in lines] == [("the tenant stays parked", NAMESPACE)]
+
+
+def test_parked_tenant_when_nothing_was_kept_of_it_then_its_partition_has_to_be_ours_all_the_same() -> None:
+    store = Memory()
+    store.world.parked[TENANT] = PARKED
+    planner, _, _ = planner_with(store)
+    planner.retry_parked(PARKED, [])
+    assert store.world.parked == {}
+    assert set(store.spans) == {(Span(TOPIC, 3, 0, 0),)}
+
+
+def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Any) -> Any:
+        raise KeyError("a kind")
+
+    monkeypatch.setattr(loop, "coalesce", failing)
+    store = Memory()
+    planner, log, _ = planner_with(store, messages=2)
+    planner.run()
+    assert len(store.world.deployments) == 2
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
+
+
+def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_swept_in_the_same_transaction() -> (
+    None
+):
+    store = Memory()
+    planner, _, _ = planner_with(store)
+    planner.apply([changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)])
+    assert {row.name for row in store.world.deployments.values() if row.present} == {"api"}
+    assert store.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
+
+
+def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is_swept() -> None:
+    store = Memory()
+    planner, _, _ = planner_with(store)
+    made = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)]
+    planner.apply([*made, resync(3, epoch=2)], [])
+    assert all(row.present for row in store.world.deployments.values())
+
+
 def test_manifest_when_it_is_too_long_then_operators_are_told_and_the_batch_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(argocd, "MAX_MANIFEST", 1)
+    monkeypatch.setattr(interface, "MAX_MANIFEST", 1)
     planner, log, _ = planner_with(Memory())
     with capture_logs() as lines:
         planner.run()
     assert [(line["kind"], line["log_level"]) for line in lines if "too long" in line["event"]] == [
         ("AppProject", "error")
     ]
-    assert log.committed == [Span(TOPIC, 0, 0, 1)]
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 1)]
 
 
 def test_error_when_it_is_none_of_the_known_kinds_then_the_process_ends_with_it() -> None:
     planner, log, _ = planner_with(Memory([ZeroDivisionError()]))
     with pytest.raises(ZeroDivisionError):
         planner.run()
-    assert log.committed == []
-
-
-def test_batch_when_messages_were_taken_up_before_or_are_not_ours_then_they_are_left_out() -> None:
-    messages: list[Any] = [Message(3), Message(4), Message(4), Message(0, partition=7), Message(9)]
-    batch = Batch.of(messages, {(TOPIC, 0): 4})
-    assert [message.offset() for message in batch.messages] == [4, 9]
-    assert batch.spans == (Span(TOPIC, 0, 4, 10),)
+    assert log.acknowledged == []

@@ -10,9 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from services.planner.kinds.gitops_deployment import unobserved
-from services.planner.kinds.gitops_deployment_status import DELETION_NOTICE, MAX_STATUS, compiled
-from services.planner.rows import Deployment
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.gitops_deployment.rules import unobserved
+from services.kinds.gitops_deployment.status import DELETION_NOTICE, MAX_STATUS
+from tests.unit.planner.argocd.shown import compiled
 from tests.unit.planner.given import SYNCED, at
 
 DEPLOYMENT = Deployment(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from services.planner.events import Due, Event
-from services.planner.kinds.limits import Limits
-from services.planner.rules import Rules
+from services.common.api_resource import SECRET
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.planner.domain.events import Due, Event
+from services.planner.domain.rules import Rules
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -14,7 +17,6 @@ from tests.unit.planner.given import (
     SYNC_RUN,
     WORKSPACE,
     Removed,
-    at,
     changed,
     credential,
     environment,
@@ -30,7 +32,7 @@ from tests.unit.planner.world import World
 
 
 def test_deployment_when_there_is_no_room_then_it_says_so_and_gets_the_room_that_others_leave(world: World) -> None:
-    world.rules = Rules(limits=Limits(deployments=1))
+    world.rules = Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     assert conditions(world, "GitOpsDeployment", "api")["ErrorOccurred"][2].startswith("quota exceeded: ")
     assert world.application("uid-2") is None
@@ -38,7 +40,7 @@ def test_deployment_when_there_is_no_room_then_it_says_so_and_gets_the_room_that
 
 
 def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(world: World) -> None:
-    world.rules = Rules(limits=Limits(bytes=200))
+    world.rules = Rules(limits=REGISTRY.limits(bytes_=200))
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     (api,) = [known for known in world.deployments.values() if known.name == "api"]
     assert (api.spec, api.over_quota) == (None, True)
@@ -46,7 +48,7 @@ def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(wo
 
 
 def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_kept(world: World) -> None:
-    world.rules = Rules(limits=Limits(deployments=1))
+    world.rules = Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
     world.take(*(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(1, 5)))
     offers = {known.name: (known.offered is not None, known.error != "") for known in world.deployments.values()}
     assert offers == {"w-1": (False, False), "w-2": (True, False), "w-3": (False, True), "w-4": (False, True)}
@@ -55,7 +57,7 @@ def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_
 
 def test_change_when_there_is_no_room_for_it_then_the_error_stays_whatever_else_happens(connected: World) -> None:
     connected.take(changed(4, content=REMOTE))
-    connected.rules = Rules(limits=Limits(bytes=600))
+    connected.rules = Rules(limits=REGISTRY.limits(bytes_=600))
     longer = spec(destination={"environment": "prod", "namespace": "web"}, source={"path": "a" * 500})
     connected.take(changed(5, generation=2, content=longer))
     assert conditions(connected, "GitOpsDeployment", "web")["ErrorOccurred"][0] == "True"
@@ -72,7 +74,7 @@ def test_deployment_when_a_newer_spec_is_wrong_then_the_one_before_it_is_not_dep
 
 
 def test_resource_when_beyond_the_allowance_then_only_a_short_one_is_kept(world: World) -> None:
-    world.rules = Rules(limits=Limits(secrets=1))
+    world.rules = Rules(limits=REGISTRY.limits({SECRET.kind: 1}))
     world.take(secret(1), secret(2, "short"), resource(3, "Secret", "long", {"sealed": "x" * 5000}))
     kept = {known.name: (known.over_quota, len(known.spec) > 2) for known in world.resources.values()}
     assert kept == {"kubeconfig": (False, True), "short": (True, True), "long": (True, False)}
@@ -128,13 +130,13 @@ def test_notice_when_the_held_back_change_is_long_past_then_it_ends(world: World
     world.take(changed(1, held_back_ms=5000), sync_run(2, held_back_ms=5000))
     assert conditions(world, "GitOpsDeployment", "web")["Throttled"][0] == "True"
     due = [*world.deployments, *world.resources]
-    world.take(*(Event(Due(WORKSPACE, NAMESPACE, each, at(90)), 0, "") for each in due))
+    world.take(*(Event(Due(WORKSPACE, NAMESPACE, each), 0, "") for each in due))
     assert conditions(world, "GitOpsDeployment", "web")["Throttled"][0] == "False"
     assert conditions(world, SYNC_RUN, "now")["Throttled"][0] == "False"
 
 
 def test_environment_when_there_is_no_room_then_it_waits_for_it(world: World) -> None:
-    world.rules = Rules(limits=Limits(environments=1))
+    world.rules = Rules(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
     world.take(secret(1), environment(2), environment(3, "stage"))
     assert len(rows(world, "ClusterSecret")) == 1
     assert conditions(world, ENVIRONMENT, "stage")["ErrorOccurred"][2].startswith("quota exceeded: ")

@@ -2,138 +2,210 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from services.common.messages import Command, ResyncCompleted
-from services.planner.coalesce import coalesce
-from services.planner.engines.argocd_secrets import id_of
-from services.planner.events import Event
-from services.planner.ids import tenant_id
-from services.planner.keys import Keys
-from services.planner.plan import plan
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.rows import Check, Resource
+from services.kinds.sync_run.rows import SyncRun
+from services.planner.database.load import Loaded
+from services.planner.database.sweeps import SweepFound
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.dormancy import Lookup
+from services.planner.domain.events import Event, SweepScope
+from services.planner.domain.fleet import FleetView
+from services.planner.domain.ids import tenant_id
+from services.planner.domain.rules import Rules
+from services.planner.domain.state import TABLES, TenantState
+from services.planner.engines.interface import Engine
+from services.planner.engines.registry import ENGINES
+from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
-    Changes,
-    Check,
-    Deployment,
     EngineRow,
-    Holding,
+    HeldObject,
     Instance,
-    Observed,
     Operation,
-    Resource,
-    State,
-    SweepScope,
-    SyncRun,
+    ParkedEvent,
+    ParkedTenant,
+    StoredStatus,
     Tenant,
-    Usage,
     WorkspaceKey,
     WorkspaceRow,
 )
-from services.planner.rules import Rules
-
-WAITING_AT_ONCE = 100
-"""As in the query."""
+from tests.unit.planner.given import at
 
 FLEET = (Instance("engine-1", "argocd-1", accepting=True), Instance("engine-2", "argocd-2", accepting=True))
+NOW = at(1_000_000)
+WRITTEN = (
+    "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "operations", "engine",
+    "workspace", "parked", "parked_events",
+)  # fmt: skip
 
 
 @dataclass
 class World:
-    """Rows by key."""
+    """Rows by key, and the tenants that a planner would keep in memory."""
 
     fleet: Sequence[Instance] = FLEET
     rules: Rules = field(default_factory=Rules)
+    engines: Mapping[str, Engine] = field(default_factory=lambda: ENGINES)
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
     deployments: dict[UUID, Deployment] = field(default_factory=dict)
     observed: dict[UUID, Observed] = field(default_factory=dict)
     resources: dict[UUID, Resource] = field(default_factory=dict)
     checks: dict[UUID, Check] = field(default_factory=dict)
     sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
+    dormant: set[UUID] = field(default_factory=set)
     operations: dict[UUID, Operation] = field(default_factory=dict)
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
+    parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
+    parked_events: list[ParkedEvent] = field(default_factory=list)
+    memory: dict[UUID, TenantState] = field(default_factory=dict)
+    _before: dict[str, Any] = field(default_factory=dict)
 
     def take(self, *events: Event) -> Changes:
-        """One batch."""
-        batch = coalesce(events)
-        changes = plan(self.state(batch), batch, self.rules)
-        self.apply(changes)
-        return changes
+        """One batch: what its parts wrote, one after another."""
+        written = []
+        for part in split_at_markers(coalesce(events)):
+            changes = plan_batch(part, self, self.rules, NOW)
+            self.save(changes)
+            written.append(changes.written)
+        return Changes.merged(written)
 
-    def state(self, events: Sequence[Event]) -> State:
-        """What the real store would read for these events, and no more."""
-        keys = Keys.of(events)
-        sweeps = dict(self._sweep(event, keys) for event in events if _is_marker(event))
-        tenants = {known: self.tenants[known] for known in sorted(keys.tenants) if known in self.tenants}
-        waiting = self._waiting(keys) | self._in_force(keys)
-        matter = [row for row in self.resources.values() if self._matters(row, keys) or row.id in waiting]
-        resources = {row.id: row for row in sorted(matter, key=_id)}
-        deployments = {row.id: row for row in sorted(self.deployments.values(), key=_id) if self._concerns(row, keys)}
-        return State(
-            instances={instance.id: instance for instance in self.fleet},
-            tenants=tenants,
-            holdings={tenant: held for tenant in tenants if (held := self._holdings(tenant))},
-            usage={tenant: usage for tenant in tenants if (usage := self._usage(tenant)) != Usage()},
-            resources=resources,
-            checks={known: row for known, row in self.checks.items() if known in resources},
-            sync_runs={known: row for known, row in self.sync_runs.items() if known in resources},
+    # What a batch asks of the database
+
+    def load(self, wanted: Collection[UUID]) -> Loaded:
+        """Tenants in memory come from there, and the database is not asked whether they are parked."""
+        states = {known: self.memory.get(known) or self.state(known) for known in wanted if known in self.tenants}
+        return Loaded(states, frozenset(self.parked.keys() - self.memory.keys()), self.view)
+
+    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+        return {known: self._with_dormant(state, lookups[known]) for known, state in states.items()}
+
+    def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
+        return {scope: self._unseen(scope) for scope in scopes}
+
+    @property
+    def view(self) -> FleetView:
+        return FleetView({instance.id: instance for instance in self.fleet}, self.engines)
+
+    def state(self, known: UUID) -> TenantState:
+        """A tenant as it is in the database."""
+        deployments = {each.id: each for each in self.deployments.values() if self._is_loaded(each, known)}
+        resources = {each.id: each for each in self.resources.values() if self._is_loaded(each, known)}
+        return self._state(known, deployments, resources)
+
+    def _is_loaded(self, row: Deployment | Resource, tenant: UUID) -> bool:
+        return row.tenant_id == tenant and row.id not in self.dormant
+
+    def _state(self, known: UUID, deployments: dict[UUID, Deployment], resources: dict[UUID, Resource]) -> TenantState:
+        names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in deployments.values()}
+        names |= {(each.kind, each.name) for each in resources.values()}
+        return TenantState(
+            self.tenants[known],
             deployments=deployments,
-            observed={known: row for known, row in self.observed.items() if known in deployments},
-            statuses=self._statuses(deployments, resources),
-            sweeps=sweeps,
+            observed={each: row for each, row in self.observed.items() if each in deployments},
+            resources=resources,
+            checks={each: row for each, row in self.checks.items() if each in resources},
+            sync_runs={each: row for each, row in self.sync_runs.items() if each in resources},
+            objects=self._objects(known),
+            statuses={
+                key[2:]: StoredStatus(row.uid, row.generation, row.status, row.release_finalizer)
+                for key, row in self.workspace.items()
+                if tenant_id(*key[:2]) == known and key[2:] in names
+            },
         )
 
-    def _matters(self, row: Resource, keys: Keys) -> bool:
-        """The query RESOURCES."""
-        run = self.sync_runs.get(row.id)
-        over = row.kind == "GitOpsDeploymentSyncRun" and not row.present and run is not None
-        remembered = over and run is not None and run.state not in {"Running", "Terminating"}
-        named = row.id in keys.resources or (row.tenant_id, row.kind, row.name) in keys.resource_names
-        known = row.tenant_id in keys.tenants and not row.over_quota and row.kind != "Secret" and not remembered
-        secret = row.tenant_id in keys.unsettled and not row.over_quota and row.kind == "Secret"
-        return named or known or secret
-
-    def _waiting(self, keys: Keys) -> set[UUID]:
-        """Of each tenant the oldest resources beyond its allowance."""
-        found: set[UUID] = set()
-        for tenant in keys.crowded | keys.unsettled:
-            beyond = [row for row in self.resources.values() if row.tenant_id == tenant and row.over_quota]
-            found |= {row.id for row in sorted(beyond, key=lambda row: (row.created_at, row.id))[:WAITING_AT_ONCE]}
+    def _objects(self, known: UUID) -> dict[tuple[str, str], HeldObject]:
+        engine, found = self.view.engine(self.tenants[known]), {}
+        for row in self.engine.values():
+            subject = engine.subject(row.kind, row.name)
+            if row.lane == engine.lane(known) and row.kind in engine.shared_kinds and subject is not None:
+                size, wanted = len(row.manifest.encode()), row.desired == "present"
+                found[row.kind, row.name] = HeldObject(wanted, row.digest, size, subject.role, subject.owner)
         return found
 
-    def _in_force(self, keys: Keys) -> set[UUID]:
-        """Resources beyond the allowance of which an engine holds something, and their Secrets."""
-        held = {(tenant, id_of(name)) for tenant in keys.tenants for _, name in self._holdings(tenant)}
-        owners = [row for row in self.resources.values() if (row.tenant_id, row.id) in held]
-        named = {(row.tenant_id, "Secret", row.refers_to) for row in owners}
-        secrets = [row for row in self.resources.values() if (row.tenant_id, row.kind, row.name) in named]
-        return {row.id for row in (*owners, *secrets) if row.over_quota}
-
-    def _concerns(self, row: Deployment, keys: Keys) -> bool:
-        """The query DEPLOYMENTS."""
-        open_runs = {
-            (self.resources[run.resource_id].tenant_id, run.deployment_name)
-            for run in self.sync_runs.values()
-            if run.state not in {"Ended", "Refused"}
+    def _with_dormant(self, state: TenantState, lookup: Lookup) -> TenantState:
+        tenant = state.tenant.id
+        sleeping = [each for each in self.deployments.values() if each.tenant_id == tenant and each.id in self.dormant]
+        deployments = {
+            each.id: each
+            for each in sleeping
+            if each.id in lookup.ids or (GITOPS_DEPLOYMENT.kind, each.name) in lookup.names
         }
-        reviewed = row.tenant_id in keys.reviewed | keys.unsettled and row.environment is not None
-        synced = row.tenant_id in keys.tenants and (row.tenant_id, row.name) in open_runs
-        named = row.id in keys.deployments or (row.tenant_id, row.name) in keys.names
-        return named or reviewed or synced or row.tenant_id in keys.whole_tenants
+        others = [each for each in self.resources.values() if each.tenant_id == tenant and each.id in self.dormant]
+        refused = sorted((each for each in others if each.over_quota), key=lambda each: (each.created_at, each.id))
+        of_kind = ([each for each in refused if each.kind == kind][:count] for kind, count in lookup.waiting)
+        waiting = {each.id for oldest in of_kind for each in oldest}
+        resources = {
+            each.id: each
+            for each in others
+            if each.id in lookup.ids or (each.kind, each.name) in lookup.names or each.id in waiting
+        }
+        if not deployments and not resources:
+            return state
+        more = self._state(tenant, deployments, resources)
+        return state._replace(**{name: {**getattr(state, name), **getattr(more, name)} for name in TABLES})
 
-    def _statuses(
-        self, deployments: dict[UUID, Deployment], resources: dict[UUID, Resource]
-    ) -> dict[WorkspaceKey, WorkspaceRow]:
-        """They come joined to the rows of their names."""
-        names = {(row.tenant_id, "GitOpsDeployment", row.name) for row in deployments.values()}
-        names |= {(row.tenant_id, row.kind, row.name) for row in resources.values()}
-        return {key: row for key, row in self.workspace.items() if (tenant_id(*key[:2]), *key[2:]) in names}
+    def _unseen(self, scope: SweepScope) -> SweepFound:
+        of_kind = [known for known in self.resources.values() if known.kind == scope.kind]
+        rows: Sequence[Deployment | Resource] = (
+            list(self.deployments.values()) if scope.kind == GITOPS_DEPLOYMENT.kind else of_kind
+        )
+        tenants = {each.id: self.tenants[each.tenant_id] for each in rows}
+        rows = [each for each in rows if each.tenant_id not in self.parked]
+        known = [each for each in rows if each.present and tenants[each.id].partition == scope.partition]
+        unseen = {
+            each.id: (tenants[each.id].workspace, tenants[each.id].namespace)
+            for each in known
+            if each.epoch < scope.epoch
+        }
+        parked = [each for each in self.parked.values() if each.partition == scope.partition]
+        return SweepFound(len(known), unseen, tuple((each.workspace, each.namespace) for each in parked))
+
+    # What becomes of it
+
+    def save(self, changes: BatchChanges) -> None:
+        """Write ``changes``, and commit."""
+        self.write(changes)
+        self._before = {}
+
+    def abandon(self) -> None:
+        """Nothing that was written since the last commit stays."""
+        self.memory.clear()
+        for name, rows in self._before.items():
+            setattr(self, name, rows)
+        self._before = {}
+
+    def write(self, changes: BatchChanges) -> None:
+        self._before = self._before or {name: copy(getattr(self, name)) for name in WRITTEN}
+        self.apply(changes.written)
+        for tenant in changes.tenants:
+            self.memory.pop(tenant.id, None)
+            if tenant.state is not None:
+                self.memory[tenant.id] = tenant.state
+                self._check_memory(tenant.id)
+        for parked in changes.other.parked:
+            self.memory.pop(parked.tenant_id, None)
+
+    def _check_memory(self, known: UUID) -> None:
+        """What is kept in memory is what would be read; dormant rows that were looked up may be among it."""
+        kept = self.memory[known]
+        read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.resources])))
+        for name in ("tenant", "deployments", "observed", "resources", "checks", "sync_runs", "objects", "statuses"):
+            assert getattr(kept, name) == getattr(read, name), name
 
     def apply(self, changes: Changes) -> None:
+        _drop(self.parked, changes.unparked)
+        self.parked_events = [row for row in self.parked_events if row.tenant_id not in changes.unparked]
+        self.parked |= {row.tenant_id: row for row in changes.parked}
+        self.parked_events += changes.parked_events
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}
         self.deployments |= {row.id: row for row in changes.deployments}
@@ -145,6 +217,9 @@ class World:
         for seen in changes.resource_sightings:
             resource = self.resources[seen.id]
             self.resources[seen.id] = replace(resource, resource_version=seen.resource_version, epoch=seen.epoch)
+        written = (*changes.deployments, *changes.sightings, *changes.resources, *changes.resource_sightings)
+        self.dormant -= {row.id for row in written}
+        self.dormant |= {*changes.deployments_dormant, *changes.resources_dormant}
         self.checks |= {row.resource_id: row for row in changes.checks}
         self.sync_runs |= {row.resource_id: row for row in changes.sync_runs}
         self.operations |= {row.id: row for row in changes.operations}
@@ -159,7 +234,8 @@ class World:
         _drop(self.checks, changes.resources_gone)
         _drop(self.sync_runs, changes.resources_gone)
         _drop(self.deployments, changes.deployments_gone)
-        left = {resource.tenant_id for resource in self.resources.values()}
+        _drop(self.observed, changes.deployments_gone)
+        left = {row.tenant_id for row in (*self.resources.values(), *self.deployments.values())}
         _drop(self.tenants, [tenant for tenant in changes.tenants_gone if tenant not in left])
         assert all(known in self.deployments for known in self.observed)
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
@@ -187,6 +263,8 @@ class World:
         held = self.engine.get((instance, kind, namespace, name))
         return held.lane if held is not None else None
 
+    # What tests look at
+
     def application(self, uid: str = "uid-1") -> EngineRow | None:
         return next((row for row in self.engine.values() if row.name == f"gitopsdepl-{uid}"), None)
 
@@ -200,53 +278,6 @@ class World:
         ours = ("tenants", "deployments", "observed", "resources", "checks", "sync_runs", "operations")
         names = (*ours, "engine", "workspace")
         return {name: dict(getattr(self, name)) for name in names}
-
-    def _holdings(self, tenant: UUID) -> dict[tuple[str, str], Holding]:
-        lane = f"app-project-{tenant}"
-        rows = [row for row in self.engine.values() if row.lane == lane and row.kind != "Application"]
-        return {(row.kind, row.name): _holding(row) for row in rows}
-
-    def _usage(self, tenant: UUID) -> Usage:
-        deployments = [known for known in self.deployments.values() if known.tenant_id == tenant]
-        resources = [known for known in self.resources.values() if known.tenant_id == tenant and known.present]
-        in_force = [known.accepted if known.over_quota else known.spec for known in resources]
-        going = sum(held.size for held in self._holdings(tenant).values() if not held.wanted)
-        return Usage(
-            Counter(known.repository for known in deployments),
-            sum(known.spec is None and known.offered is not None for known in deployments),
-            sum(len(known.spec or "") + len(known.offered or "") for known in deployments),
-            sum(len(text) for text in in_force) + going,
-        )
-
-    def _sweep(self, event: Event, keys: Keys) -> tuple[SweepScope, int]:
-        assert isinstance(event.message, Command)
-        assert isinstance(event.message.event, ResyncCompleted)
-        marker = event.message.event
-        scope = SweepScope(event.message.source, marker.kind, event.partition, marker.epoch)
-        of_kind = [known for known in self.resources.values() if known.kind == marker.kind]
-        found: Sequence[Deployment | Resource] = (
-            list(self.deployments.values()) if marker.kind == "GitOpsDeployment" else of_kind
-        )
-        in_scope = [known for known in found if known.present and self._partition(known) == event.partition]
-        for known in in_scope:
-            if known.epoch < marker.epoch:
-                keys.add_unseen(marker.kind, known.id, known.tenant_id)
-        return scope, len(in_scope)
-
-    def _partition(self, known: Deployment | Resource) -> int:
-        return self.tenants[known.tenant_id].partition
-
-
-def _holding(row: EngineRow) -> Holding:
-    return Holding(row.desired == "present", row.digest, len(row.manifest.encode()))
-
-
-def _id(row: Deployment | Resource) -> UUID:
-    return row.id
-
-
-def _is_marker(event: Event) -> bool:
-    return isinstance(event.message, Command) and isinstance(event.message.event, ResyncCompleted)
 
 
 def _drop(rows: dict[Any, Any], keys: Sequence[Any]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.common.kube import KubeClient
-from tests.unit.common.kube.fake_api_server import FakeApiServer, serving
+from services.common.kubernetes import KubeClient
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, serving
 from tests.unit.watcher.fakes import FakePublisher
 
 

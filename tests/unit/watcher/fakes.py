@@ -1,4 +1,4 @@
-"""Kafka as far as the outbox and the reporter see it."""
+"""Kafka as far as the producer and the reporter see it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from services.common.kube import Manifest
+from services.common.kubernetes import Manifest
 from services.common.messages import WorkspaceResource
 
 NOW = datetime(2026, 5, 4, 12, 30, 15, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.common.kube import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.kinds import BY_NAME, CUSTOM_KINDS, SECRETS
 from tests.unit.watcher.manifests import resource
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.common.errors import NoPermission, Retry, Unavailable
-from services.common.kube import Refused
-from services.watcher.epochs import Epochs
+from services.common.kubernetes import Refused
+from services.watcher.commands.epochs import Epochs
 from services.watcher.kinds import CUSTOM_KINDS
 from services.watcher.leadership import Leadership, lease_name
 

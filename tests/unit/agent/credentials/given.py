@@ -15,12 +15,12 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from services.agent.credentials import Composers, CredentialSettings
-from services.cli.dev.pki import Pki
+from devstack.stack.pki import Pki
+from services.agent.credentials import CredentialChecker, CredentialSettings
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, write_keys
-from tests.unit.agent.fakes import EPOCH, VirtualClock
+from tests.unit.fake_clock import EPOCH, FakeClock
 
 WORKSPACE, TENANT = "local", "team-a"
 ENVIRONMENT_TYPE = "managed-gitops.redhat.com/managed-environment"
@@ -56,15 +56,15 @@ class Keys:
 
 @dataclass
 class Given:
-    """An agent's composers, and rows for them."""
+    """An agent's checker, and rows for them."""
 
     keys: Keys
     policy: AddressPolicy = LOCAL
     settings: CredentialSettings = SETTINGS
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    clock: FakeClock = field(default_factory=FakeClock)
 
-    def composers(self) -> Composers:
-        return Composers(self.keys.opening, self.policy, self.settings, self.clock)
+    def checker(self) -> CredentialChecker:
+        return CredentialChecker(self.keys.opening, self.policy, self.settings, self.clock)
 
     def cluster_row(self, api_url: str, values: Mapping[str, str | bytes], **recipe: Any) -> EngineResource:
         context = SecretContext(WORKSPACE, TENANT, "kube", ENVIRONMENT_TYPE)

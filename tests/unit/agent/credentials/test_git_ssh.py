@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from services.agent.credentials import Access, Composition
+from services.agent.credentials import CheckResult, RepositoryAccess
 from services.common.errors import Retry
 from tests.unit.agent.credentials.given import SETTINGS, Given, data_of
 
@@ -78,9 +78,9 @@ def knowing(given: Given, server: SshServer) -> Given:
     return replace(given, settings=replace(SETTINGS, known_hosts=server.known_hosts))
 
 
-async def compose(given: Given, url: str, key: str = KEY_TEXT) -> Composition:
+async def compose(given: Given, url: str, key: str = KEY_TEXT) -> CheckResult:
     login = {"sshPrivateKey": key.strip(), "password": "x"}
-    return await given.composers().compose(given.repository_row(url, login), None)
+    return await given.checker().compose_secret(given.repository_row(url, login), None)
 
 
 async def test_key_when_the_server_accepts_it_then_the_secret_that_argo_cd_reads(
@@ -93,7 +93,7 @@ async def test_key_when_the_server_accepts_it_then_the_secret_that_argo_cd_reads
     data = data_of(composed.secret)
     assert data.pop("sshPrivateKey") == KEY_TEXT
     assert data == {"name": "login", "url": url, "project": "app-project-a"}
-    assert composed.access is Access.LOGIN
+    assert composed.access is RepositoryAccess.LOGIN
 
 
 @pytest.mark.parametrize("path", ["/empty", "/~ann/app"])

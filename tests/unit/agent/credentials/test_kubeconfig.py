@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from services.agent.credentials.kubeconfig import Access, read_kubeconfig
-from services.agent.credentials.verdict import CheckFailed
+from services.agent.credentials.check_failures import CheckFailed
+from services.agent.credentials.clusters.kubeconfig import ClusterAccess, read_kubeconfig
 from tests.unit.agent.credentials.given import TOKEN, kubeconfig
 
 SERVER = "https://api.example.com:6443"
 PLANTED = "PLANTED-SECRET"
 
 
-def read_access(values: dict[str, bytes], api_url: str) -> Access:
+def read_access(values: dict[str, bytes], api_url: str) -> ClusterAccess:
     return read_kubeconfig(values).access(api_url)
 
 

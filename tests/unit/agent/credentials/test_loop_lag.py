@@ -13,9 +13,10 @@ from typing import Any
 import asyncssh
 import pytest
 
-from services.agent.credentials import reach, rights, strict_yaml
-from services.agent.credentials.private_key import private_key
-from services.agent.credentials.verdict import CheckFailed
+from services.agent.credentials.check_failures import CheckFailed
+from services.agent.credentials.clusters import cluster_client, rights
+from services.agent.credentials.network import strict_yaml
+from services.agent.credentials.repositories.private_key import private_key
 from tests.unit.agent.credentials.given import Given, answers, kubeconfig, stranger
 from tests.unit.agent.credentials.hostile_keys import E, nested, openssh_rsa, rsa_pem
 
@@ -91,11 +92,11 @@ async def lag() -> AsyncIterator[Callable[[], float]]:
 
 
 async def test_agent_when_many_hostile_keys_are_tried_then_its_loop_goes_on(given: Given) -> None:
-    composers = given.composers()
+    checker = given.checker()
     login = {"sshPrivateKey": HOSTILE_KEYS["larger-mersenne-primes"][0]}
     rows = [given.repository_row(f"git@git.invalid:{number}", login) for number in range(10)]
     async with lag() as worst:
-        composed = await asyncio.gather(*(composers.compose(row, None) for row in rows))
+        composed = await asyncio.gather(*(checker.compose_secret(row, None) for row in rows))
         assert {each.reason for each in composed} == {"InvalidCredentials"}
         assert worst() < MUCH_LESS_THAN_A_SESSION
 
@@ -120,9 +121,9 @@ async def test_kubeconfig_when_many_environments_name_it_then_read_once_and_not_
     values = {"kubeconfig": kubeconfig("https://nobody.invalid")}
     rows = [given.cluster_row("https://nobody.invalid", values, uid=f"e{number}") for number in range(3)]
     sealed = given.recipe_of(rows[0])["secret"]
-    composers = given.composers()
+    checker = given.checker()
     for row in (given.with_recipe(each, secret=sealed) for each in rows):
-        assert (await composers.compose(row, None)).reason == "UnableToCreateClient"
+        assert (await checker.compose_secret(row, None)).reason == "UnableToCreateClient"
     assert len(threads) == 1
     assert threading.get_ident() not in threads
 
@@ -130,8 +131,8 @@ async def test_kubeconfig_when_many_environments_name_it_then_read_once_and_not_
 async def test_kubeconfig_when_it_is_hostile_then_read_once_too(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = off_loop(monkeypatch, strict_yaml, "parse")
     row = given.cluster_row("https://nobody.invalid", {"kubeconfig": "a: [" + "1," * 9000 + "1"})
-    composers = given.composers()
-    told = [await composers.compose(row, None) for _ in range(3)]
+    checker = given.checker()
+    told = [await checker.compose_secret(row, None) for _ in range(3)]
     assert {each.reason for each in told} == {"UnableToParseKubeconfigData"}
     assert len(threads) == 1
 
@@ -140,10 +141,10 @@ async def test_kubeconfig_when_the_secret_changes_then_read_again(
     given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = off_loop(monkeypatch, strict_yaml, "parse")
-    composers = given.composers()
+    checker = given.checker()
     for token in ("one", "two"):
         values = {"kubeconfig": kubeconfig("https://nobody.invalid", token=token)}
-        await composers.compose(given.cluster_row("https://nobody.invalid", values), None)
+        await checker.compose_secret(given.cluster_row("https://nobody.invalid", values), None)
     assert len(threads) == 2
 
 
@@ -168,12 +169,14 @@ async def installed(given: Given, folder: Path, resources: int) -> Any:
     discovery = {"kind": "APIGroupDiscoveryList", "items": [group]}
     async with stranger(folder / "pki", answers(discovery)) as server:
         values = {"kubeconfig": kubeconfig(server.url, authority=server.authority)}
-        return await given.composers().compose(given.cluster_row(server.url, values, createServiceAccount=True), None)
+        return await given.checker().compose_secret(
+            given.cluster_row(server.url, values, createServiceAccount=True), None
+        )
 
 
 @pytest.mark.parametrize("insecure", [True, False])
 def test_handshake_when_offered_then_no_server_chooses_the_numbers_that_we_reckon_with(insecure: bool) -> None:
-    offered = [cipher["name"] for cipher in reach.trust(None, insecure=insecure).get_ciphers()]
+    offered = [cipher["name"] for cipher in cluster_client.trust(None, insecure=insecure).get_ciphers()]
     assert "ECDHE-ECDSA-AES256-GCM-SHA384" in offered
     assert [name for name in offered if name.startswith(("DHE", "ADH", "EDH"))] == []
 
@@ -182,14 +185,14 @@ async def test_authorities_when_a_kubeconfig_brings_many_then_not_read_on_the_lo
     given: Given, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made = off_loop(monkeypatch, ssl, "create_default_context")
-    reach.trust.cache_clear()
+    cluster_client.trust.cache_clear()
     namespaces = {"kind": "NamespaceList", "items": []}
     async with stranger(tmp_path / "pki", answers(namespaces)) as server:
         made.clear()
         values = {"kubeconfig": kubeconfig(server.url, authority=server.authority * 20)}
-        composers = given.composers()
+        checker = given.checker()
         for _ in range(3):
-            composed = await composers.compose(given.cluster_row(server.url, values), None)
+            composed = await checker.compose_secret(given.cluster_row(server.url, values), None)
             assert composed.reason == "Succeeded"
     assert len(made) == 1
     assert threading.get_ident() not in made

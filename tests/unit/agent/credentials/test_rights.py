@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from services.agent.credentials.rights import CREATE_NAMESPACES, READ_EVERYTHING, namespaced_resources, whole_cluster
+from services.agent.credentials.clusters.rights import (
+    CREATE_NAMESPACES,
+    READ_EVERYTHING,
+    namespaced_resources,
+    whole_cluster,
+)
 
 DISCOVERY = {
     "items": [

@@ -14,9 +14,10 @@ import asyncssh
 import pytest
 from aiohttp import web
 
-from services.agent.credentials import TargetSilent, cluster
-from services.agent.credentials.names import Trouble
-from services.cli.dev.pki import Pki
+from devstack.stack.pki import Pki
+from services.agent.credentials import ClusterUnavailable
+from services.agent.credentials.clusters import cluster_secrets as cluster
+from services.agent.credentials.network.resolver import ConnectionProblem
 from tests.unit.agent.credentials.given import SETTINGS, Given, kubeconfig, stranger
 
 PACE = 0.01
@@ -79,7 +80,7 @@ async def test_cluster_when_it_answers_without_end_then_given_up_in_time(
         url = f"https://127.0.0.1:{port}"
         row = impatient.cluster_row(url, {"kubeconfig": kubeconfig(url)}, insecure=True)
         async with asyncio.timeout(FAR_TOO_LONG):
-            composed = await impatient.composers().compose(row, None)
+            composed = await impatient.checker().compose_secret(row, None)
     assert composed.reason in {"UnableToCreateClient", "UnableToValidateClusterCredentials"}
     assert composed.secret is None
 
@@ -89,7 +90,7 @@ async def test_cluster_when_it_does_not_even_finish_its_handshake_then_given_up_
         url = f"https://127.0.0.1:{port}"
         async with asyncio.timeout(FAR_TOO_LONG):
             row = impatient.cluster_row(url, {"kubeconfig": kubeconfig(url)})
-            composed = await impatient.composers().compose(row, None)
+            composed = await impatient.checker().compose_secret(row, None)
     assert (composed.secret, composed.reason) == (None, "UnableToCreateClient")
 
 
@@ -99,7 +100,7 @@ async def test_git_server_when_it_answers_without_end_then_given_up_in_time(
 ) -> None:
     async with trickling(beginning, tls) as port, asyncio.timeout(FAR_TOO_LONG):
         row = impatient.repository_row(f"https://127.0.0.1:{port}/a.git", {"username": "u", "password": "p"})
-        composed = await impatient.composers().compose(row, None)
+        composed = await impatient.checker().compose_secret(row, None)
     assert composed.secret is None
 
 
@@ -114,7 +115,7 @@ async def test_ssh_server_when_it_answers_without_end_then_given_up_in_time(
         listing = replace(impatient, settings=replace(PATIENCE, known_hosts=known_hosts))
         row = listing.repository_row(f"ssh://git@127.0.0.1:{port}/a", {"sshPrivateKey": key.export_private_key()})
         async with asyncio.timeout(FAR_TOO_LONG):
-            composed = await listing.composers().compose(row, None)
+            composed = await listing.checker().compose_secret(row, None)
     assert (composed.secret, composed.reason) == (None, "InvalidCredentials")
 
 
@@ -131,10 +132,12 @@ async def test_installation_when_each_of_its_requests_takes_long_then_given_up_a
     async with stranger(tmp_path / "slow", unhurried) as server:
         values = {"kubeconfig": kubeconfig(server.url, authority=server.authority)}
         row = given.cluster_row(server.url, values, createServiceAccount=True)
-        composed = await given.composers().compose(row, None)
+        composed = await given.checker().compose_secret(row, None)
         asked = len(server.requests)
     assert composed.reason == "UnableToInstallServiceAccount"
-    assert composed.message == f"unable to install service account from secret 'kube': {Trouble.SILENCE.value}"
+    assert (
+        composed.message == f"unable to install service account from secret 'kube': {ConnectionProblem.SILENCE.value}"
+    )
     assert asked <= 3
 
 
@@ -145,5 +148,5 @@ async def test_removal_when_each_of_its_requests_takes_long_then_given_up_as_a_w
     async with stranger(tmp_path / "slow", unhurried) as server:
         values = {"kubeconfig": kubeconfig(server.url, authority=server.authority)}
         row = given.cluster_row(server.url, values, createServiceAccount=True)
-        with pytest.raises(TargetSilent):
-            await given.composers().dispose(row, None)
+        with pytest.raises(ClusterUnavailable):
+            await given.checker().remove_account(row, None)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.addresses import AddressPolicy
-from services.common.api.limits import MAX_REPOSITORY
-from services.common.urls.repository_url import normalised, refusal
+from services.common.urls.repository_url import MAX_REPOSITORY, normalised, refusal
 
 STRICT = AddressPolicy()
 

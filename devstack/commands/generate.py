@@ -1,0 +1,40 @@
+"""``gitopsctl generate``: writes what is derived from the models. CI runs it and fails on a difference."""
+
+from __future__ import annotations
+
+import typer
+
+from devstack.generate.manifests import crd_files, watcher_rules
+from devstack.generate.markdown import with_block
+from devstack.generate.operations import metrics_page, settings_page
+from devstack.generate.reference import index, limits, page
+from devstack.paths import DOCS, USER_DOCS
+from services.common.package_data import CRDS, RBAC
+from services.kinds.registry import REGISTRY
+
+app = typer.Typer(help="Write generated files.", no_args_is_help=True)
+
+
+@app.command()
+def manifests() -> None:
+    """Write the CRDs into k8s/crds/, one file a kind, and into k8s/rbac/ what the watcher may do with them."""
+    for name, text in crd_files(REGISTRY):
+        (CRDS / name).write_text(text)
+    role = RBAC / "watcher.yaml"
+    role.write_text(with_block(role.read_text(), "kinds", watcher_rules(REGISTRY)))
+
+
+@app.command()
+def docs() -> None:
+    """Write the reference for users into docs/users/, one page a kind and the list of them.
+
+    And for operators docs/settings.md and docs/metrics.md.
+    """
+    (DOCS / "settings.md").write_text(settings_page())
+    (DOCS / "metrics.md").write_text(metrics_page())
+    for kind in REGISTRY.custom:
+        (USER_DOCS / f"{kind.page}.md").write_text(page(kind))
+    readme = USER_DOCS / "README.md"
+    readme.write_text(with_block(readme.read_text(), "kinds", index(REGISTRY)))
+    tenancy = USER_DOCS / "tenancy.md"
+    tenancy.write_text(with_block(tenancy.read_text(), "limits", limits(REGISTRY)))

@@ -1,0 +1,45 @@
+"""``gitopsctl toolchain``: the programs of the local stack."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from devstack.toolchain import install as toolchain
+from devstack.toolchain.cache import cache_root
+from devstack.toolchain.progress import reporter
+
+app = typer.Typer(help="The programs that the local stack runs.", no_args_is_help=True)
+
+
+@app.command()
+def install(
+    link: Annotated[Path | None, typer.Option(help="Folder to fill with a link to each component.")] = None,
+    argocd: Annotated[bool, typer.Option(help="Argo CD too, for stacks with --argocd.")] = True,
+    kustomize: Annotated[bool, typer.Option(help="kustomize too, for the tests of k8s/.")] = True,
+) -> None:
+    """Download and build what is missing, so that 'dev up' need not."""
+    console = Console(highlight=False)
+    with reporter(console) as report:
+        tools = toolchain.install(report, argocd=argocd)
+        if kustomize:
+            toolchain.kustomize(report)
+    console.print(f"installed below {cache_root()}")
+    if link is not None:
+        link.mkdir(parents=True, exist_ok=True)
+        for field in dataclasses.fields(tools):
+            if (target := getattr(tools, field.name)) is not None:
+                (link / field.name).symlink_to(target)
+
+
+@app.command()
+def lock() -> None:
+    """Resolve toolchain/maven.toml into toolchain/maven.lock, for whoever changes a version."""
+    from devstack.toolchain.maven_lock import write_lock  # noqa: PLC0415 - pulls in a resolver nothing else needs
+
+    count = write_lock(toolchain.MAVEN_WANTED, toolchain.MAVEN_LOCK)
+    Console(highlight=False).print(f"{toolchain.MAVEN_LOCK}: {count} files")

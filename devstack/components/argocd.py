@@ -1,0 +1,152 @@
+"""Real Argo CD: application controller, repo server and Redis, an independent instance per engine namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from devstack.components.stack import Stack
+from devstack.components.steps import Command
+from devstack.paths import COMPOSE
+from devstack.setup.argocd_requirements import repo_server_environment
+from devstack.stack.argocd_instance import Instance
+from devstack.supervisor.probes import HOST, http, says
+from devstack.supervisor.process import Node, Process, Step
+
+CONFIGURATION = COMPOSE / "argocd"
+
+POLL_SECONDS = 3
+"""How often it looks for new commits: nobody tells it of them here, and three minutes are long to wait for a demo."""
+
+CONTROLLER_NEEDS = ("kube-controller-manager", "argocd-crds-apply", "argocd-rbac-apply", "argocd-apply")
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """Steps and processes."""
+    processes = [
+        process
+        for instance in stack.argocd_instances()
+        for process in (_redis(stack, instance), _repo_server(stack, instance), _controller(stack, instance))
+    ]
+    return [*_steps(stack), *processes]
+
+
+def commands(crds: Path) -> tuple[Command, ...]:
+    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own."""
+    rbac, config = str(CONFIGURATION / "rbac.yaml"), str(CONFIGURATION / "config.yaml")
+    namespaces = ("engine-namespaces",)
+    return (
+        # Over the excerpt that is there without Argo CD.
+        Command("argocd-crds-apply", ("crds", "apply", "--from", str(crds)), ("engine-crds-apply",)),
+        Command("argocd-rbac-apply", ("rbac", "apply", "--from", rbac), namespaces),
+        # The keys of the git servers are made when these start.
+        Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, "engine-crds-apply", "git-ssh")),
+    )
+
+
+def _steps(stack: Stack) -> list[Step]:
+    environment = stack.base_environment() | stack.environment()
+    return [
+        Step(command.name, command.argv(), environment, command.depends_on)
+        for command in commands(_tools(stack) / "crds")
+    ]
+
+
+def _redis(stack: Stack, instance: Instance) -> Process:
+    name = instance.process("redis")
+    port = stack.ports[name]
+
+    async def prepare() -> None:
+        instance.configure_redis(port, HOST)
+
+    return Process(
+        name=name,
+        argv=(str(stack.tools.valkey), str(instance.redis_configuration)),
+        env=stack.base_environment(),
+        ports={"redis": port},
+        ready=says(port, f"AUTH {instance.redis_password}\r\nPING\r\n".encode(), b"+OK\r\n+PONG\r\n"),
+        prepare=prepare,
+    )
+
+
+def _repo_server(stack: Stack, instance: Instance) -> Process:
+    name, redis = instance.process("repo-server"), instance.process("redis")
+    port, metrics = stack.ports[name], stack.ports[f"{name}-metrics"]
+
+    async def prepare() -> None:
+        site = stack.git_site()
+        instance.mount({HOST: site.pki.authority.read_text()}, site.known_hosts.read_text())
+
+    return Process(
+        name=name,
+        argv=(
+            str(_tools(stack) / "bin" / "argocd-repo-server"),
+            f"--address={HOST}",
+            f"--port={port}",
+            f"--metrics-address={HOST}",
+            f"--metrics-port={metrics}",
+            f"--redis={HOST}:{stack.ports[redis]}",
+            "--revision-cache-expiration=1s",
+            "--logformat=text",
+        ),
+        env=_environment(stack, instance)
+        | {
+            # An abstract socket: a state folder may be too deep for one with a path.
+            "ARGOCD_ASK_PASS_SOCK": f"@argocd-ask-pass-{port}",
+        }
+        | repo_server_environment(),
+        ports={"grpc": port, "metrics": metrics},
+        ready=http(metrics, "/healthz?full=true"),
+        depends_on=(redis, "git-https", "git-ssh"),
+        prepare=prepare,
+    )
+
+
+def _controller(stack: Stack, instance: Instance) -> Process:
+    name, redis, repo_server = (
+        instance.process(component) for component in ("application-controller", "redis", "repo-server")
+    )
+    port = stack.ports[name]
+    return Process(
+        name=name,
+        argv=(
+            str(_tools(stack) / "bin" / "argocd-application-controller"),
+            f"--kubeconfig={instance.kubeconfig}",
+            f"--namespace={instance.namespace}",
+            f"--metrics-port={port}",
+            f"--redis={HOST}:{stack.ports[redis]}",
+            f"--repo-server={HOST}:{stack.ports[repo_server]}",
+            f"--app-resync={POLL_SECONDS}",
+            "--app-resync-jitter=0",
+            "--logformat=text",
+        ),
+        env=_environment(stack, instance)
+        | {
+            # The cluster that Argo CD calls its own is the one of this file.
+            "ARGOCD_FAKE_IN_CLUSTER": "true",
+            "KUBECONFIG": str(instance.kubeconfig),
+        },
+        ports={"metrics": port},
+        ready=http(port, "/healthz"),
+        depends_on=(redis, repo_server, *CONTROLLER_NEEDS),
+    )
+
+
+def _environment(stack: Stack, instance: Instance) -> dict[str, str]:
+    base = stack.base_environment()
+    return (
+        base
+        | instance.paths()
+        | {
+            # A developer's own git configuration and keys are not Argo CD's.
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "PATH": f"{_tools(stack) / 'bin'}:{base['PATH']}",
+            "REDIS_PASSWORD": instance.redis_password,
+            "ARGOCD_GPG_ENABLED": "false",
+        }
+    )
+
+
+def _tools(stack: Stack) -> Path:
+    if stack.tools.argocd is None:
+        raise RuntimeError("Argo CD takes no part in this stack")
+    return stack.tools.argocd

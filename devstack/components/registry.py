@@ -1,0 +1,41 @@
+"""Apicurio, the schema registry, from Maven Central."""
+
+from __future__ import annotations
+
+from devstack.components import java
+from devstack.components.stack import Stack
+from devstack.paths import COMPOSE
+from devstack.supervisor.probes import HOST, http
+from devstack.supervisor.process import Node, Process
+
+CONFIGURATION = COMPOSE / "registry" / "application.properties"
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """The registry."""
+    port = stack.ports["registry"]
+    folder = stack.state.root / "registry"
+    main = "io.quarkus.runner.GeneratedMain"
+    class_path = java.class_path(stack.tools.registry, stack.tools.registry / "lib")
+    settings = (
+        f"-Dquarkus.config.locations={CONFIGURATION}",
+        f"-Dquarkus.http.host={HOST}",
+        f"-Dquarkus.http.port={port}",
+        f"-Djava.io.tmpdir={folder}",
+    )
+    # Schema ids are in every message, so a schema is on the disk before its id is told to anyone.
+    store = f"jdbc:h2:file:{folder}/schemas;WRITE_DELAY=0"
+
+    async def prepare() -> None:
+        stack.state.folder("registry")
+
+    return [
+        Process(
+            name="registry",
+            argv=java.command(stack.tools.java, "256m", (*settings, "-cp", class_path, main)),
+            env=stack.base_environment() | {"REGISTRY_DATASOURCE_URL": store},
+            ports={"http": port},
+            ready=http(port, "/health/ready"),
+            prepare=prepare,
+        )
+    ]

@@ -1,0 +1,80 @@
+"""Our own services, and the stand-in for Argo CD."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from devstack.components import steps
+from devstack.components.stack import Stack
+from devstack.supervisor.probes import http
+from devstack.supervisor.process import Process
+
+MODULES = {
+    "watcher": "services.watcher",
+    "planner": "services.planner",
+    "agent-1": "services.agent",
+    "agent-2": "services.agent",
+    "argocd-simulator": "devstack.argocd_simulator",
+}
+"""Python module by process name."""
+
+SIMULATOR = "argocd-simulator"
+"""Not started where there is the real one."""
+
+HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
+"""A real Argo CD may need minutes to delete what it deployed; the simulator either does it at once or never."""
+
+
+def nodes(stack: Stack) -> list[Process]:
+    """Each service as a process that waits for every step."""
+    needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
+    # The agents ask the git servers of whom they have the keys.
+    needed += ("git-https", "git-ssh", "argocd-apply") if stack.with_argocd else ()
+    services = [
+        _service(stack, name, module, needed)
+        for name, module in MODULES.items()
+        if name != SIMULATOR or not stack.with_argocd
+    ]
+    return [*services, _connector_keeper(stack, needed)]
+
+
+def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:
+    return Process(
+        name="connector-keeper",
+        argv=(sys.executable, "-m", "services.cli", "connector", "keep"),
+        env=stack.base_environment() | {"CONNECT_URL": stack.environment()["CONNECT_URL"]},
+        ready=_at_once,
+        depends_on=depends_on,
+    )
+
+
+async def _at_once() -> bool:
+    """It serves nobody, so nobody has to wait for it."""
+    return True
+
+
+def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:
+    port = stack.ports[name]
+    # A service that is killed leaves its temporary files behind: here the next start finds and removes them.
+    temporary = stack.state.root / "tmp" / name
+    return Process(
+        name=name,
+        argv=(sys.executable, "-m", module),
+        env=_environment(stack, module) | {"METRICS_PORT": str(port), "TMPDIR": str(temporary)},
+        ports={"metrics": port},
+        ready=http(port, "/readyz"),
+        depends_on=depends_on,
+        prepare=lambda: _prepare(temporary),
+    )
+
+
+async def _prepare(temporary: Path) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)  # noqa: ASYNC240 - nothing else waits for it
+
+
+def _environment(stack: Stack, module: str) -> dict[str, str]:
+    service = module.rpartition(".")[2].replace("_", "-")
+    return stack.base_environment() | stack.environment_of(service) | ({} if stack.with_argocd else HASTE)

@@ -1,0 +1,135 @@
+"""One stack: its state, ports, secrets and programs, and from these every process it consists of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.git.site import GitSite
+from devstack.stack.argocd_instance import Instance
+from devstack.stack.identities import IDENTITIES
+from devstack.stack.state import State
+from devstack.supervisor.probes import HOST
+from devstack.toolchain.install import Toolchain
+
+ENGINE_NAMESPACES = ("gitops-service-argocd", "gitops-service-argocd-2")
+WORKSPACE = "local"
+LOOPBACK = "127.0.0.0/8"
+"""Where this stack's target clusters and git servers are; elsewhere nobody's CR may point there."""
+
+INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
+"""Of the caller's environment, what the children get: a stray LOG_LEVEL or JAVA_OPTS must not change the stack."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What the process definitions are made from."""
+
+    state: State
+    ports: Mapping[str, int]
+    secrets: Mapping[str, str]
+    tools: Toolchain
+    durable: bool
+    """Survive a crash of the machine: databases flush to the disk."""
+
+    def environment(self) -> dict[str, str]:
+        """What an operator of this stack needs to know: the steps' and ``dev env``'s variables."""
+        private_keys, public_keys = self.state.sealing_keys
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": f"{HOST}:{self.ports['kafka']}",
+            "SCHEMA_REGISTRY_URL": f"{self.registry_url()}/apis/ccompat/v7",
+            "CONNECT_URL": f"http://{HOST}:{self.ports['connect']}",
+            "DATABASE_URL": self.database_url("planner"),
+            "DATABASE_OWNER_URL": self.database_url("owner"),
+            "KUBECONFIG": str(self.state.kubeconfig),
+            "SEALING_PRIVATE_KEYS": str(private_keys),
+            "SEALING_PUBLIC_KEYS": str(public_keys),
+            "WORKSPACE": WORKSPACE,
+            "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
+        } | (self._targets() if self.with_argocd else {})
+
+    def _targets(self) -> dict[str, str]:
+        """What there is to deploy from and to."""
+        return {"REMOTE_KUBECONFIG": str(self.remote_kubeconfig)} | self.git_site().environment()
+
+    def environment_of(self, service: str) -> dict[str, str]:
+        """What one of our services is given: its own credentials, and nobody else's."""
+        identity = IDENTITIES[service]
+        return (
+            {
+                "SCHEMA_REGISTRY_URL": f"{self.registry_url()}/apis/ccompat/v7",
+                "WORKSPACE": WORKSPACE,
+                "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
+            }
+            | (self._broker_login(identity.principal) if identity.principal else {})
+            | ({"KUBECONFIG": str(self.state.kubeconfig_of(identity.account))} if identity.account else {})
+            | ({"DATABASE_URL": self.database_url(identity.database_role)} if identity.database_role else {})
+            | self._settings_of(service)
+        )
+
+    def _broker_login(self, principal: str) -> dict[str, str]:
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": f"{HOST}:{self.ports['kafka-sasl']}",
+            "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+            "KAFKA_USERNAME": principal,
+            "KAFKA_PASSWORD": self.secrets[f"kafka-{principal}"],
+        }
+
+    def _settings_of(self, service: str) -> dict[str, str]:
+        private_keys, public_keys = self.state.sealing_keys
+        settings = {
+            "watcher": {"SEALING_PUBLIC_KEYS": str(public_keys)},
+            "planner": {"ALLOWED_ADDRESSES": LOOPBACK},
+            "agent": {"SEALING_PRIVATE_KEYS": str(private_keys), "ALLOWED_ADDRESSES": LOOPBACK},
+        }
+        return settings.get(service, {}) | (self._trusted() if service == "agent" and self.with_argocd else {})
+
+    def _trusted(self) -> dict[str, str]:
+        """The git servers that an agent may believe."""
+        site = self.git_site()
+        return {"GIT_AUTHORITIES": str(site.pki.authority), "SSH_KNOWN_HOSTS": str(site.known_hosts)}
+
+    @property
+    def with_argocd(self) -> bool:
+        """Whether real Argo CD takes the simulator's place, with git servers and a cluster to deploy to."""
+        return self.tools.argocd is not None
+
+    def argocd_instances(self) -> list[Instance]:
+        """One per engine namespace; none without Argo CD."""
+        return [
+            Instance(
+                number=number,
+                namespace=namespace,
+                folder=self.state.root / "argocd" / str(number),
+                token=self.secrets[f"token-argocd-{number}"],
+                redis_password=self.secrets["redis"],
+            )
+            for number, namespace in enumerate(ENGINE_NAMESPACES, 1)
+            if self.with_argocd
+        ]
+
+    def git_site(self) -> GitSite:
+        """The git servers that are there with Argo CD."""
+        return GitSite(
+            self.state.root / "git", self.ports["git-https"], self.ports["git-ssh"], password=self.secrets["git"]
+        )
+
+    @property
+    def remote_kubeconfig(self) -> Path:
+        """Credentials of the administrator of the second cluster, which is there with Argo CD."""
+        return self.state.root / "remote-kubeconfig"
+
+    def database_url(self, role: str) -> str:
+        """URL of the database ``gitops`` for a role of ``compose/postgres/init.sql``, without its prefix."""
+        return f"postgresql://gitops_{role}:{self.secrets[role]}@{HOST}:{self.ports['postgres']}/gitops"
+
+    def registry_url(self) -> str:
+        """Root of the schema registry."""
+        return f"http://{HOST}:{self.ports['registry']}"
+
+    def base_environment(self) -> dict[str, str]:
+        """What every child gets."""
+        return {name: os.environ[name] for name in INHERITED if name in os.environ} | {"TZ": "UTC"}

@@ -1,0 +1,57 @@
+"""What must be in the infrastructure before the services start: each a command of ``gitopsctl``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from devstack.components.stack import Stack
+from devstack.paths import COMPOSE
+from devstack.stack.identities import PRINCIPALS
+from devstack.supervisor.process import Node, Step
+
+ENGINE_CRDS = COMPOSE / "kubernetes" / "argocd-crds.yaml"
+SIMULATOR_RBAC = COMPOSE / "kubernetes" / "argocd-simulator-rbac.yaml"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One step."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """Of ``gitopsctl``."""
+    depends_on: tuple[str, ...]
+
+    def argv(self) -> tuple[str, ...]:
+        """The command line."""
+        return (sys.executable, "-m", "services.cli", *self.arguments)
+
+
+COMMANDS = (
+    Command("sealing-keys", ("keys", "generate", "--if-missing"), ()),
+    Command("database-upgrade", ("database", "upgrade"), ("database-roles",)),
+    Command("engines-apply", ("engines", "apply"), ("database-upgrade",)),
+    Command("topics-apply", ("topics", "apply"), ("kafka",)),
+    Command("topics-acls", ("topics", "acls"), ("kafka",)),
+    Command("schemas-apply", ("schemas", "apply"), ("registry",)),
+    # Without its publication and its topics the connector's task fails.
+    Command("connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply")),
+    Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
+    Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
+    Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
+    Command("rbac-apply", ("rbac", "apply"), ("engine-namespaces",)),
+    Command("simulator-rbac-apply", ("rbac", "apply", "--from", str(SIMULATOR_RBAC)), ("engine-namespaces",)),
+)
+"""In an order in which they can be run one after the other."""
+
+
+def nodes(stack: Stack) -> list[Node]:
+    """The steps."""
+    environment = stack.base_environment() | stack.environment() | _passwords(stack)
+    return [Step(command.name, command.argv(), environment, command.depends_on) for command in COMMANDS]
+
+
+def _passwords(stack: Stack) -> dict[str, str]:
+    """For ``topics acls``."""
+    return {f"KAFKA_PASSWORD_{name.upper()}": stack.secrets[f"kafka-{name}"] for name in PRINCIPALS}

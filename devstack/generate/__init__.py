@@ -1,0 +1,1 @@
+"""Pages of documentation that are derived from the code."""

@@ -1,0 +1,125 @@
+"""Pages for operators: every setting and every metric, from the code that has them. `make generate` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any, Literal, get_args, get_origin
+
+from prometheus_client.metrics import MetricWrapperBase
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+from pydantic_settings import BaseSettings
+
+from devstack.generate.markdown import Row, code, table
+from services.agent.settings import AgentSettings
+from services.common.addresses import AddressPolicy
+from services.common.settings import ServiceSettings
+from services.common.telemetry import metrics
+from services.planner.domain.rules import GroupKind
+from services.planner.settings import PlannerSettings
+from services.watcher.settings import WatcherSettings
+
+SETTINGS: dict[str, type[BaseSettings]] = {
+    "Watcher": WatcherSettings,
+    "Planner": PlannerSettings,
+    "Agent": AgentSettings,
+}
+"""Of each service."""
+
+ABOUT_SETTINGS = """\
+Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
+that names the variable. Durations that are not in seconds are ISO 8601. What an operator has to decide is explained in
+[operations](operations.md); `gitopsctl COMMAND --help` says what a command reads."""
+
+ABOUT_METRICS = """\
+On `/metrics` of each service, beside those that the Prometheus client has of every process (`process_`, `python_`). No
+label holds what is a tenant's. What to look at first: [operations](operations.md#looking)."""
+
+BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
+
+
+def settings_page() -> str:
+    """Every setting of every service, in Markdown."""
+    common = ServiceSettings.model_fields
+    parts = [
+        "<!-- Generated from the services' settings.py by `make generate`; do not edit. -->",
+        "# Settings",
+        ABOUT_SETTINGS,
+        "## Watcher, planner and agent",
+        _settings(common),
+    ]
+    for service, settings in SETTINGS.items():
+        shared = common if issubclass(settings, ServiceSettings) else {}
+        own = {name: field for name, field in settings.model_fields.items() if name not in shared}
+        parts += [f"## {service}", _settings(own)]
+    return "\n\n".join(parts) + "\n"
+
+
+def metrics_page() -> str:
+    """Every metric, in Markdown."""
+    parts = [
+        "<!-- Generated from services/common/telemetry/metrics.py by `make generate`; do not edit. -->",
+        "# Metrics",
+        ABOUT_METRICS,
+        table(("Metric", "Type", "Labels", "Meaning"), _metrics()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings(fields: dict[str, FieldInfo]) -> str:
+    rows = [
+        (code(name.upper()), _default(field), _values(field), field.description or "") for name, field in fields.items()
+    ]
+    return table(("Variable", "Default", "Values", "Meaning"), rows)
+
+
+WRITERS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "",
+    SecretStr: lambda _: "",
+    bool: lambda flag: str(flag).lower(),
+    timedelta: to_jsonable_python,
+    dict: lambda pairs: ",".join(f"{name}={_written(value)}" for name, value in pairs.items()),
+    frozenset: lambda items: ",".join(sorted(map(_written, items))),
+    AddressPolicy: lambda policy: ",".join(map(str, policy.allowed)),
+    GroupKind: lambda kind: f"{kind.group}/{kind.kind}".removeprefix("/"),
+}
+"""How values are written that are not written as Python does."""
+
+
+def _default(field: FieldInfo) -> str:
+    """As it would be written; empty for nothing, and for secrets whatever they are."""
+    if field.is_required():
+        return "required"
+    text = _written(field.get_default(call_default_factory=True))
+    return code(text) if text else ""
+
+
+def _written(value: object) -> str:
+    writer = next((writer for kind, writer in WRITERS.items() if isinstance(value, kind)), str)
+    return writer(value)
+
+
+def _values(field: FieldInfo) -> str:
+    """Which are taken, where that can be said in a few words."""
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(code(str(value)) for value in get_args(field.annotation))
+    return ", ".join(_bounds(field.metadata))
+
+
+def _bounds(constraints: Iterable[Any]) -> Iterator[str]:
+    for constraint in constraints:
+        for name, words in BOUNDS.items():
+            limit = getattr(constraint, name, None)
+            if limit is not None:
+                yield f"{words} {_written(limit)}"
+
+
+def _metrics() -> Iterator[Row]:
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase):
+            (described,) = metric.describe()
+            name = f"{described.name}_total" if described.type == "counter" else described.name
+            labels = ", ".join(code(label) for label in metric._labelnames)  # the client tells them in no other way
+            yield (code(name), described.type, labels, described.documentation)

@@ -1,0 +1,127 @@
+"""Reference pages for users, from what the API server enforces and what services say. `make generate` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from devstack.generate.markdown import Row, code, table
+from services.kinds.registry import Registry
+from services.kinds.shared.catalogue import Entry
+from services.kinds.shared.crd import Schema, structural
+from services.kinds.shared.kind import CustomKind, Kind
+from services.kinds.shared.names import GROUP, VERSION
+from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
+from services.watcher.settings import WatcherSettings
+
+FIELD_HEADINGS = ("Field", "Type", "Required", "Default", "Limit", "Description")
+STATUS_HEADINGS = ("Field", "Type", "Description")
+CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "What to do")
+COLUMN_HEADINGS = ("Column", "From")
+
+KIBIBYTE = 1024
+
+_RULES = "x-kubernetes-validations"
+
+
+def page(kind: CustomKind) -> str:
+    """The whole page of ``kind``, in Markdown."""
+    spec, status = structural(kind.spec), structural(kind.status)
+    parts = [
+        "<!-- Generated from services/kinds by `make generate`; do not edit. -->",
+        f"# {kind.name}",
+        kind.description,
+        f"`apiVersion: {GROUP}/{VERSION}`, `kubectl get {kind.plural}`. [All kinds](README.md)",
+        "## Example",
+        f"```yaml\n{kind.example.read_text().strip()}\n```",
+        "## Fields",
+        table(FIELD_HEADINGS, _spec_rows(spec, "spec", required=True)),
+        "## What is refused",
+        "The API server refuses an object that breaks a limit above, or one of these rules. What was stored before a "
+        "rule existed stays usable; a field that breaks it can only be changed to one that does not.",
+        table(("Field", "Message"), _rules(spec, "spec")),
+        "## Status",
+        table(STATUS_HEADINGS, _status_rows(status, "status")),
+        f"## What `kubectl get {kind.plural}` shows",
+        table(COLUMN_HEADINGS, [(column.heading, code(column.path)) for column in kind.columns]),
+        "## Conditions",
+        "Parts in braces differ from case to case.",
+        table(CONDITION_HEADINGS, [_condition(entry) for entry in kind.catalogue]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def index(registry: Registry) -> str:
+    """The list of all kinds, in Markdown."""
+    rows = ((f"[{kind.name}]({kind.page}.md)", kind.purpose) for kind in registry.custom)
+    return table(("kind", "what it is for"), rows) + "\n"
+
+
+def limits(registry: Registry) -> str:
+    """What a namespace may have unless operators say otherwise, in Markdown."""
+    rows = [(_counted(kind), str(kind.default_quota)) for kind in registry.kinds]
+    rows += [
+        ("namespaces that all environments list together", str(DEFAULT_DESTINATIONS)),
+        ("all specs and Secrets together", f"{DEFAULT_BYTES // MEBIBYTE} MiB"),
+        ("one spec", f"{_default('max_spec_bytes') // KIBIBYTE} KiB"),
+        ("one Secret", f"{_default('max_secret_bytes') // KIBIBYTE} KiB"),
+        ("changes, in the long run", f"{_default('tenant_changes_per_second')} per second"),
+        ("changes, at once", str(_default("tenant_change_burst"))),
+    ]
+    return table(("limit, per namespace", "default"), rows) + "\n"
+
+
+def _counted(kind: Kind) -> str:
+    return f"{kind.name}s" if isinstance(kind, CustomKind) else f"{kind.name}s of the types above"
+
+
+def _default(setting: str) -> Any:
+    return WatcherSettings.model_fields[setting].default
+
+
+def _spec_rows(schema: Schema, path: str, *, required: bool) -> Iterator[Row]:
+    """One row for the node and one for each below it, depth first."""
+    default = code(_json(schema["default"])) if "default" in schema else ""
+    described = schema.get("description", "")
+    yield (code(path), _type(schema), "yes" if required else "no", default, _limit(schema), described)
+    needed = schema.get("required", ())
+    for name, member in schema.get("properties", {}).items():
+        yield from _spec_rows(member, f"{path}.{name}", required=name in needed)
+
+
+def _status_rows(schema: Schema, path: str) -> Iterator[Row]:
+    for name, member in schema.get("properties", {}).items():
+        below = f"{path}.{name}"
+        content = member.get("items", member)
+        yield (code(below), _type(member), member.get("description") or content.get("description", ""))
+        yield from _status_rows(content, f"{below}[]" if "items" in member else below)
+
+
+def _rules(schema: Schema, path: str) -> Iterator[Row]:
+    for rule in schema.get(_RULES, ()):
+        yield (code(path), rule["message"])
+    for name, member in schema.get("properties", {}).items():
+        yield from _rules(member, f"{path}.{name}")
+
+
+def _condition(entry: Entry) -> Row:
+    shown = (entry.type, entry.status, entry.reason or "(empty)", entry.message or "(empty)")
+    return (*(text if text == "(empty)" else code(text) for text in shown), entry.meaning, entry.remedy)
+
+
+def _type(schema: Schema) -> str:
+    if schema["type"] == "array":
+        return f"list of {_type(schema['items'])}"
+    return "time" if schema.get("format") == "date-time" else str(schema["type"])
+
+
+def _limit(schema: Schema) -> str:
+    limits = [f"{schema['maxLength']} characters"] if "maxLength" in schema else []
+    if "maxItems" in schema:
+        limits.append(f"{schema['maxItems']} entries")
+        limits += [f"{limit} each" for limit in [_limit(schema["items"])] if limit]
+    return ", ".join(limits)
+
+
+def _json(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

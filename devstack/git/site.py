@@ -1,0 +1,120 @@
+"""Where the local git servers are, what they serve, and what it takes to get in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from devstack.git.repository import Repository
+from devstack.stack.pki import Pki
+from devstack.stack.state import write_private
+from devstack.supervisor.probes import HOST
+
+USERNAME = "git"
+PUBLIC, PRIVATE = "public", "private"
+
+
+@dataclass(frozen=True)
+class GitSite:
+    """Both servers serve the same repositories: of ``public`` to everybody over https, of ``private`` with credentials.
+
+    Over ssh every repository takes the key.
+    """
+
+    folder: Path
+    https_port: int
+    ssh_port: int
+    password: str
+    """Of the user ``git``, over https."""
+
+    @property
+    def repositories(self) -> Path:
+        """Root of what is served: ``public`` and ``private``, with bare repositories in each."""
+        return self.folder / "repositories"
+
+    @property
+    def pki(self) -> Pki:
+        """Certificates of the https server."""
+        return Pki(self.folder / "https")
+
+    @property
+    def host_key(self) -> Path:
+        """By which the ssh server proves who it is."""
+        return self.folder / "ssh_host_key"
+
+    @property
+    def client_key(self) -> Path:
+        """The private key that the ssh server lets in."""
+        return self.folder / "ssh_client_key"
+
+    @property
+    def authorized_keys(self) -> Path:
+        """Its public half, as the server reads it."""
+        return self.folder / "authorized_keys"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The ssh server's public key, as clients read it."""
+        return self.folder / "known_hosts"
+
+    @property
+    def https_url(self) -> str:
+        """Prefix of every https address: ``<prefix>/public/NAME.git``."""
+        return f"https://{HOST}:{self.https_port}"
+
+    @property
+    def ssh_url(self) -> str:
+        """Prefix of every ssh address."""
+        return f"ssh://{USERNAME}@{HOST}:{self.ssh_port}"
+
+    def environment(self) -> dict[str, str]:
+        """What a person or a test needs to use the servers."""
+        return {
+            "GIT_SITE": str(self.folder),
+            "GIT_HTTPS_URL": self.https_url,
+            "GIT_SSH_URL": self.ssh_url,
+            "GIT_USERNAME": USERNAME,
+            "GIT_PASSWORD": self.password,
+            "GIT_SSH_KEY": str(self.client_key),
+            "GIT_AUTHORITIES": str(self.pki.authority),
+            "SSH_KNOWN_HOSTS": str(self.known_hosts),
+        }
+
+    def prepare(self) -> None:
+        """Make certificates, keys and the folders of the repositories, unless they are there."""
+        for visibility in (PUBLIC, PRIVATE):
+            (self.repositories / visibility).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.pki.ensure(HOST)
+        host = _key_pair(self.host_key)
+        client = _key_pair(self.client_key)
+        write_private(self.authorized_keys, client)
+        # The port may be another one at every start.
+        write_private(self.known_hosts, f"[{HOST}]:{self.ssh_port} {host}")
+
+    def create(self, name: str, visibility: str = PUBLIC) -> Repository:
+        """A new, empty repository, served from now on as ``<visibility>/<name>.git``."""
+        return Repository.create(self.repositories / visibility / f"{name}.git")
+
+
+def site_of(environment: dict[str, str]) -> GitSite:
+    """The site of a stack that runs with ``--argocd``, from what ``dev env`` says of it."""
+    https, ssh = (int(environment[name].rpartition(":")[2]) for name in ("GIT_HTTPS_URL", "GIT_SSH_URL"))
+    return GitSite(Path(environment["GIT_SITE"]), https, ssh, environment["GIT_PASSWORD"])
+
+
+def _key_pair(path: Path) -> str:
+    """The public key to the private one at ``path``, which is made if it is not there."""
+    if not path.exists():
+        key = Ed25519PrivateKey.generate()
+        write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    public = load_ssh_private_key(path.read_bytes(), password=None).public_key()
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode() + "\n"

@@ -1,0 +1,171 @@
+"""Follows deployments through the system by reading the log: what the demo shows and the benchmark measures.
+
+An onlooker: it consumes the same topics as the services, in no consumer group, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from services.common.argocd_names import uid_of
+from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.errors import Poison
+from services.common.kafka import topics
+from services.common.messages import (
+    Applied,
+    Command,
+    EngineResource,
+    Observation,
+    Removed,
+    ResourceChanged,
+    RowKind,
+    WorkspaceResource,
+)
+
+REQUEST_SECONDS = 10.0
+POLL_SECONDS = 0.05
+
+
+class Stage(StrEnum):
+    """What has become of a change, in the order in which it happens."""
+
+    CREATED = "created"
+    """The API server has stored the CR; measured by whoever wrote it."""
+    WATCHED = "watched"
+    """The watcher has seen it."""
+    PLANNED = "planned"
+    """The planner's transaction holds the compiled rows."""
+    STREAMED = "streamed"
+    """Debezium has put the row on the engine topic."""
+    APPLIED = "applied"
+    """The agent has made the Application so."""
+    DRIFTED = "drift repaired"
+    """Somebody else had changed it, and the agent has undone that."""
+    REMOVED = "removed"
+    """The Application is gone."""
+    STATUS = "status"
+    """The row with the CR's new status is on the workspace topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One deployment, identified by its CR's UID, has passed one stage."""
+
+    uid: str
+    stage: Stage
+    at: datetime
+
+
+@dataclass(slots=True)
+class Journeys:
+    """Reads the log on a thread of its own and reports every passage to ``on_passage``, on that thread."""
+
+    bootstrap_servers: str
+    registry_url: str
+    on_passage: Callable[[Passage], None]
+    _closing: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin at the present end of every partition; returns when nothing later can be missed."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "gitopsctl-journeys",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        consumer.assign(list(_ends(consumer)))
+        decode = _Decoder(SchemaRegistry(self.registry_url))
+        self._thread = threading.Thread(target=self._run, args=(consumer, decode), name="journeys", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and its connection."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, consumer: Consumer, decode: _Decoder) -> None:
+        try:
+            while not self._closing.is_set():
+                for message in consumer.consume(500, POLL_SECONDS):
+                    for passage in decode(message):
+                        self.on_passage(passage)
+        finally:
+            consumer.close()
+
+
+class _Decoder:
+    """Turns one message of any topic into the passages it tells of."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._commands = AvroCodec(registry, Command, value_subject(topics.COMMANDS))
+        self._observations = AvroCodec(registry, Observation, value_subject(topics.OBSERVATIONS))
+
+    def __call__(self, message: Message) -> Iterator[Passage]:
+        if message.error() is not None or message.value() is None:
+            return
+        try:
+            match message.topic():
+                case topics.COMMANDS:
+                    yield from _of_command(self._commands.decode(message.value()))
+                case topics.OBSERVATIONS:
+                    yield from _of_observation(self._observations.decode(message.value()))
+                case topics.ENGINE:
+                    record = decode_record(self._registry, message.value())
+                    planned = datetime.fromisoformat(record["updated_at"]) if record.get("updated_at") else None
+                    yield from _of_engine(EngineResource.from_record(record), planned, _timestamp(message))
+                case _:
+                    row = WorkspaceResource.from_record(decode_record(self._registry, message.value()))
+                    yield Passage(row.uid, Stage.STATUS, _timestamp(message))
+        except Poison:
+            return  # planted by a test or a drill; the services send it to the dead letters
+
+
+def _of_command(command: Command) -> Iterator[Passage]:
+    if isinstance(command.event, ResourceChanged):
+        yield Passage(command.event.uid, Stage.WATCHED, command.seen_at)
+
+
+def _of_engine(row: EngineResource, planned: datetime | None, streamed: datetime) -> Iterator[Passage]:
+    if row.kind == RowKind.APPLICATION and not row.deleted:
+        uid = uid_of(row.name)
+        if planned is not None:
+            yield Passage(uid, Stage.PLANNED, planned)
+        yield Passage(uid, Stage.STREAMED, streamed)
+
+
+def _of_observation(observation: Observation) -> Iterator[Passage]:
+    if observation.kind != RowKind.APPLICATION:
+        return
+    uid = uid_of(observation.name)
+    match observation.event:
+        case Applied(drift_repaired=True):
+            yield Passage(uid, Stage.DRIFTED, observation.observed_at)
+        case Applied():
+            yield Passage(uid, Stage.APPLIED, observation.observed_at)
+        case Removed():
+            yield Passage(uid, Stage.REMOVED, observation.observed_at)
+
+
+def _ends(consumer: Consumer) -> Iterator[TopicPartition]:
+    known = consumer.list_topics(timeout=REQUEST_SECONDS).topics
+    for name in (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.WORKSPACE):
+        for partition in known[name].partitions:
+            here = TopicPartition(name, partition)
+            _, here.offset = consumer.get_watermark_offsets(here, timeout=REQUEST_SECONDS)
+            yield here
+
+
+def _timestamp(message: Message) -> datetime:
+    _, milliseconds = message.timestamp()
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

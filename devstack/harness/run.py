@@ -1,0 +1,149 @@
+"""One stack from its start to its end: what ``dev up`` does once the toolchain is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from devstack.components import all_nodes
+from devstack.components.stack import Stack
+from devstack.harness import control
+from devstack.stack.identities import IDENTITIES
+from devstack.stack.ports import reserve
+from devstack.stack.state import State
+from devstack.supervisor.privileges import way_to_drop_root
+from devstack.supervisor.supervisor import Supervisor
+from devstack.toolchain.install import Toolchain
+from services.common.errors import InvalidConfiguration
+
+ENVIRONMENT = "environment"
+PORTS = "ports"
+SERVICES = "services"
+OPTIONS = "options"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What the caller of ``dev up`` asked for."""
+
+    infrastructure_only: bool
+    without: tuple[str, ...]
+    fresh: bool
+    durable: bool
+    argocd: bool
+    """Real Argo CD, and what it needs, in place of the simulator."""
+
+
+def require_same_options(options: StackOptions, state: State) -> None:
+    """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started with ``options``."""
+    wanted, running = asdict(options), state.recall(OPTIONS) or {}
+    # A fresh stack is no longer fresh.
+    running |= {"fresh": False, "without": tuple(running.get("without", ()))}
+    other = [name for name, value in wanted.items() if running.get(name) != value]
+    if other:
+        raise InvalidConfiguration(
+            f"a stack is running that was started otherwise ({', '.join(other)}); "
+            "end it with 'gitopsctl dev down' first"
+        )
+
+
+def run(
+    state: State, tools: Toolchain, options: StackOptions, announce: Callable[[str], None], ready: Callable[[], None]
+) -> None:
+    """Bring the stack up, call ``ready``, and keep it until a signal or ``dev down`` ends it.
+
+    Raises:
+        InvalidConfiguration: a stack is running in this folder already.
+        Unavailable: a process or step failed; everything has been taken down again.
+    """
+    with ExitStack() as held:
+        state.prepare()
+        held.enter_context(state.sole_owner())
+        if options.fresh:
+            state.wipe()
+        state.begin_logs()
+        state.remember(OPTIONS, asdict(options))
+        remembered = state.recall(PORTS) or {}
+        ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
+        state.remember(PORTS, ports)
+        stack = Stack(state, ports, state.secrets(), tools, options.durable)
+        state.remember(ENVIRONMENT, stack.environment())
+        state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
+        asyncio.run(_Session(stack, options, announce).run(ready))
+
+
+class _Session:
+    """A supervisor with its control socket and its signals."""
+
+    def __init__(self, stack: Stack, options: StackOptions, announce: Callable[[str], None]) -> None:
+        nodes = all_nodes(stack, infrastructure_only=options.infrastructure_only, without=options.without)
+        self._announce = announce
+        self._stack = stack
+        self._supervisor = Supervisor(nodes, stack.state.log, way_to_drop_root(), announce)
+        self._end = asyncio.Event()
+        self._signals = 0
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """See :func:`run`."""
+        for number in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+        server = await control.serve(self._stack.state.control_socket, self._handle)
+        try:
+            if await self._up_or_end():
+                ready()
+                await self._end.wait()
+        finally:
+            server.close()
+            self._stack.state.control_socket.unlink(missing_ok=True)
+            await self._down()
+
+    async def _up_or_end(self) -> bool:
+        """Bring everything up; False if the end was asked for meanwhile. Raises Unavailable."""
+        up = asyncio.create_task(self._supervisor.up())
+        end = asyncio.create_task(self._end.wait())
+        await asyncio.wait({up, end}, return_when=asyncio.FIRST_COMPLETED)
+        end.cancel()
+        if up.done():
+            up.result()
+            return True
+        up.cancel()
+        await asyncio.gather(up, return_exceptions=True)
+        return False
+
+    async def _down(self) -> None:
+        began = time.monotonic()
+        await self._supervisor.down()
+        self._announce(f"everything ended within {time.monotonic() - began:.1f} s")
+
+    def _on_signal(self) -> None:
+        self._signals += 1
+        self._end.set()
+        if self._signals > 1:
+            self._announce("asked again: killing everything")
+            self._killing = asyncio.create_task(self._supervisor.stop_now())
+
+    async def _handle(self, request: dict[str, Any]) -> Any:
+        match request:
+            case {"do": "status"}:
+                return {
+                    "pid": os.getpid(),
+                    "ready": self._supervisor.ready,
+                    "state": str(self._stack.state.root),
+                    "processes": self._supervisor.status(),
+                }
+            case {"do": "kill", "name": str(name)}:
+                await self._supervisor.kill(name)
+            case {"do": "start", "name": str(name)}:
+                await self._supervisor.start(name)
+            case {"do": "down"}:
+                self._end.set()
+            case _:
+                raise InvalidConfiguration(f"the stack does not know how to do {request}")
+        return None

@@ -1,0 +1,86 @@
+"""TCP ports for a whole stack, such that two stacks never meet.
+
+A stack takes a block of neighbouring ports and holds the block's lock for as long as it lives; the kernel lets go
+of it even after SIGKILL. Blocks lie below the range from which Linux picks the ports of outgoing connections, so
+none of them is taken by chance between being chosen and being bound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from devstack.toolchain.cache import cache_root
+from services.common.errors import Unavailable
+
+NAMES = (
+    "postgres",
+    "kafka",
+    "kafka-controller",
+    "kafka-sasl",
+    "registry",
+    "connect",
+    "etcd",
+    "etcd-peer",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "watcher",
+    "planner",
+    "agent-1",
+    "agent-2",
+    "argocd-simulator",
+    "argocd-redis-1",
+    "argocd-redis-2",
+    "argocd-repo-server-1",
+    "argocd-repo-server-2",
+    "argocd-repo-server-1-metrics",
+    "argocd-repo-server-2-metrics",
+    "argocd-application-controller-1",
+    "argocd-application-controller-2",
+    "git-https",
+    "git-ssh",
+    "remote-kube-apiserver",
+    "remote-kube-controller-manager",
+)
+BLOCK_SIZE = 40
+BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
+
+
+@contextmanager
+def reserve(preferred: int | None = None) -> Iterator[dict[str, int]]:
+    """Hold a block of free ports, ``preferred`` if it is to be had; yields each name's port.
+
+    Raises:
+        Unavailable: when every block is taken.
+    """
+    folder = cache_root() / "ports"
+    folder.mkdir(parents=True, exist_ok=True)
+    order = BLOCKS if preferred not in BLOCKS else [preferred, *BLOCKS]
+    for first in order:
+        with (folder / f"{first}.lock").open("w") as lock:
+            if _lock(lock) and all(_is_free(first + offset) for offset in range(len(NAMES))):
+                yield {name: first + offset for offset, name in enumerate(NAMES)}
+                return
+    raise Unavailable(f"no {len(NAMES)} neighbouring free ports between {BLOCKS.start} and {BLOCKS.stop}")
+
+
+def _lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the servers do: connections of an earlier run that linger in TIME_WAIT do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""Runs processes: starts them in order, asks whether they are ready, and ends them."""

@@ -1,0 +1,1 @@
+"""Downloads and builds the programs of the stack, once per machine."""

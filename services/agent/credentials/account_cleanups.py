@@ -1,0 +1,170 @@
+"""Removes service accounts on tenants' clusters before the Argo CD Secrets that know them are deleted.
+
+A cluster that does not answer costs each attempt up to a minute, and a tenant may have any number of such clusters. So
+only a few rows of a tenant are worked on at once, in background tasks, and each row has a deadline counted from its
+deletion, whether an attempt was made or not. After the deadline the account is left behind and the deletion goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from services.agent.credentials import CredentialChecker
+from services.agent.credentials.background_tasks import BackgroundTasks
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.common.backoff import Backoff
+from services.common.clock import Clock, Timer
+from services.common.errors import GitOpsError, Permanent, Retry, Wait
+from services.common.messages import EngineResource
+from services.common.queueing import Place, Workers, WorkQueue
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 4
+"""Rows of one tenant that are worked on at the same time; each holds a task and a Secret in memory."""
+
+
+@dataclass(slots=True)
+class _Cleanup:
+    """The removal of one row's account."""
+
+    row: EngineResource
+    done: bool = False
+    forced: bool = False
+    attempted: bool = False
+    deadline: Timer | None = None
+    """While it waits for its turn."""
+    delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=30))
+
+
+class AccountCleanups:
+    """Account removals of one instance."""
+
+    def __init__(
+        self,
+        tasks: BackgroundTasks,
+        checker: CredentialChecker,
+        live: EngineObjects,
+        clock: Clock,
+        patience: timedelta,
+        done: Callable[[EngineResource], None],
+    ) -> None:
+        """``patience``: since the deletion was asked for; then what does not answer is left behind."""
+        self._tasks, self._checker, self._live, self._clock = tasks, checker, live, clock
+        self._patience, self._done = patience, done
+        self._cleanups: dict[ObjectKey, _Cleanup] = {}
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(limit_per_owner=AT_ONCE)
+        self._workers = Workers(self._queue, self._clean_up, clock, tasks.report_defect)
+        self._workers.start()
+
+    def is_done(self, key: ObjectKey, row: EngineResource) -> bool:
+        """Nothing of ``row`` is left elsewhere, or nothing can be done about it. Begins what has not begun."""
+        cleanup = self._cleanups.get(key)
+        if cleanup is None or cleanup.row.digest != row.digest:
+            self.forget(key)
+            cleanup = self._cleanups[key] = _Cleanup(row)
+            if self._has_left_something(key, row):
+                self._queue.add_key(key, Place(row.lane))
+                self._await_turn(key, cleanup)
+                self._workers.start_tasks()
+            else:
+                cleanup.done = True
+        return cleanup.done
+
+    def was_forced(self, key: ObjectKey) -> bool:
+        """Something may have been left behind."""
+        cleanup = self._cleanups.get(key)
+        return cleanup is not None and cleanup.forced
+
+    def forget(self, key: ObjectKey) -> None:
+        """It is gone, or wanted again."""
+        cleanup = self._cleanups.pop(key, None)
+        if cleanup is not None:
+            self._stop_waiting(cleanup)
+            self._workers.cancel_key(key)
+
+    async def suspend(self) -> None:
+        """Forget everything; when this returns nobody is asked anything."""
+        for key in list(self._cleanups):
+            self.forget(key)
+        await self._workers.stop()
+        self._workers.start()
+
+    def _has_left_something(self, key: ObjectKey, row: EngineResource) -> bool:
+        live = self._live.get(key)
+        try:
+            return self._checker.may_have_account(row, live.annotations if live is not None else {})
+        except Permanent as error:
+            log.warning("left behind", kind=row.kind, name=row.name, error=str(error))
+            return False
+
+    def _await_turn(self, key: ObjectKey, cleanup: _Cleanup, delay: float = 0.0) -> None:
+        """Until its deadline; a row that nobody could try yet has one that begins now."""
+        seconds = (self._end(cleanup) - self._clock.now()).total_seconds()
+        if not cleanup.attempted:
+            seconds = max(seconds, self._patience.total_seconds())
+        seconds = seconds if seconds > 0 else delay
+        cleanup.deadline = self._clock.call_later(seconds, lambda: self._try_last(key, cleanup))
+
+    def _stop_waiting(self, cleanup: _Cleanup) -> None:
+        if cleanup.deadline is not None:
+            cleanup.deadline.cancel()
+
+    def _try_last(self, key: ObjectKey, cleanup: _Cleanup) -> None:
+        """Its deadline has come: an attempt that can be made at once is made, or else it is given up."""
+        self._queue.add_key(key, Place(cleanup.row.lane))
+        self._workers.start_tasks()
+        if not self._queue.is_in_progress(key):
+            self._queue.remove_key(key)
+            self._give_up(cleanup)
+
+    async def _clean_up(self, key: ObjectKey) -> float | None:
+        cleanup = self._cleanups.get(key)
+        if cleanup is None:
+            return None
+        self._stop_waiting(cleanup)
+        row = cleanup.row
+        try:
+            live = await self._tasks.read_secret(key)
+        except GitOpsError as error:  # of an API server of ours: without it nothing goes anyway
+            return self._postpone(key, cleanup, error)
+        cleanup.attempted = True
+        try:
+            await self._checker.remove_account(row, live)
+        except (Retry, Wait) as error:
+            if self._clock.now() < self._end(cleanup):
+                return self._postpone(key, cleanup, error)
+            self._give_up(cleanup)
+            return None
+        except Permanent as error:
+            cleanup.forced = True
+            log.warning("left behind", kind=row.kind, name=row.name, error=str(error))
+        except Exception as error:  # what users sent must neither end the process nor stop a deletion
+            cleanup.forced = True
+            log.warning("left behind", kind=row.kind, name=row.name, defect=type(error).__name__)
+        self._settle(cleanup)
+        return None
+
+    def _postpone(self, key: ObjectKey, cleanup: _Cleanup, error: GitOpsError) -> float:
+        """In how many seconds to try again: the last attempt comes at the deadline."""
+        log.warning("not disposed yet", kind=cleanup.row.kind, name=cleanup.row.name, error=str(error))
+        seconds = cleanup.delays.next()
+        self._await_turn(key, cleanup, seconds)
+        return seconds
+
+    def _give_up(self, cleanup: _Cleanup) -> None:
+        cleanup.forced = True
+        log.warning("left behind", kind=cleanup.row.kind, name=cleanup.row.name, error="its cluster was silent")
+        self._settle(cleanup)
+
+    def _end(self, cleanup: _Cleanup) -> datetime:
+        return cleanup.row.seen_at + self._patience
+
+    def _settle(self, cleanup: _Cleanup) -> None:
+        cleanup.done = True
+        self._done(cleanup.row)

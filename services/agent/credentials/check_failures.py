@@ -1,0 +1,46 @@
+"""How a check fails: reasons and messages of the catalogue of conditions."""
+
+from __future__ import annotations
+
+from services.agent.credentials.network.resolver import ConnectionProblem
+from services.kinds.managed_environment import catalogue as environment
+from services.kinds.repository_credential import catalogue as credential
+from services.kinds.shared.catalogue import Entry
+
+MESSAGE_LIMIT = 1024
+SHOWN_LIMIT = 100
+
+SUCCEEDED = environment.CONNECTED.reason
+UP_TO_DATE = credential.VALID[0].reason
+INVALID_CREDENTIALS = credential.INVALID[0].reason
+INVALID_URL = credential.URL_NOT_FOUND[0].reason
+
+
+class CheckFailed(Exception):
+    """A check failed. ``reason`` and ``message`` are for the tenant: no secret, no server's answer."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}"[:MESSAGE_LIMIT])
+        self.reason, self.message = reason, message[:MESSAGE_LIMIT]
+
+
+class CheckInconclusive(CheckFailed):
+    """The server was not reached or could not tell, so nothing is known about the credentials."""
+
+
+def failed(entry: Entry, detail: str = "") -> CheckFailed:
+    """The failure that ``entry`` describes."""
+    return CheckFailed(entry.reason, entry.text(detail=detail))
+
+
+def repository_unreached(problem: ConnectionProblem) -> CheckInconclusive:
+    """No repository was found to try credentials on. An outage says nothing of the URL, so it does not deny it."""
+    return CheckInconclusive(
+        INVALID_CREDENTIALS if problem is ConnectionProblem.SILENCE else INVALID_URL, problem.value
+    )
+
+
+def shown(name: str) -> str:
+    """A name that a tenant chose, fit for one line of a message."""
+    short = name if len(name) <= SHOWN_LIMIT else f"{name[:SHOWN_LIMIT]}..."
+    return "".join(letter if letter.isprintable() else "?" for letter in short)

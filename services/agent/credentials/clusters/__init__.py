@@ -1,0 +1,1 @@
+"""Clusters that tenants bring: kubeconfigs, service accounts and Argo CD's cluster Secrets."""

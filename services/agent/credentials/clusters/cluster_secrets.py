@@ -1,0 +1,198 @@
+"""Composes Argo CD's cluster Secrets: opens the kubeconfig, checks it on the cluster, installs a service account."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import orjson
+import structlog
+
+from services.agent.credentials.check_failures import SUCCEEDED, CheckFailed, failed
+from services.agent.credentials.clusters.account_removal import REMOVAL_SECONDS, attempted, leave, withdraw
+from services.agent.credentials.clusters.cluster_client import (
+    FORBIDDEN,
+    UNAUTHORIZED,
+    ApiServer,
+    ClusterClient,
+    ClusterRefused,
+    connect_to_api_server,
+)
+from services.agent.credentials.clusters.kubeconfig import ClusterAccess
+from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
+from services.agent.credentials.clusters.service_account import Account, Token, TooOld, places_of
+from services.agent.credentials.clusters.stored_account import StoredAccount, stored_account, token_annotations
+from services.agent.credentials.clusters.token_check import require_token_works, token_works
+from services.agent.credentials.network.https import Connection, HttpsConnector
+from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
+from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, secret_metadata
+from services.agent.credentials.result import CheckResult, ClusterUnavailable, CredentialSettings
+from services.agent.credentials.sealed_secret import secret
+from services.common.clock import Clock
+from services.common.kubernetes import Manifest
+from services.common.messages import EngineResource
+from services.kinds.managed_environment import catalogue as environment
+
+log = structlog.get_logger(__name__)
+
+INSTALL_SECONDS = 60.0
+"""For all requests of one installation or removal together."""
+LEFTOVER_DELAY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSecrets:
+    """Composes and disposes rows of kind ClusterSecret."""
+
+    kubeconfigs: KubeconfigCache
+    https: HttpsConnector
+    settings: CredentialSettings
+    clock: Clock
+
+    async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
+        """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
+        recipe = cluster_recipe(row)
+        access = await self._access(recipe)
+        here, elsewhere = self._held(live, recipe)
+        renew_at: datetime | None
+        try:
+            async with self._connected(recipe, access) as connection:
+                if recipe.creates_account:
+                    token = await self._account_token(recipe, access, connection, here)
+                    if elsewhere is not None:
+                        await leave(self.https, recipe.uid, elsewhere)
+                        # Two URLs may lead to one cluster: what has just been removed there is made again.
+                        token = await self._account_token(recipe, access, connection, None)
+                    text, notes, renew_at = token.text, token_annotations(recipe, token), token.renew_at
+                else:
+                    await require_token_works(ClusterClient(connection, access.token), recipe)
+                    if elsewhere is not None:
+                        await leave(self.https, recipe.uid, elsewhere)
+                    notes, renew_at = await self._remove_former_account(recipe, access, connection, here)
+                    text = access.token
+        except Unreachable as error:
+            problem = error.problem
+        else:
+            metadata = secret_metadata(row, "cluster")
+            metadata["annotations"] |= notes
+            return CheckResult(secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
+        raise _unreached(problem)
+
+    async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
+        """Remove accounts and rights that the row had made, now or before. Raises ClusterUnavailable.
+
+        By the kubeconfig's identity, which removes everything; where that is of no use, by the account's own.
+        """
+        recipe = cluster_recipe(row)
+        here, elsewhere = self._held(live, recipe)
+        left = []
+        if recipe.creates_account or here is not None:
+            removed = await attempted(self._remove(recipe), INSTALL_SECONDS)
+            if removed is not None and not removed.may_pass and here is not None:
+                removed = await attempted(withdraw(self.https, recipe.uid, here), REMOVAL_SECONDS)
+            left.append(removed)
+        if elsewhere is not None:
+            left.append(await attempted(withdraw(self.https, recipe.uid, elsewhere), REMOVAL_SECONDS))
+        for leftover in filter(None, left):
+            if leftover.may_pass:
+                raise ClusterUnavailable(f"the service account of {row.name} is not removed yet: {leftover.why}")
+            log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=leftover.why)
+
+    async def _remove(self, recipe: ClusterRecipe) -> None:
+        access = await self._access(recipe)
+        async with self._connected(recipe, access) as connection:
+            await Account(ClusterClient(connection, access.token), recipe.uid).remove(_places(recipe))
+
+    def _held(self, live: Manifest | None, recipe: ClusterRecipe) -> tuple[StoredAccount | None, StoredAccount | None]:
+        """What is told of an account on the recipe's server, and of one on another."""
+        held = stored_account(live, recipe.uid, self.clock.now())
+        return (held, None) if held is None or held.server == recipe.server else (None, held)
+
+    async def _access(self, recipe: ClusterRecipe) -> ClusterAccess:
+        return (await self.kubeconfigs.of(recipe.secret)).access(recipe.api_url)
+
+    def _connected(self, recipe: ClusterRecipe, access: ClusterAccess) -> AbstractAsyncContextManager[Connection]:
+        return connect_to_api_server(self.https, ApiServer(recipe.api_url, access.authority, recipe.insecure))
+
+    async def _account_token(
+        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, held: StoredAccount | None
+    ) -> Token:
+        """Install the account and return a token of it that works. Raises CheckFailed, Unreachable."""
+        account = Account(ClusterClient(connection, access.token), recipe.uid)
+        why = "it was created, but its token is not accepted, or not allowed what its roles say"
+        try:
+            async with asyncio.timeout(INSTALL_SECONDS):
+                was_there = await account.install(recipe)
+                fresh = held.token if held is not None and was_there else None
+                if fresh is not None and await token_works(connection, fresh.text, recipe):
+                    return fresh
+                token = await account.token(self.settings.token_lifetime, self.clock.now())
+                if await token_works(connection, token.text, recipe):
+                    return token
+        except ClusterRefused as error:
+            why = _missing(error)
+        except TooOld:
+            why = (
+                "the cluster does not tell its resources (Kubernetes 1.26 or newer is needed); "
+                "set clusterResources, or name the namespaces"
+            )
+        except TimeoutError:
+            why = ConnectionProblem.SILENCE.value
+        name = recipe.secret.context.name
+        raise failed(environment.NO_SERVICE_ACCOUNT, f"unable to install service account from secret '{name}': {why}")
+
+    async def _remove_former_account(
+        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, held: StoredAccount | None
+    ) -> tuple[dict[str, str], datetime | None]:
+        """What remains to be noted of an account of former times; removed once Argo CD uses the kubeconfig's token."""
+        if held is None:
+            return {}, None
+        if held.text != access.token:
+            return held.notes, self.clock.now() + LEFTOVER_DELAY
+        removal = Account(ClusterClient(connection, access.token), recipe.uid).remove(_places(recipe))
+        left = await attempted(removal, INSTALL_SECONDS)
+        if left is None:
+            return {}, None
+        log.warning("service account not removed yet", uid=recipe.uid, reason=left.why)
+        return held.notes, None
+
+
+def _places(recipe: ClusterRecipe) -> frozenset[str]:
+    return places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
+
+
+def _data(row: EngineResource, recipe: ClusterRecipe, access: ClusterAccess, token: str) -> dict[str, str]:
+    """As Argo CD reads it. ``project`` makes it a cluster that only the tenant's own project may use."""
+    tls: dict[str, object] = {"insecure": recipe.insecure}
+    if access.authority is not None and not recipe.insecure:
+        tls["caData"] = base64.b64encode(access.authority.encode()).decode()
+    data = {
+        "name": row.name,
+        "server": recipe.server,
+        "config": orjson.dumps({"bearerToken": token, "tlsClientConfig": tls}).decode(),
+        "project": recipe.project,
+    }
+    if recipe.namespaces:
+        data["namespaces"] = ",".join(recipe.namespaces)
+    if recipe.cluster_resources:
+        data["clusterResources"] = "true"
+    return data
+
+
+def _missing(error: ClusterRefused) -> str:
+    if error.status == FORBIDDEN:
+        return f"the kubeconfig's identity may not {error.asked}, or does not itself have the rights it would give"
+    if error.status == UNAUTHORIZED:
+        return "the kubeconfig's token is not accepted"
+    return str(error)
+
+
+def _unreached(problem: ConnectionProblem) -> CheckFailed:
+    if problem is ConnectionProblem.ANSWER:
+        return failed(environment.CREDENTIALS_REFUSED)
+    if problem is ConnectionProblem.AUTHORITY:
+        return failed(environment.UNKNOWN_AUTHORITY)
+    return failed(environment.NO_CLIENT, problem.value)

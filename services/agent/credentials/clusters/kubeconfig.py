@@ -1,0 +1,191 @@
+"""Parses a tenant's kubeconfig: servers, tokens and certificate authorities. Everything else is refused.
+
+A kubeconfig can name commands to run, local files to send, proxies to use and identities to impersonate. So only listed
+fields are accepted, in the whole file and not only in the part that is used.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.agent.credentials.check_failures import CheckFailed, failed, shown
+from services.agent.credentials.network import strict_yaml
+from services.kinds.managed_environment import catalogue as environment
+
+KEY = "kubeconfig"
+MAX_AUTHORITY_BYTES = 64 * 1024
+
+_TOP = frozenset(
+    {"apiVersion", "kind", "preferences", "clusters", "users", "contexts", "current-context", "extensions"}
+)
+_CLUSTER = frozenset(
+    {"server", "certificate-authority-data", "insecure-skip-tls-verify", "disable-compression", "extensions"}
+)
+_USER = frozenset({"token", "username", "password", "client-certificate-data", "client-key-data", "extensions"})
+_CONTEXT = frozenset({"cluster", "user", "namespace", "extensions"})
+
+_KNOWN_DANGERS = frozenset(
+    {"exec", "auth-provider", "certificate-authority", "client-certificate", "client-key", "tokenFile", "proxy-url"}
+    | {"tls-server-name", "as", "as-uid", "as-groups", "as-user-extra"}
+)
+"""Fields that errors name; any other name may be a typing error that contains a secret."""
+
+_TOKEN = re.compile(r"[!-~]{1,16384}", re.ASCII)
+"""Characters that cannot end an HTTP header."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """How to reach the cluster that an API URL names."""
+
+    token: str = field(repr=False)
+    authority: str | None
+    """PEM of the certificate authorities to trust instead of the system's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A parsed kubeconfig: entries by name, in the order of the file."""
+
+    clusters: dict[str, dict[str, Any]] = field(repr=False)
+    contexts: dict[str, dict[str, Any]] = field(repr=False)
+    users: dict[str, dict[str, Any]] = field(repr=False)
+    current: str = field(repr=False)
+
+    def access(self, api_url: str) -> ClusterAccess:
+        """The access that it gives to ``api_url``. Raises CheckFailed."""
+        cluster, context = _locate(self.clusters, self.contexts, self.current, api_url)
+        user = self.users.get(_text(self.contexts[context], "user"))
+        if user is None:
+            message = (
+                "unable to extract remote cluster configuration from kubeconfig, missing auth info for "
+                f"{shown(context)}"
+            )
+            raise CheckFailed(environment.UNPARSABLE_KUBECONFIG.reason, message)
+        return ClusterAccess(_token(user, context), _authority(self.clusters[cluster]))
+
+
+def read_kubeconfig(values: dict[str, bytes]) -> Kubeconfig:
+    """The kubeconfig among a Secret's ``values``. Raises CheckFailed."""
+    text = values.get(KEY)
+    if text is None:
+        raise failed(environment.MISSING_KUBECONFIG)
+    config = _parsed(text)
+    return Kubeconfig(
+        clusters=_entries(config, "clusters", "cluster", _CLUSTER),
+        contexts=_entries(config, "contexts", "context", _CONTEXT),
+        users=_entries(config, "users", "user", _USER),
+        current=_text(config, "current-context"),
+    )
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    problem = ""
+    try:
+        config = strict_yaml.parse(text)
+    except strict_yaml.Unreadable as error:
+        problem = str(error)
+    if problem:
+        raise _unparsable(problem)
+    if not isinstance(config, dict):
+        raise _unparsable("it is not a mapping")
+    _only(config, _TOP, "")
+    if config.get("kind", "Config") != "Config" or config.get("apiVersion", "v1") != "v1":
+        raise _unparsable("it is not of kind Config, apiVersion v1")
+    return config
+
+
+def _entries(config: dict[str, Any], section: str, member: str, accepted: frozenset[str]) -> dict[str, dict[str, Any]]:
+    """Members of one of the named lists, by name, in the order of the file."""
+    listed = config.get(section) or []
+    if not isinstance(listed, list):
+        raise _unparsable(f"{section} is not a list")
+    entries: dict[str, dict[str, Any]] = {}
+    for item in listed:
+        name, content = _entry(item, section, member)
+        if name in entries:
+            raise _unparsable(f"{section} has two entries named '{shown(name)}'")
+        _only(content, accepted, f"{section}['{shown(name)}'].{member}.")
+        entries[name] = content
+    return entries
+
+
+def _entry(item: Any, section: str, member: str) -> tuple[str, dict[str, Any]]:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        raise _unparsable(f"an entry of {section} has no name")
+    _only(item, frozenset({"name", member}), f"{section}['{shown(item['name'])}'].")
+    content = item.get(member) or {}
+    if not isinstance(content, dict):
+        raise _unparsable(f"{section}['{shown(item['name'])}'].{member} is not a mapping")
+    return item["name"], content
+
+
+def _only(content: dict[str, Any], accepted: frozenset[str], path: str) -> None:
+    for name in content:
+        if name in _KNOWN_DANGERS:
+            raise _unparsable(f"the field {path}{name} is not allowed")
+        if name not in accepted:
+            raise _unparsable(f"a field {path}* is unknown, or written in another case than kubectl writes it")
+
+
+def _locate(
+    clusters: dict[str, dict[str, Any]], contexts: dict[str, dict[str, Any]], current: str, api_url: str
+) -> tuple[str, str]:
+    """Names of the cluster that answers at ``api_url`` and of a context that uses it, the current one if it does."""
+    wanted = api_url.rstrip("/").lower()
+    matching = [name for name, cluster in clusters.items() if _text(cluster, "server").rstrip("/").lower() == wanted]
+    if not matching:
+        raise failed(
+            environment.NO_CONTEXT,
+            f"the kubeconfig did not have a cluster entry that matched the API URL '{shown(api_url)}'",
+        )
+    using = [name for name, context in contexts.items() if _text(context, "cluster") in matching]
+    if not using:
+        message = (
+            "the kubeconfig did not have a context that matched the cluster specified in the API URL of the "
+            f"GitOpsDeploymentManagedEnvironment. Context was expected to reference cluster '{shown(matching[0])}'"
+        )
+        raise failed(environment.NO_CONTEXT, message)
+    context = current if current in using else using[0]
+    return _text(contexts[context], "cluster"), context
+
+
+def _token(user: dict[str, Any], context: str) -> str:
+    token = _text(user, "token")
+    if not token:
+        message = (
+            f'kubeconfig must have a service account token for the user in context "{shown(context)}". '
+            "client-certificate is not supported at this time."
+        )
+        raise CheckFailed(environment.UNPARSABLE_KUBECONFIG.reason, message)
+    if not _TOKEN.fullmatch(token):
+        raise _unparsable("the token is too long, or holds spaces, line breaks or other characters that no token has")
+    return token
+
+
+def _authority(cluster: dict[str, Any]) -> str | None:
+    encoded = _text(cluster, "certificate-authority-data")
+    if not encoded:
+        return None
+    pem = ""
+    with contextlib.suppress(binascii.Error, ValueError):
+        pem = base64.b64decode("".join(encoded.split()), validate=True).decode("ascii")
+    if not 0 < len(pem) <= MAX_AUTHORITY_BYTES:
+        raise failed(environment.NO_REST_CONFIG, "certificate-authority-data is not base64 of PEM certificates")
+    return pem
+
+
+def _text(content: dict[str, Any], name: str) -> str:
+    value = content.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _unparsable(f"the field {name} is not text")
+    return value or ""
+
+
+def _unparsable(why: str) -> CheckFailed:
+    return failed(environment.UNPARSABLE_KUBECONFIG, why)

@@ -1,0 +1,221 @@
+"""Installs the service account that Argo CD uses on a tenant's cluster, its rights and tokens, and removes them.
+
+Called with the identity of the tenant's kubeconfig. That identity needs in kube-system: get, create, patch, delete
+serviceaccounts and create serviceaccounts/token; in each namespace (or cluster-wide) get, create, patch, delete of
+(cluster)roles and (cluster)rolebindings, and every right that is granted with them. Running it twice changes nothing.
+
+The account carries a list of where rights were given, written before they are given and shortened after they are
+taken away: whatever crashes in between, nothing is forgotten. Bindings are also found by their label where that may
+be listed, in case somebody deleted the account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+from services.agent.credentials.clusters import rights
+from services.agent.credentials.clusters.cluster_client import FORBIDDEN, AccessRequest, ClusterClient, ClusterRefused
+from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
+from services.agent.credentials.recipe import ClusterRecipe
+from services.common.kubernetes import ApiResource, Manifest
+from services.common.ownership import OURS
+
+ACCOUNT_NAMESPACE = "kube-system"
+LABEL = "managed-gitops.redhat.com/managed-environment"
+GRANTED = "managed-gitops.redhat.com/granted-in"
+"""Annotation of the account: namespaces in which it has rights; ``*`` for all of them."""
+EVERYWHERE = "*"
+
+_RBAC = "rbac.authorization.k8s.io"
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+ROLE = ApiResource(_RBAC, "v1", "Role", "roles")
+ROLE_BINDING = ApiResource(_RBAC, "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = ApiResource(_RBAC, "v1", "ClusterRole", "clusterroles")
+CLUSTER_ROLE_BINDING = ApiResource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings")
+DISCOVERY = ApiResource("", "v1", "APIGroupDiscoveryList", "discovery")
+
+MAX_DISCOVERY_BYTES = 512 * 1024
+"""Ten times what a plain cluster answers. Of the work that an answer makes, this is the bound."""
+MAX_TOKEN_LENGTH = 16 * 1024
+MIN_RENEWAL = timedelta(minutes=5)
+ACCEPT_DISCOVERY = ",".join(
+    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
+)
+
+
+class TooOld(Exception):
+    """The cluster cannot tell what its resources are in one answer (Kubernetes before 1.26)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token of the account."""
+
+    text: str = field(repr=False)
+    expires_at: datetime
+    renew_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of one environment."""
+
+    target: ClusterClient
+    uid: str
+
+    @property
+    def name(self) -> str:
+        """As the service account is called."""
+        return f"argocd-manager-{self.uid}"
+
+    async def install(self, recipe: ClusterRecipe) -> bool:
+        """Make the account and its rights as ``recipe`` says. Raises ClusterRefused, Unreachable, TooOld.
+
+        Returns whether the account was there before: tokens of one that was deleted may seem to work for seconds.
+        """
+        wanted = places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
+        account = await self._find()
+        granted = _granted(account)
+        # 1. Note where rights will be. 2. Give them. 3. Take away the others. 4. Shorten the note.
+        # A crash leaves a note that names at least every place where there are rights.
+        await self._note(granted | wanted)
+        for place in sorted(wanted):
+            await self._grant(place, recipe)
+        stale = (granted | await self._labelled()) - wanted
+        for place in sorted(stale):
+            await self._revoke(place)
+        if stale:
+            await self._note(wanted)
+        return account is not None
+
+    async def token(self, lifetime: timedelta, now: datetime) -> Token:
+        """A new token; those before it stay good until they expire or the account goes."""
+        asked = AccessRequest("create", SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name, "token")
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(lifetime.total_seconds())},
+        }
+        status = (await self.target.create(asked, body)).get("status")
+        text, expires = _token(status if isinstance(status, dict) else {})
+        # The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
+        return Token(text, expires, now + max(MIN_RENEWAL, min(expires - now, lifetime) / 2))
+
+    async def remove(self, places: frozenset[str]) -> None:
+        """Remove the rights in ``places`` and everywhere else, then the account, which lists the places."""
+        places |= _granted(await self._find()) | await self._labelled()
+        for place in sorted(places):
+            await self._revoke(place)
+        await self.target.remove(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+
+    async def withdraw(self, places: frozenset[str]) -> list[ClusterRefused]:
+        """Remove whatever the target's token may remove, and return what was refused. Raises Unreachable.
+
+        The token may be the account's own, which has less rights after each removal. So the account goes first if it
+        may: all its tokens end with it. What is left then is an account without rights, or rights of nobody.
+        """
+        with contextlib.suppress(ClusterRefused):
+            places |= _granted(await self._find()) | await self._labelled()
+        account = (SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+        refused = []
+        for each in (account, *(grant for place in sorted(places) for grant in self._grants(place))):
+            try:
+                await self.target.remove(*each)
+            except ClusterRefused as error:
+                refused.append(error)
+        return refused
+
+    async def _find(self) -> Manifest | None:
+        return await self.target.find(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+
+    async def _labelled(self) -> frozenset[str]:
+        """Namespaces of our role bindings; empty if we may not list them everywhere."""
+        try:
+            found = await self.target.list(ROLE_BINDING, f"labelSelector={quote(f'{LABEL}={self.uid}', safe='')}")
+        except ClusterRefused as error:
+            if error.status == FORBIDDEN:
+                return frozenset()
+            raise
+        metas = (item.get("metadata") for item in found)
+        return frozenset(str(meta.get("namespace")) for meta in metas if isinstance(meta, dict))
+
+    async def _note(self, places: frozenset[str]) -> None:
+        metadata = self._metadata(self.name, ACCOUNT_NAMESPACE)
+        metadata["annotations"] = {GRANTED: ",".join(sorted(places))}
+        await self.target.apply(SERVICE_ACCOUNT, self._object(SERVICE_ACCOUNT, metadata))
+
+    async def _grant(self, place: str, recipe: ClusterRecipe) -> None:
+        role, binding, namespace = self._places(place)
+        rules = [rights.EVERYTHING] if recipe.is_confined or recipe.cluster_resources else await self._whole_cluster()
+        role_manifest = self._object(role, self._metadata(self._role_name(place), namespace)) | {"rules": rules}
+        await self.target.apply(role, role_manifest)
+        bound = {
+            "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": ACCOUNT_NAMESPACE}],
+            "roleRef": {"apiGroup": _RBAC, "kind": role.kind, "name": self._role_name(place)},
+        }
+        metadata = self._metadata(self._binding_name(place), namespace)
+        await self.target.apply(binding, self._object(binding, metadata) | bound)
+
+    async def _revoke(self, place: str) -> None:
+        for grant in self._grants(place):
+            await self.target.remove(*grant)
+
+    async def _whole_cluster(self) -> list[Manifest]:
+        groups: list[tuple[str, list[str]]] = []
+        for path in ("/api", "/apis"):
+            found = await self.target.read(path, AccessRequest("get", DISCOVERY), ACCEPT_DISCOVERY, MAX_DISCOVERY_BYTES)
+            if found.get("kind") != DISCOVERY.kind:
+                raise TooOld
+            groups += await asyncio.to_thread(rights.namespaced_resources, found)
+        return rights.whole_cluster(groups)
+
+    def _grants(self, place: str) -> tuple[tuple[ApiResource, str, str], tuple[ApiResource, str, str]]:
+        """Binding and role in ``place``, in the order in which they go."""
+        role, binding, namespace = self._places(place)
+        return (binding, namespace, self._binding_name(place)), (role, namespace, self._role_name(place))
+
+    def _places(self, place: str) -> tuple[ApiResource, ApiResource, str]:
+        if place == EVERYWHERE:
+            return CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ""
+        return ROLE, ROLE_BINDING, place
+
+    def _role_name(self, place: str) -> str:
+        return f"argocd-manager-{'cluster-' if place == EVERYWHERE else ''}role-{self.uid}"
+
+    def _binding_name(self, place: str) -> str:
+        return f"argocd-manager-{'cluster-' if place == EVERYWHERE else ''}role-binding-{self.uid}"
+
+    def _metadata(self, name: str, namespace: str) -> Manifest:
+        labels = {LABEL: self.uid} | OURS
+        return {"name": name, "labels": labels} | ({"namespace": namespace} if namespace else {})
+
+    def _object(self, resource: ApiResource, metadata: Manifest) -> Manifest:
+        return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def places_of(namespaces: Iterable[str], *, cluster_resources: bool) -> frozenset[str]:
+    """Where an environment's account has rights."""
+    confined = frozenset() if cluster_resources else frozenset(namespaces)
+    return confined or frozenset({EVERYWHERE})
+
+
+def _granted(account: Manifest | None) -> frozenset[str]:
+    meta = (account or {}).get("metadata")
+    notes = meta.get("annotations") if isinstance(meta, dict) else None
+    noted = notes.get(GRANTED, "") if isinstance(notes, dict) else ""
+    return frozenset(place for place in str(noted).split(",") if place)
+
+
+def _token(status: Manifest) -> tuple[str, datetime]:
+    text, expires = status.get("token"), None
+    with contextlib.suppress(ValueError):
+        expires = datetime.fromisoformat(str(status.get("expirationTimestamp")))
+    acceptable = isinstance(text, str) and text.isascii() and text.isprintable() and 0 < len(text) <= MAX_TOKEN_LENGTH
+    if not acceptable or expires is None or expires.tzinfo is None:
+        raise Unreachable(ConnectionProblem.ANSWER)
+    return str(text), expires

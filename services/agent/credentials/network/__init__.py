@@ -1,0 +1,1 @@
+"""Connections to servers that tenants name: judged addresses, small answers, little time."""

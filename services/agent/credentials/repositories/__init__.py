@@ -1,0 +1,1 @@
+"""Repositories that tenants name: logins, and Argo CD's repository Secrets."""

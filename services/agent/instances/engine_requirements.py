@@ -1,0 +1,82 @@
+"""What an Argo CD lacks of what tenancy needs of it, as far as an agent may read it. ``k8s/argocd`` brings all of it.
+
+Pure: ``engine_inspection`` reads, and tells. How the repo server treats submodules is not to be seen from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import yaml
+
+from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP
+from services.common.kubernetes import Manifest
+
+CONFIG = "argocd-cm"
+DEFAULT_PROJECT = "default"
+EXCLUDED = (APPLICATION, "ApplicationSet", APP_PROJECT)
+TRACKING = ("annotation", "annotation+label")
+RESPECTING = ("normal", "strict")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is in one engine namespace; None: there is no such object."""
+
+    config: Mapping[str, str] | None
+    """Data of argocd-cm."""
+    default_project: Manifest | None
+
+
+def unmet(engines: Mapping[str, Found]) -> dict[str, list[str]]:
+    """By instance, a sentence for each requirement that is not met; the instances are of one cluster."""
+    ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
+    return {
+        name: [*_of_config(found.config, ids), *_of_default_project(found.default_project)]
+        for name, found in engines.items()
+    }
+
+
+def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:
+    if config is None:
+        yield f"there is no ConfigMap {CONFIG}"
+        return
+    if missing := [kind for kind in EXCLUDED if not _is_excluded(kind, config.get("resource.exclusions", ""))]:
+        yield f"resource.exclusions leaves out {', '.join(missing)} of {GROUP}: a tenant's repository can bring them"
+    installation = config.get("installationID", "")
+    if not installation or ids[installation] > 1:
+        yield "installationID is not the instance's own: it takes another's resources for its own"
+    if config.get("application.resourceTrackingMethod") not in TRACKING:
+        yield "application.resourceTrackingMethod is not 'annotation': labels are cut off, and tenants' to set"
+    if config.get("resource.respectRBAC") not in RESPECTING:
+        yield "resource.respectRBAC is not 'normal': a tenant's cluster with few rights cannot be deployed to"
+
+
+def _is_excluded(kind: str, exclusions: str) -> bool:
+    """As Argo CD reads it; an entry that names clusters leaves others open."""
+    try:
+        entries = yaml.safe_load(exclusions) or []
+    except yaml.YAMLError:
+        return False
+    return isinstance(entries, list) and any(_covers(entry, kind) for entry in entries if isinstance(entry, dict))
+
+
+def _covers(entry: Mapping[str, Any], kind: str) -> bool:
+    groups, kinds, clusters = (_patterns(entry.get(field)) for field in ("apiGroups", "kinds", "clusters"))
+    return any(fnmatchcase(GROUP, group) for group in groups) and bool({kind, "*"} & {*kinds}) and "*" in clusters
+
+
+def _patterns(value: Any) -> list[str]:
+    """None is every one; what is no list Argo CD does not understand either."""
+    return [str(item) for item in value or ["*"]] if isinstance(value, list | None) else []
+
+
+def _of_default_project(project: Manifest | None) -> Iterator[str]:
+    if project is None:
+        yield f"there is no AppProject {DEFAULT_PROJECT}: Argo CD's API server makes one that permits everything"
+    elif (spec := project.get("spec") or {}) and spec.get("sourceRepos") and spec.get("destinations"):
+        yield f"AppProject {DEFAULT_PROJECT} permits sources and destinations: nobody's Application could use it"

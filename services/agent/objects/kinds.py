@@ -1,0 +1,70 @@
+"""The closed tables of what an agent may write. A row of any other kind is refused, never applied.
+
+A row's kind says what is desired, an object's kind where it lives: the rows ClusterSecret and RepositorySecret are
+Secrets, a SyncOperation is a field of an Application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from services.common.argocd_names import SECRET_TYPE_LABEL
+from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, ApiResource
+from services.common.messages.compiled import RowKind
+from services.common.ownership import MANAGED_BY, MANAGER
+
+SELECTOR = f"{MANAGED_BY}={MANAGER}"
+
+CASCADE_FINALIZER = "resources-finalizer.argocd.argoproj.io/background"
+"""Makes Argo CD delete what an Application deployed, in the background, before the Application goes."""
+
+VERBS = ("list", "watch", "get", "create", "patch", "delete")
+"""Every call that an agent makes to objects of these kinds; what it updates it patches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedKind:
+    """One kind of object and which part of it is ours."""
+
+    resource: ApiResource
+    owned_spec: tuple[str, ...] = ()
+    """Fields of the spec that are ours, whole; the others are the engine's or an operator's. Empty: all of it."""
+    cascade_finalizer: str = ""
+    """Put on before deletion, so that what was deployed goes too."""
+    propagation: Literal["Background", "Foreground"] = "Background"
+    reports_status: bool = False
+    selector: str = SELECTOR
+    """What is watched, and so may be found to be an orphan."""
+    unchangeable: tuple[str, ...] = ()
+    """Fields that the API server never lets change: an object that differs there is deleted and made anew."""
+
+
+APPLICATION_KIND = ManagedKind(
+    APPLICATION,
+    owned_spec=("source", "destination", "project", "syncPolicy"),
+    cascade_finalizer=CASCADE_FINALIZER,
+    propagation="Foreground",
+    reports_status=True,
+)
+PROJECT_KIND = ManagedKind(APP_PROJECT)
+"""All of a project's spec is ours: a field somebody adds would widen what its tenant may do."""
+SECRET_KIND = ManagedKind(
+    SECRET,
+    # Only what Argo CD reads: another Secret with our label, from an installation perhaps, is nobody's orphan.
+    selector=f"{SELECTOR},{SECRET_TYPE_LABEL} in (cluster,repository)",
+    unchangeable=("type", "immutable"),
+)
+
+KINDS: Mapping[str, ManagedKind] = {kind.resource.kind: kind for kind in (APPLICATION_KIND, PROJECT_KIND, SECRET_KIND)}
+"""Objects that are watched, by kind."""
+
+ROW_KINDS: Mapping[str, ManagedKind] = {
+    RowKind.APPLICATION: APPLICATION_KIND,
+    RowKind.APP_PROJECT: PROJECT_KIND,
+    RowKind.CLUSTER_SECRET: SECRET_KIND,
+    RowKind.REPOSITORY_SECRET: SECRET_KIND,
+    RowKind.SYNC_OPERATION: APPLICATION_KIND,
+}
+"""Rows that are acceptable, with the kind of object that they end in."""

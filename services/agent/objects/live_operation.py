@@ -1,0 +1,85 @@
+"""The operation that an Application shows, parsed leniently: anybody may have written to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.common.json_values import dict_of, text_of
+from services.common.kubernetes import Manifest
+
+RUN_INFO = "gitops-sync-run"
+"""HostResolver the run in an operation's ``info``: so we know ours."""
+
+RUNNING, TERMINATING, ERROR = "Running", "Terminating", "Error"
+ENDED = frozenset({"Succeeded", "Failed", ERROR})
+"""Phases that an operation ends in."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOperation:
+    """What an Application shows of its operation."""
+
+    requested: bool
+    """``.operation`` is set."""
+    requested_run: str
+    """The run of ours that it is of, empty if it is somebody else's."""
+    run: str
+    """The run of ours that ``status.operationState`` is of."""
+    phase: str
+    message: str
+    revision: str
+    started_at: str
+    finished_at: str
+
+    @property
+    def in_progress(self) -> bool:
+        """Argo CD is busy with it, or about to be."""
+        return self.requested or (self.phase != "" and self.phase not in ENDED)
+
+    @property
+    def has_failed(self) -> bool:
+        """It ended so, or its last attempt did: what waits for the next attempt runs, and has a finish all the same."""
+        return self.phase in ("Failed", ERROR) or (self.phase == RUNNING and self.finished_at != "")
+
+
+NO_OPERATION = LiveOperation(False, "", "", "", "", "", "", "")
+
+
+def live_operation(application: Manifest) -> LiveOperation:
+    """What ``application`` shows of its operation."""
+    requested = application.get("operation")
+    state = dict_of(dict_of(application.get("status")).get("operationState"))
+    return LiveOperation(
+        requested=requested is not None,
+        requested_run=_run_of(dict_of(requested)),
+        run=_run_of(dict_of(state.get("operation"))),
+        phase=text_of(state.get("phase")),
+        message=text_of(state.get("message")),
+        # Of one that ended in error this is what was asked for, not a commit.
+        revision="" if state.get("phase") == ERROR else text_of(dict_of(state.get("syncResult")).get("revision")),
+        started_at=text_of(state.get("startedAt")),
+        finished_at=text_of(state.get("finishedAt")),
+    )
+
+
+def termination_patch(operation: LiveOperation) -> Manifest:
+    """The part of a merge patch that ends ``operation``, whoever began it; empty if there is nothing to end.
+
+    What the controller has not begun is withdrawn. What runs must keep ``.operation``: without it the controller would
+    not look at the phase any more.
+    """
+    if not operation.requested or operation.phase == TERMINATING:
+        return {}
+    return {"status": {"operationState": {"phase": TERMINATING}}} if operation.phase == RUNNING else {"operation": None}
+
+
+def _run_of(operation: Manifest) -> str:
+    """The run in its info; one that Argo CD began by itself may still carry the info of ours before it."""
+    if dict_of(operation.get("initiatedBy")).get("automated"):
+        return ""
+    infos = operation.get("info")
+    for info in infos if isinstance(infos, Sequence) and not isinstance(infos, str) else ():
+        if isinstance(info, dict) and info.get("name") == RUN_INFO:
+            return text_of(info.get("value"))
+    return ""

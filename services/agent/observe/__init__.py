@@ -1,0 +1,1 @@
+"""What exists on an engine instance, and the observations that report it."""

@@ -1,0 +1,73 @@
+"""Follows the objects of one instance: an informer for each kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from services.agent import SERVICE
+from services.agent.objects.cluster import Follow
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.agent.objects.kinds import KINDS
+from services.agent.objects.live import LiveObject
+from services.common.kubernetes import Informer, ListCompleted, ListStarted
+from services.common.telemetry import metrics
+
+
+class Informers:
+    """Keeps ``objects`` as the API server shows them."""
+
+    def __init__(
+        self,
+        namespace: str,
+        objects: EngineObjects,
+        on_change: Callable[[ObjectKey], None],
+        on_listed: Callable[[], None],
+    ) -> None:
+        """``on_change`` is called for each object that changed, ``on_listed`` whenever all kinds have been listed."""
+        self._namespace, self._objects, self._on_change, self._on_listed = namespace, objects, on_change, on_listed
+        self._unlisted = set(KINDS)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def listed(self) -> bool:
+        """Whether every kind has been listed once."""
+        return not self._unlisted
+
+    def start(self, follow: Follow, on_defect: Callable[[BaseException], None]) -> None:
+        """Follow for ever."""
+        for name, kind in KINDS.items():
+            informer = Informer(follow(kind, self._namespace), self._objects.stores[name])
+            self._tasks.append(asyncio.create_task(self._run(name, informer, on_defect), name=f"informer {name}"))
+
+    async def stop(self) -> None:
+        """End the informers."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(
+        self, kind: str, informer: Informer[ObjectKey, LiveObject], on_defect: Callable[[BaseException], None]
+    ) -> None:
+        try:
+            async for event, changed in informer.changes():
+                metrics.WATCH_EVENTS.labels(SERVICE, kind, type(event).__name__).inc()
+                metrics.RESOURCES.labels(SERVICE, kind).set(len(informer.store))
+                for key in changed:
+                    self._on_change(key)
+                match event:
+                    case ListStarted():
+                        metrics.WATCH_RELISTS.labels(SERVICE, kind).inc()
+                    case ListCompleted():
+                        self._complete_list(kind)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # an informer that ends is a reason to start anew, with a message
+            on_defect(error)
+            raise
+
+    def _complete_list(self, kind: str) -> None:
+        self._unlisted.discard(kind)
+        if self.listed:
+            self._on_listed()

@@ -1,0 +1,62 @@
+"""Sends observations, keyed by tenant, and tells when each was delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol
+
+import structlog
+
+from services.common.avro import AvroCodec
+from services.common.clock import Clock
+from services.common.kafka import Publisher, tenant_key
+from services.common.messages import EngineResource, Observation
+from services.common.messages.observation import ObservationEvent
+from services.common.telemetry import TRACEPARENT
+
+log = structlog.get_logger(__name__)
+
+Delivered = Callable[[bool], None]
+"""Called in the event loop once: True if the observation is in the log."""
+
+
+class ObservationSink(Protocol):
+    """Where observations go."""
+
+    def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
+        """Send what was observed of ``row``'s object. Raises Retry if it cannot even be queued."""
+
+
+class KafkaObservationSink:
+    """Observations to Kafka. In order per tenant: the producer is idempotent and the key is the tenant."""
+
+    def __init__(self, publisher: Publisher, codec: AvroCodec[Observation], topic: str, clock: Clock) -> None:
+        self._publisher, self._codec, self._topic, self._clock = publisher, codec, topic, clock
+
+    def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
+        """Queue the observation; ``delivered`` is called when its fate is known."""
+        observation = Observation(
+            workspace=row.workspace,
+            namespace=row.tenant_namespace,
+            engine_instance_id=row.engine_instance_id,
+            kind=row.kind,
+            name=row.name,
+            observed_at=self._clock.now(),
+            event=event,
+        )
+        key = tenant_key(row.workspace, row.tenant_namespace)
+        headers = {TRACEPARENT: row.trace_id} if row.trace_id else {}
+        loop = asyncio.get_running_loop()
+        sent = self._publisher.send(self._topic, key, self._codec.encode(observation), headers)
+        sent.add_done_callback(lambda future: _hand_over(loop, future, delivered))
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, sent: Future[int], delivered: Delivered) -> None:
+    """From the producer's thread into the loop; after the loop has ended nobody waits any more."""
+    error = sent.exception()
+    if error is not None:
+        log.warning("observation not delivered", error=str(error))
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(delivered, error is None)

@@ -1,0 +1,126 @@
+"""Reports the engine's status of objects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import LiveObject
+from services.agent.objects.visible_status import is_out_of_sync
+from services.agent.observe.change_reporter import ChangeReporter, Report
+from services.agent.observe.observation_sink import ObservationSink
+from services.common.clock import Clock, Timer
+from services.common.json_values import dict_of
+from services.common.messages import EngineResource, StatusReported
+
+RowOf = Callable[[ObjectKey], EngineResource | None]
+
+EMPTY = "{}"
+
+DEBOUNCE_SECONDS = 0.5
+"""How long the report of a passing status waits for the next status."""
+
+SYNC_INTERVAL_SECONDS = 5.0
+"""Least time between two reports of a sync under way. Argo CD writes nine statuses and more during a sync; how many of
+them are reported must not depend on its speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A report that goes out at ``due``."""
+
+    due: float
+    timer: Timer
+
+
+class StatusReporter:
+    """Statuses of one instance's objects."""
+
+    def __init__(self, reports: ObservationSink, live: EngineObjects, row_of: RowOf, clock: Clock) -> None:
+        """``row_of`` knows the present row of an object whose status is reported, None if there is none."""
+        self._live, self._row_of, self._clock = live, row_of, clock
+        self._waiting: dict[ObjectKey, _Waiting] = {}
+        self._last_sync_report: dict[ObjectKey, float] = {}
+        """When the last report of the sync that is under way went out."""
+        self._latest = ChangeReporter(reports, self._current, self.report_status)
+
+    def report_status(self, key: ObjectKey) -> None:
+        """Report the status of ``key`` if it differs from the last one delivered; one that became empty, too.
+
+        At once if it is one to stay with, or says that an attempt to sync has failed; what Argo CD says on the way
+        waits for what follows.
+        """
+        live = self._live.get(key)
+        if live is None or not _is_passing(live):
+            self._report(key)
+        else:
+            self._wait(key, self._due(key, live))
+
+    def expect_status(self, key: ObjectKey) -> None:
+        """We made the object: that it has no status yet is no news, unless its former incarnation had one."""
+        self._latest.assume_delivered(key, _digest(EMPTY))
+
+    def forget_object(self, key: ObjectKey) -> None:
+        """The object is gone; its next incarnation is reported anew."""
+        self._stop_waiting(key)
+        self._last_sync_report.pop(key, None)
+        self._latest.forget_object(key)
+
+    def clear(self) -> None:
+        """What was delivered may be superseded by somebody else's reports."""
+        for key in list(self._waiting):
+            self._stop_waiting(key)
+        self._last_sync_report.clear()
+        self._latest.clear()
+
+    def _due(self, key: ObjectKey, live: LiveObject) -> float:
+        soon, told = self._clock.time() + DEBOUNCE_SECONDS, self._last_sync_report.get(key)
+        return max(soon, told + SYNC_INTERVAL_SECONDS) if told is not None and _is_under_way(live) else soon
+
+    def _wait(self, key: ObjectKey, due: float) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is None or due < waiting.due:
+            self._stop_waiting(key)
+            timer = self._clock.call_later(due - self._clock.time(), lambda: self._report(key))
+            self._waiting[key] = _Waiting(due, timer)
+
+    def _report(self, key: ObjectKey) -> None:
+        self._stop_waiting(key)
+        has_gone_out, live = self._latest.report_change(key), self._live.get(key)
+        if live is None or not _is_under_way(live):
+            self._last_sync_report.pop(key, None)
+        elif has_gone_out:
+            self._last_sync_report[key] = self._clock.time()
+
+    def _stop_waiting(self, key: ObjectKey) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            waiting.timer.cancel()
+
+    def _current(self, key: ObjectKey) -> Report | None:
+        live, row = self._live.get(key), self._row_of(key)
+        if live is None or row is None:
+            return None
+        status = live.status or EMPTY
+        return Report(row, StatusReported(status=status, resource_version=str(live.version)), _digest(status))
+
+
+def _is_passing(live: LiveObject) -> bool:
+    """Another status will follow soon, and a user has nothing to do about this one."""
+    return not live.operation.has_failed and (live.operation.in_progress or is_out_of_sync(live.status))
+
+
+def _is_under_way(live: LiveObject) -> bool:
+    """Argo CD syncs it, or will by itself."""
+    return live.operation.in_progress or (is_out_of_sync(live.status) and _is_automated(live))
+
+
+def _is_automated(live: LiveObject) -> bool:
+    return dict_of(dict_of(live.owned.get("spec")).get("syncPolicy")).get("automated") is not None
+
+
+def _digest(status: str) -> bytes:
+    return hashlib.blake2b(status.encode(), digest_size=16).digest()

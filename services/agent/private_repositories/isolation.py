@@ -1,0 +1,260 @@
+"""Decides which tenant may read which repository, and changes an instance's objects accordingly.
+
+A repository is private if it opens to a login and not without one; every check of a login tests both. A tenant without
+a working login of its own is denied a private repository in three ways, because Argo CD checks each at another moment:
+its AppProjects do not list it, Applications that name it are not applied, and none of them is synced.
+
+When a repository is first found to be private, the order of the steps is what makes it safe:
+1. Remember it, and queue the other tenants' objects that name it. 2. Write it to the store. 3. Wait until the other
+tenants' objects no longer let Argo CD read it. 4. Wait until what Argo CD had begun for them has failed. 5. Give the
+login to Argo CD, which fetches the repository. A crash between any two steps leaves a repository that nobody has
+fetched with a login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+
+import structlog
+
+from services.agent.credentials import CheckResult, CredentialChecker, RepositoryAccess
+from services.agent.credentials.background_tasks import BackgroundTasks
+from services.agent.objects.desired import mapping
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import LiveObject
+from services.agent.objects.live_operation import termination_patch
+from services.agent.private_repositories.identity import Identity, identity_of, repository_of
+from services.agent.private_repositories.references import RepositoryReferences, source_repositories
+from services.agent.private_repositories.store import PrivateRepositoryStore, StoreFull
+from services.agent.private_repositories.visibility_checks import VisibilityChecks
+from services.agent.private_repositories.working_logins import WorkingLogins
+from services.common.backoff import Backoff
+from services.common.clock import Clock
+from services.common.errors import GitOpsError, Permanent, Retry
+from services.common.kubernetes import APP_PROJECT, Manifest
+from services.common.messages import EngineResource
+from services.common.queueing import in_slices
+from services.kinds.gitops_deployment import catalogue as deployment
+from services.kinds.repository_credential import catalogue as credential
+
+log = structlog.get_logger(__name__)
+
+SETTLING = timedelta(seconds=60)
+"""As long as Argo CD's controller waits for its repo server: it may be at work on what was allowed a moment ago.
+
+Only who has others to shut out waits for that.
+"""
+LOAD_LIMIT_SECONDS = 15.0
+
+Look = Callable[[Iterable[ObjectKey]], None]
+
+
+class RepositoryIsolation:
+    """Private repositories and the tenants of one instance."""
+
+    def __init__(
+        self,
+        rows: Mapping[ObjectKey, EngineResource],
+        live: EngineObjects,
+        store: PrivateRepositoryStore,
+        tasks: BackgroundTasks,
+        checker: CredentialChecker,
+        *,
+        clock: Clock,
+        look: Look,
+    ) -> None:
+        """``rows`` are those passed to :meth:`know`; ``look`` queues objects that may have to change."""
+        self._rows, self._live, self._store, self._tasks = rows, live, store, tasks
+        self._clock, self._look = clock, look
+        self._references = RepositoryReferences()
+        self._logins = WorkingLogins(rows, live, self._references)
+        self._visibility = VisibilityChecks(tasks, checker, clock, store, self._found_public)
+        self._moved = asyncio.Event()
+        self.ready = False
+        """What is private is known: before that nothing may be applied."""
+
+    # Knowing
+
+    def take_over(self, then: Callable[[], None]) -> None:
+        """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready."""
+        self._references.clear()
+        self._tasks.start_task(self._load(then), "load private repositories")
+
+    def know(self, key: ObjectKey, row: EngineResource) -> None:
+        """The newest row of ``key``."""
+        before = self._references.urls(key)
+        self._references.put(key, row)
+        if not self._references.urls(key):
+            self._logins.forget(key)
+        self.moved()
+        self._look_at_lane(row, {*before, *self._references.urls(key)})
+
+    def forget(self, key: ObjectKey, row: EngineResource | None) -> None:
+        """``row`` is gone."""
+        urls = self._references.urls(key)
+        self._references.drop(key)
+        self._logins.forget(key)
+        self.moved()
+        if row is not None:
+            self._look_at_lane(row, set(urls))
+
+    def moved(self) -> None:
+        """Something of the instance is not as it was."""
+        self._moved.set()
+
+    async def suspend(self) -> None:
+        """The instance is no longer ours: when this returns nothing is under way."""
+        self.ready = False
+        self._tasks.cancel_all()
+        self._visibility.clear()
+        self._logins.clear()
+        await self._tasks.wait_for_all()
+
+    # Deciding
+
+    def withholds(self, lane: str, url: str) -> bool:
+        """Whether the tenant is kept from a repository."""
+        if not len(self._store):
+            return False
+        private = self._store.get(repository_of(url))
+        return private is not None and not self._logins.has(lane, private)
+
+    def confined(self, row: EngineResource, project: Manifest) -> Manifest:
+        """The AppProject without the repositories that its tenant is kept from."""
+        spec = mapping(project, "spec")
+        repositories = source_repositories(spec)
+        allowed = [url for url in repositories if not self.withholds(row.lane, url)]
+        return project | {"spec": spec | {"sourceRepos": allowed}} if len(allowed) < len(repositories) else project
+
+    def require_login(self, row: EngineResource, url: str) -> None:
+        """Raises Permanent, with a text for users, if the tenant is kept from the repository."""
+        if self.withholds(row.lane, url):
+            self._visibility.ask(row, url)
+            raise Permanent(deployment.REPOSITORY_NEEDS_LOGIN.text())
+
+    # Finding out
+
+    async def admit(self, key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
+        """Take in what the check of a login has found out; returns when that login may be given to Argo CD.
+
+        Raises Retry while that is not known, or the registry cannot be written.
+        """
+        urls = self._references.urls(key)
+        if made.access is None or not urls:
+            return made
+        identity = identity_of(urls[0])
+        access = self._decided(key, identity, made.access)
+        self._note(key, row, identity, access)
+        if access is RepositoryAccess.NOBODY:
+            return made
+        problem = self._closed(identity) if access is RepositoryAccess.LOGIN else self._opened(identity)
+        if problem:
+            return CheckResult(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
+        await self._store.save()
+        if access is RepositoryAccess.LOGIN and not self._logins.is_held(key, urls[0]):
+            await self._shut(identity.repository)
+        return made
+
+    def _decided(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> RepositoryAccess:
+        """Whether others can read it, if that could not be told now, is as it was found before."""
+        if access is not RepositoryAccess.UNCLEAR:
+            return access
+        if self._store.get(identity.repository) is not None:
+            return RepositoryAccess.LOGIN
+        if self._logins.found(key, identity) is RepositoryAccess.ANYBODY:
+            return RepositoryAccess.ANYBODY
+        raise Retry("whether the repository can be read without a login could not be told")
+
+    def _note(self, key: ObjectKey, row: EngineResource, identity: Identity, access: RepositoryAccess) -> None:
+        found = self._logins.found(key, identity)
+        self._logins.note(key, identity, access)
+        if found is not access:
+            self.moved()
+            self._look_at_lane(row, {*self._references.urls(key)})
+
+    def _closed(self, identity: Identity) -> str:
+        """It is private; returns what is wrong with it, empty if nothing is."""
+        known = self._store.get(identity.repository)
+        if known is not None:
+            return "" if known == identity else credential.OTHER_LETTERS
+        try:
+            self._store.add(identity)
+        except StoreFull:
+            log.warning("no room for another private repository")
+            return credential.NO_ROOM
+        log.info("private repository", repository=identity.repository.hex())
+        self._look(self._references.of(identity.repository))
+        return ""
+
+    def _opened(self, identity: Identity) -> str:
+        """It is public; returns what is wrong with it, empty if nothing is."""
+        known = self._store.get(identity.repository)
+        if known not in {None, identity}:
+            return credential.OTHER_LETTERS
+        if known is not None:
+            self._store.remove(identity)
+            log.info("public repository", repository=identity.repository.hex())
+            self._look(self._references.of(identity.repository))
+        return ""
+
+    async def _found_public(self, identity: Identity) -> None:
+        self._opened(identity)
+        await self._store.save()
+
+    async def _shut(self, repository: bytes) -> None:
+        """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
+        readers = self._readers(repository)
+        if not readers:
+            return
+        seen: dict[ObjectKey, LiveObject] = {}
+        while readers:
+            # One that is as it was could not be changed: that is tried again at its own pace.
+            self._look([key for key, live in readers.items() if seen.get(key) is not live])
+            seen = readers
+            self._moved.clear()
+            await self._moved.wait()
+            readers = self._readers(repository)
+        await self._clock.sleep(SETTLING.total_seconds())
+
+    def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
+        """Objects of tenants without a login by which Argo CD would read it all the same."""
+        private = self._store.get(repository)
+        if private is None:
+            return {}
+        found = {key: live for key in self._references.of(repository) if (live := self._live.get(key)) is not None}
+        return {
+            key: live
+            for key, live in found.items()
+            if _reads(key, live, repository) and not self._logins.has(self._rows[key].lane, private)
+        }
+
+    async def _load(self, then: Callable[[], None]) -> None:
+        async for key in in_slices(list(self._rows)):
+            if key in self._rows:
+                self._references.put(key, self._rows[key])
+        delays = Backoff(limit=LOAD_LIMIT_SECONDS)
+        while True:
+            try:
+                await self._store.load()
+            except GitOpsError as error:
+                log.warning("private repositories not to be read yet; nothing is applied", error=str(error))
+                await self._clock.sleep(delays.next())
+            else:
+                self.ready = True
+                return then()
+
+    def _look_at_lane(self, row: EngineResource, urls: set[str]) -> None:
+        """The tenant's own objects that name one of these, if it is private."""
+        private = {repository_of(url) for url in urls} if len(self._store) else set()
+        for repository in private:
+            if self._store.get(repository) is not None:
+                self._look([key for key in self._references.of(repository) if self._rows[key].lane == row.lane])
+
+
+def _reads(key: ObjectKey, live: LiveObject, repository: bytes) -> bool:
+    if key.kind == APP_PROJECT.kind:
+        return any(repository_of(url) == repository for url in source_repositories(live.owned.get("spec")))
+    return bool(termination_patch(live.operation))

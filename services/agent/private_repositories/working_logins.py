@@ -1,0 +1,75 @@
+"""Which tenants have a working login of their own for a repository. No I/O."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from services.agent.credentials import RepositoryAccess
+from services.agent.objects.desired import mapping
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import fingerprint
+from services.agent.private_repositories.identity import Identity, identity_of, repository_of
+from services.agent.private_repositories.references import RepositoryReferences, source_repositories
+from services.common.kubernetes import APP_PROJECT, SECRET
+from services.common.messages import EngineResource
+
+OPENING = frozenset({RepositoryAccess.ANYBODY, RepositoryAccess.LOGIN})
+
+
+class WorkingLogins:
+    """Logins of one instance's tenants, as they were last found to work or not."""
+
+    def __init__(
+        self, rows: Mapping[ObjectKey, EngineResource], live: EngineObjects, references: RepositoryReferences
+    ) -> None:
+        self._rows, self._live, self._references = rows, live, references
+        self._found: dict[ObjectKey, tuple[Identity, RepositoryAccess]] = {}
+
+    def note(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> None:
+        """Record the result of a check."""
+        self._found[key] = (identity, access)
+
+    def found(self, key: ObjectKey, identity: Identity) -> RepositoryAccess | None:
+        """What was last found out of this repository; None if nothing was."""
+        known = self._found.get(key)
+        return known[1] if known is not None and known[0] == identity else None
+
+    def forget(self, key: ObjectKey) -> None:
+        """It is wanted no longer."""
+        self._found.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all results: another agent may get others meanwhile."""
+        self._found.clear()
+
+    def has(self, lane: str, identity: Identity) -> bool:
+        """Whether the tenant has a login that opens it.
+
+        Before the first check after a take-over it has one if Argo CD has it and was allowed to use it: what is not
+        known is left as it is.
+        """
+        for key in self._of(lane, identity.repository, SECRET.kind):
+            url = self._references.urls(key)[0]
+            found = self.found(key, identity)
+            if found in OPENING:
+                return True
+            is_open = found is None and identity_of(url) == identity and self.is_held(key, url)
+            if is_open and self._is_listed(lane, identity.repository):
+                return True
+        return False
+
+    def is_held(self, key: ObjectKey, url: str) -> bool:
+        """Whether Argo CD has this login, for this URL."""
+        live = self._live.get(key)
+        encoded = base64.b64encode(url.encode()).decode()
+        return live is not None and mapping(live.owned, "data").get("url") == fingerprint(encoded)
+
+    def _is_listed(self, lane: str, repository: bytes) -> bool:
+        projects = (self._live.get(key) for key in self._of(lane, repository, APP_PROJECT.kind))
+        specs = (project.owned.get("spec") for project in projects if project is not None)
+        return any(repository_of(url) == repository for spec in specs for url in source_repositories(spec))
+
+    def _of(self, lane: str, repository: bytes, kind: str) -> list[ObjectKey]:
+        return [key for key in self._references.of_kind(repository, kind) if self._rows[key].lane == lane]

@@ -1,0 +1,175 @@
+"""Decides the next API call that brings an object closer to its desired state. Pure; time is an argument.
+
+The reconciler calls it repeatedly until there is nothing to do, or until it has to wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from services.agent.objects.kinds import ManagedKind
+from services.agent.objects.live import LiveObject, owned_part
+from services.agent.objects.live_operation import termination_patch
+from services.common.kubernetes import Manifest
+from services.common.ownership import MANAGED_BY, MANAGER, OURS
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The object is as desired, or is not there as desired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """It does not exist."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Something is missing or different: server-side apply."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """Something exists that must not.
+
+    Server-side apply cannot take away what another manager owns, nor what our own POST owns (a create is recorded
+    as an Update of the same manager name, an apply as an Apply): a merge patch removes by name, whoever owns it.
+    """
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Deletion needs the cascade finalizer, and our label, so that the watch sees the end of it."""
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """It exists and nobody has deleted it yet."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndOperation:
+    """The Application is being deleted or must not be synced: end its operation, which Argo CD would finish first."""
+
+    patch: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizers:
+    """The deletion deadline has passed: remove the finalizers."""
+
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRemoval:
+    """It is being deleted; requeue it on a watch event, at the latest at ``deadline``."""
+
+    deadline: datetime
+
+
+Step = Unchanged | Create | Apply | MergePatch | AddFinalizer | Delete | EndOperation | RemoveFinalizers | AwaitRemoval
+
+
+def next_step(
+    kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, patience: timedelta
+) -> Step:
+    """What to do next; ``desired`` None means that the object shall not exist, ``patience`` is for its deletion."""
+    if live is None:
+        return Unchanged() if desired is None else Create(desired)
+    if live.deletion_started is not None:
+        # Desired or not: what is being deleted has to be gone before it can be made again.
+        return _going(live, live.deletion_started + patience, now)
+    return _removal(kind, live) if desired is None else _change(kind, desired, live)
+
+
+def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
+    if now >= deadline:
+        return RemoveFinalizers(live.uid, live.version)
+    return end_of_operation(live) or AwaitRemoval(deadline)
+
+
+def end_of_operation(live: LiveObject) -> EndOperation | None:
+    """What ends the operation of an Application; None if there is none, or it is about to end."""
+    patch = termination_patch(live.operation)
+    return EndOperation({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
+
+
+def _removal(kind: ManagedKind, live: LiveObject) -> Step:
+    lacks_finalizer = kind.cascade_finalizer and kind.cascade_finalizer not in live.finalizers
+    if not lacks_finalizer and live.labels.get(MANAGED_BY) == MANAGER:
+        return Delete(live.uid)
+    finalizers = [*live.finalizers, *([kind.cascade_finalizer] if lacks_finalizer else [])]
+    # Lists are replaced whole by a merge patch: the version makes sure that no finalizer added meanwhile is lost.
+    metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": OURS}
+    return AddFinalizer({"metadata": metadata})
+
+
+def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:
+    patch = difference(kind, desired, live)
+    if not patch:
+        return Unchanged()
+    if any(name in patch for name in kind.unchangeable):
+        return Delete(live.uid)
+    return MergePatch(patch) if _removes(patch) else Apply(desired)
+
+
+def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manifest:
+    """The merge patch (RFC 7386) that makes the owned part of ``live`` as desired; empty if it is."""
+    meta = desired["metadata"]
+    metadata = {
+        name: changed
+        for name, present in (("labels", live.labels), ("annotations", live.annotations))
+        if (changed := _lacking(meta.get(name, {}), present))
+    }
+    patch = _with_values(merge_patch(live.owned, owned_part(kind, desired)), desired)
+    return ({"metadata": metadata} if metadata else {}) | patch
+
+
+def _with_values(patch: Manifest, desired: Manifest) -> Manifest:
+    """What was compared by fingerprints is sent by value."""
+    return {name: _value(change, desired.get(name)) for name, change in patch.items()}
+
+
+def _value(change: Any, wanted: Any) -> Any:
+    if isinstance(change, dict):
+        return _with_values(change, wanted)
+    return None if change is None else wanted
+
+
+def merge_patch(before: Manifest, after: Manifest) -> Manifest:
+    """The smallest merge patch from ``before`` to ``after``: null where something goes."""
+    patch: Manifest = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := merge_patch(old, value):
+                patch[name] = inner
+        elif old != value:
+            patch[name] = value
+    return patch
+
+
+def _lacking(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str]:
+    """Labels and annotations of others are left alone: only ours are compared."""
+    return {name: value for name, value in wanted.items() if present.get(name) != value}
+
+
+def _removes(patch: Any) -> bool:
+    if isinstance(patch, dict):
+        return any(_removes(value) for value in patch.values())
+    return patch is None

@@ -1,0 +1,105 @@
+"""Decides which objects are queued: those that a row or a watch event is about, and regularly all that have drifted.
+
+It decides nothing else: a worker that finds an object as desired is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey, application_of, sync_of
+from services.agent.objects.kinds import KINDS
+from services.agent.observe.pending_acks import PendingAcks
+from services.agent.reconcile.outcome_reporter import OutcomeReporter
+from services.common.backoff import KeyedBackoff
+from services.common.errors import Permanent
+from services.common.kubernetes import APPLICATION
+from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
+from services.common.queueing import Place, WorkQueue
+
+ORPHAN_LANE = ""
+"""No tenant's lane: lanes are named after AppProjects."""
+
+REPAIR_LIMIT_SECONDS, FREE_REPAIRS = 30, 3
+BACKOFF_RESET_SECONDS = 60
+"""After this time without a repair of an object its next repair is not delayed."""
+
+HasDrifted = Callable[[ObjectKey, EngineResource], bool]
+
+
+class Enqueuer:
+    """Queues the objects of one instance."""
+
+    def __init__(
+        self,
+        rows: Mapping[ObjectKey, EngineResource],
+        live: EngineObjects,
+        queue: WorkQueue[ObjectKey],
+        has_drifted: HasDrifted,
+        outcomes: OutcomeReporter,
+        pending: PendingAcks,
+    ) -> None:
+        self._rows, self._live, self._queue = rows, live, queue
+        self._has_drifted, self._outcomes, self._pending = has_drifted, outcomes, pending
+        self._repairs: KeyedBackoff[ObjectKey] = KeyedBackoff(REPAIR_LIMIT_SECONDS, FREE_REPAIRS, BACKOFF_RESET_SECONDS)
+        """Delays of repairs: none, unless somebody keeps undoing them."""
+
+    def enqueue_key(self, key: ObjectKey) -> None:
+        """Queue ``key``."""
+        self._queue.add_key(key, self._place(key))
+
+    def enqueue_if_drifted(self, key: ObjectKey, now: float) -> None:
+        """A watch showed a change of an object: queue it if it has drifted, and its sync in any case."""
+        self.enqueue_sync(key)
+        if key not in self._queue:
+            if self._is_to_repair(key):  # if not: most often the echo of our own write
+                self._queue.add_key_at(key, self._place(key), now + self._repairs.next_delay(key, now))
+        elif self._is_going(key) or (self._is_to_repair(key) and self._queue.is_in_progress(key)):
+            self.enqueue_key(key)
+
+    def enqueue_sync(self, key: ObjectKey) -> None:
+        """Queue the sync of an Application that changed."""
+        if key.kind == APPLICATION.kind and (sync := sync_of(key)) in self._rows:
+            self.enqueue_key(sync)
+
+    def is_due(self, key: ObjectKey, now: datetime) -> bool:
+        """Whether the row of ``key`` is not as desired, or has to be reported once more."""
+        row = self._rows.get(key)
+        if row is None:
+            return False
+        if key not in self._pending:
+            self._outcomes.forget_refusal(key)
+        is_open = key in self._pending or row.desired == "absent" or self._outcomes.is_report_due(key, now)
+        return is_open or self._may_have_drifted(key, row)
+
+    def _place(self, key: ObjectKey) -> Place[ObjectKey]:
+        """In its tenant's lane. Creation goes up, AppProjects before Applications; deletion comes down.
+
+        A sync follows its Application alone, whatever else hangs in the lane.
+        """
+        row = self._rows.get(key)
+        if row is None:
+            return Place(ORPHAN_LANE, -1 if KINDS[key.kind].cascade_finalizer else 0, "absent")
+        if row.desired == "absent":
+            return Place(row.lane, -row.wave, "absent")
+        follows = application_of(key) if key.kind == RowKind.SYNC_OPERATION else None
+        return Place(row.lane, row.wave, "present", follows)
+
+    def _is_going(self, key: ObjectKey) -> bool:
+        live = self._live.get(key)
+        return live is None or live.deletion_started is not None
+
+    def _is_to_repair(self, key: ObjectKey) -> bool:
+        row = self._rows.get(key)
+        if row is None or self._outcomes.is_refused(key, row):
+            return False
+        return self._may_have_drifted(key, row)
+
+    def _may_have_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
+        try:
+            return self._has_drifted(key, row)
+        except Permanent:
+            return True  # the work itself says what is wrong with the row

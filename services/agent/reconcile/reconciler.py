@@ -1,0 +1,155 @@
+"""Reconciles one object: asks ``decision`` for the next step and carries it out, until nothing is left to do.
+
+Called by the workers, for one object at a time. It makes no call if the object is as desired, occupies no worker while
+a deletion is going on, and changes nothing when it runs twice.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from services.agent import SERVICE
+from services.agent.objects.cluster import Cluster
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey
+from services.agent.objects.kinds import ManagedKind
+from services.agent.reconcile.decision import (
+    AddFinalizer,
+    Apply,
+    AwaitRemoval,
+    Create,
+    Delete,
+    EndOperation,
+    MergePatch,
+    RemoveFinalizers,
+    Step,
+    Unchanged,
+    end_of_operation,
+    next_step,
+)
+from services.agent.reconcile.outcomes import Done, InProgress
+from services.common.clock import Clock
+from services.common.errors import Permanent, Wait
+from services.common.kubernetes import AlreadyExists, ForbiddenGrace, Manifest, NotFound, Refused
+from services.common.ownership import AGENT_FIELD_MANAGER
+from services.common.telemetry import metrics
+
+MAX_STEPS = 6
+"""Create, conflict, read, apply and compare are five. More means that the API server changes what we send."""
+
+
+class Reconciler:
+    """Objects of one engine instance."""
+
+    def __init__(self, cluster: Cluster, live: EngineObjects, clock: Clock, patience: timedelta) -> None:
+        """``patience``: how long a deletion may take before it is forced."""
+        self._cluster, self._live, self._clock, self._patience = cluster, live, clock, patience
+        self._stripped: set[ObjectKey] = set()
+        self._graces: dict[ObjectKey, ForbiddenGrace] = {}
+
+    async def reconcile(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
+        """Bring ``key`` to ``desired`` (None: gone).
+
+        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
+        the rights are, but not for long yet).
+        """
+        changed = created = False
+        for _ in range(MAX_STEPS):
+            step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._patience)
+            match step:
+                case AwaitRemoval(deadline):
+                    return InProgress(deadline)
+                case Unchanged() if desired is not None:
+                    return self._done(kind, key, changed, created)
+                case Unchanged():
+                    if not await self._exists(kind, key):
+                        return self._done(kind, key, changed)
+                case _:
+                    changed, created = True, created or isinstance(step, Create)
+                    if await self._act(kind, key, step):
+                        return InProgress(self._clock.now() + self._patience)
+        raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
+
+    async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
+        """End what Argo CD does for an Application, whoever began it. Raises as ``reconcile``, and Conflict."""
+        live = self._live.get(key)
+        step = end_of_operation(live) if live is not None else None
+        if step is not None:
+            await self._act(kind, key, step)
+
+    def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool, created: bool = False) -> Done:
+        if not changed:
+            _count(kind, "skipped")
+        self._graces.pop(key, None)
+        forced = key in self._stripped
+        self._stripped.discard(key)
+        return Done(changed, created, forced)
+
+    async def _exists(self, kind: ManagedKind, key: ObjectKey) -> bool:
+        """The watch sees only what bears our label: what shall be gone is asked for by name once."""
+        known = self._live.get(key)
+        try:
+            answer = await self._cluster.get(kind.resource, key.namespace, key.name)
+        except NotFound:
+            return False
+        self._live.put_answer(key.kind, answer, known)
+        return True
+
+    async def _act(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+        """Do ``step``; True if the object is now on its way out, which the watch will tell."""
+        try:
+            return await self._call(kind, key, step)
+        except AlreadyExists:
+            # Without our label, or younger than our watch.
+            await self._exists(kind, key)
+        except NotFound as error:
+            live = self._live.get(key)
+            if live is None:
+                raise Wait(f"namespace {key.namespace} is missing: {error}") from error
+            self._live.remove_object(key, live.uid)
+        except Refused as error:
+            if error.is_forbidden and "being terminated" in str(error):
+                raise Wait(str(error)) from error
+            grace = self._graces.setdefault(key, ForbiddenGrace(clock=self._clock))
+            grace.bear_refusal(error)
+            # Without its words: they may quote what was sent.
+            raise Wait("the API server forbids it, which may pass") from error
+        return False
+
+    async def _call(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+        resource, place, known = kind.resource, (key.namespace, key.name), self._live.get(key)
+        answer: Manifest | None = None
+        match step:
+            case Create(manifest):
+                _count(kind, "create")
+                answer = await self._cluster.create(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
+            case Apply(manifest):
+                _count(kind, "apply")
+                answer = await self._cluster.apply(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
+            case MergePatch(patch) | AddFinalizer(patch) | EndOperation(patch):
+                _count(kind, "apply")
+                answer = await self._cluster.patch(resource, *place, patch, field_manager=AGENT_FIELD_MANAGER)
+            case RemoveFinalizers(uid, version):
+                await self._strip(kind, key, uid, version)
+            case Delete(uid):
+                _count(kind, "delete")
+                await self._cluster.delete(resource, *place, propagation=kind.propagation, uid=uid)
+                return True
+        if answer is not None:
+            self._live.put_answer(key.kind, answer, known)
+        return False
+
+    async def _strip(self, kind: ManagedKind, key: ObjectKey, uid: str, version: int) -> None:
+        """Take all finalizers away: the API server then removes the object at once."""
+        metadata = {"resourceVersion": str(version), "uid": uid, "finalizers": None}
+        _count(kind, "apply")
+        await self._cluster.patch(
+            kind.resource, key.namespace, key.name, {"metadata": metadata}, field_manager=AGENT_FIELD_MANAGER
+        )
+        self._live.remove_object(key, uid)
+        self._stripped.add(key)
+        metrics.FORCED_DELETIONS.labels(SERVICE, key.kind).inc()
+
+
+def _count(kind: ManagedKind, verb: str) -> None:
+    metrics.KUBERNETES_WRITES.labels(SERVICE, kind.resource.kind, verb).inc()

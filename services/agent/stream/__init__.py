@@ -1,0 +1,1 @@
+"""From ``gitops.engine`` to desired state: consumption, decoding and acknowledgement of rows."""

@@ -1,0 +1,183 @@
+"""gitops.engine through faust: the stream of events, and who owns which partition.
+
+What faust is used for here, and how its edges are dealt with:
+- The stream is read with ``noack``: what may be committed says the OffsetTracker (see ``faust_app``).
+- A rebalance is eager: every partition is revoked, events in flight are sent again from the last commit. So on
+  revocation all work stops and all open events are dropped.
+- On assignment the partitions are read from their beginning (``snapshot``): that is the desired state, and work begins
+  with it. Events between the last commit and the end are replayed by faust, however late; the offsets tell which of
+  them are older than what was read (``desired_state``): a row of yesterday must not undo what today's says.
+- Messages fetched while a rebalance goes on are dropped by faust, and a partition that was never committed is not
+  sought back (aiokafka's ``seek_to_committed`` does nothing then): they would never come. ``_guard`` notices a position
+  ahead of what was consumed, with nothing moving, and seeks back.
+- A faust table for the desired state was tried. Its recovery stood still after "Restoring state from changelog topics"
+  in one of seven failovers (``signal_recovery_end`` is cleared in the same turn in which it is set, so whoever begins
+  to wait a moment later waits for ever), and its memory store recovers a standby from the beginning all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import faust
+import structlog
+
+from services.agent import SERVICE
+from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.progress import Position, Progress
+from services.agent.stream.row_consumer import RowConsumer
+from services.agent.stream.snapshot import Snapshot, SnapshotReader
+from services.common.backoff import Backoff
+from services.common.errors import Retry
+from services.common.kafka import Topic, TopicPartition
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+GUARD_SECONDS = 0.5
+PROGRESS_SECONDS = 30.0
+
+
+class EngineStream:
+    """Connects faust's callbacks with the fleet and the consumer of rows."""
+
+    def __init__(
+        self,
+        app: faust.App,
+        topic: Topic,
+        reader: SnapshotReader,
+        desired: DesiredState,
+        on_defect: Callable[[BaseException], None],
+        progress: Progress,
+    ) -> None:
+        """``on_defect`` is told of whatever nobody handles: it ends the process."""
+        self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
+        self._topic = topic.name
+        self._source = app.topic(topic.name, key_type=bytes, value_type=bytes)
+        self._opening: asyncio.Task[None] | None = None
+        self._progress = progress
+        self._positions: dict[int, Position] = {}
+
+    def stalled(self) -> str:
+        """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
+        return self._progress.stalled()
+
+    def connect(self, rows: RowConsumer, instances: OwnedInstances) -> None:
+        """Register what faust calls. Before the app starts."""
+        self._rows, self._instances, self._offsets = rows, instances, rows.offsets
+        self._app.agent(self._source, name="engine", concurrency=1)(self._consume)
+        self._app.on_partitions_revoked.connect(self._revoked, weak=False)
+        self._app.on_partitions_assigned.connect(self._assigned, weak=False)
+
+    async def _consume(self, stream: Any) -> None:
+        try:
+            async for event in stream.noack().events():
+                await self._rows.consume_event(event)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # faust would restart the agent and pass the event over
+            self._on_defect(error)
+            raise
+
+    async def _revoked(self, *_: Any, **_rest: Any) -> None:
+        """Before this returns the partitions are still ours, afterwards they may be another agent's."""
+        await self._drop()
+
+    async def stop_work(self) -> None:
+        """Act on nothing any more; what is still reported is still acknowledged."""
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._instances.stop()
+
+    async def _drop(self) -> None:
+        """Stop acting; what is open stays unacknowledged."""
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._instances.suspend()
+        self._rows.revoke_partitions()
+
+    async def _assigned(self, *arguments: Any, **_rest: Any) -> None:
+        """Take over in a task of its own: a rebalance waits for this to return."""
+        _app, assigned = arguments
+        partitions = {tp.partition for tp in assigned if tp.topic == self._topic}
+        await self._drop()
+        self._opening = asyncio.create_task(self._take_over(partitions), name="take over")
+
+    async def _take_over(self, partitions: set[int]) -> None:
+        """Know everything first, then act."""
+        try:
+            snapshot = await self._load_snapshot(partitions)
+            await self._instances.assign_partitions(partitions, self._desired)
+            self._rows.assign_partitions(snapshot.starts)
+            log.info("working", rows=len(self._desired))
+            progress = asyncio.create_task(self._follow_progress(partitions), name="progress")
+            progress.add_done_callback(self._on_end_of_progress)
+            try:
+                await self._guard(snapshot.starts)
+            finally:
+                progress.cancel()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # a task nobody awaits
+            self._on_defect(error)
+            raise
+
+    async def _load_snapshot(self, partitions: set[int]) -> Snapshot:
+        delays = Backoff(limit=5)
+        while True:
+            try:
+                snapshot = await asyncio.to_thread(self._reader.read_snapshot, partitions)
+                await self._desired.load_snapshot(snapshot)
+            except Retry as error:
+                log.warning("desired state not to be read yet", error=str(error))
+                await asyncio.sleep(delays.next())
+            else:
+                return snapshot
+
+    async def _guard(self, partitions: Iterable[TopicPartition]) -> None:
+        """Measure the lag, and seek back where faust's position ran ahead of what it delivered. For ever."""
+        seen: dict[int, Position] = {}
+        sought: dict[int, Position] = {}
+        while True:
+            await asyncio.sleep(GUARD_SECONDS)
+            for source in partitions:
+                tp, partition = faust.types.TP(*source), source.partition
+                if tp not in self._app.consumer.assignment():
+                    return  # a rebalance has begun, which will end this task
+                consumed = self._offsets.next_offset(source) or 0
+                state = self._positions[partition] = (await self._app.consumer.position(tp) or 0, consumed)
+                lag = (self._app.consumer.highwater(tp) or 0) - (self._offsets.committable_offset(source) or 0)
+                metrics.LAG.labels(SERVICE, *source).set(max(0, lag))
+                if state[0] > consumed and seen.get(partition) == state and sought.get(partition) != state:
+                    log.warning("messages dropped in a rebalance; seeking back", partition=partition, offset=consumed)
+                    sought[partition] = state
+                    await self._app.consumer.seek(tp, consumed)
+                seen[partition] = state
+
+    async def _follow_progress(self, partitions: set[int]) -> None:
+        self._positions.clear()
+        try:
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                await self.look_at_progress(partitions)
+                if reason := self._progress.stalled():
+                    log.error("the consumer does not get on", reason=reason)
+        finally:
+            self._progress.excuse()
+
+    async def look_at_progress(self, partitions: set[int]) -> None:
+        """Compare what the guard saw last with what the brokers have, which a guard that hangs does not learn."""
+        try:
+            ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
+        except Retry:
+            return self._progress.excuse()  # another process would find the brokers just as silent
+        if self._rows.is_busy:
+            return self._progress.excuse()
+        return self._progress.look(self._positions, ends)
+
+    def _on_end_of_progress(self, ended: asyncio.Task[None]) -> None:
+        if not ended.cancelled() and (error := ended.exception()) is not None:
+            self._on_defect(error)

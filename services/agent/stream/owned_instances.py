@@ -1,0 +1,99 @@
+"""The engine instances that this agent owns: those whose partition is assigned to it.
+
+Called by ``engine_stream`` on revocation and assignment, by ``row_consumer`` with rows. An instance keeps its watches
+when its partition comes back after a rebalance; otherwise they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from services.agent.instances.instance import Instance
+from services.agent.observe.observation_sink import ObservationSink
+from services.agent.observe.pending_acks import Acknowledge
+from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.partitions import partition_of
+from services.common.messages import EngineResource, Failed
+
+log = structlog.get_logger(__name__)
+
+NewInstance = Callable[[str, str], Instance]
+
+
+class OwnedInstances:
+    """Starts, stops and feeds the instances of the assigned partitions."""
+
+    def __init__(
+        self, namespaces: Mapping[str, str], partitions: int, reports: ObservationSink, new_instance: NewInstance
+    ) -> None:
+        """``namespaces`` by instance id; ``partitions`` of gitops.engine; ``new_instance`` builds one."""
+        self._namespaces, self._partitions = namespaces, partitions
+        self._reports, self._new_instance = reports, new_instance
+        self._instances: dict[str, Instance] = {}
+        self._assigned = False
+
+    def not_ready(self) -> str:
+        """Empty when every instance of ours is watched and worked for, else what is missing."""
+        if not self._assigned:
+            return "no partitions assigned yet, or desired state not recovered"
+        unlisted = sorted(name for name, instance in self._instances.items() if not instance.listed)
+        return f"watches not listed yet: {', '.join(unlisted)}" if unlisted else ""
+
+    async def assign_partitions(self, partitions: set[int], desired: DesiredState) -> None:
+        """These partitions are ours, and ``desired`` is complete: watch their instances and compare everything."""
+        owned = {name for name in self._namespaces if partition_of(name, self._partitions) in partitions}
+        owned |= desired.instances() & self._namespaces.keys()
+        for name in self._instances.keys() - owned:
+            await self._instances.pop(name).stop()
+        for name in owned - self._instances.keys():
+            self._watch(name)
+        log.info("instances assigned", instances=sorted(owned), partitions=sorted(partitions))
+        for name, instance in self._instances.items():
+            instance.work(desired.rows_of(name), complete=desired.complete)
+        self._assigned = True
+
+    async def suspend(self) -> None:
+        """Our partitions were revoked: when this returns nothing of ours acts on any instance."""
+        self._assigned = False
+        for instance in self._instances.values():
+            await instance.suspend()
+
+    async def stop(self) -> None:
+        """End everything."""
+        self._assigned = False
+        while self._instances:
+            await self._instances.popitem()[1].stop()
+
+    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+        """Pass a row to its instance; one that is not configured is reported and done with."""
+        instance = self._instance_of(row)
+        if instance is not None:
+            instance.forget(row, acknowledge) if row.deleted else instance.submit(row, acknowledge)
+        elif row.deleted:
+            acknowledge()
+        else:
+            self._refuse(row, acknowledge)
+
+    def _instance_of(self, row: EngineResource) -> Instance | None:
+        name = row.engine_instance_id
+        if name in self._namespaces and name not in self._instances:
+            # Its rows come by another partition than we would have thought: the connector decides, not we.
+            log.warning("rows of an instance come by an unexpected partition", instance=name)
+            instance = self._watch(name)
+            instance.work(())
+        return self._instances.get(name)
+
+    def _watch(self, name: str) -> Instance:
+        instance = self._instances[name] = self._new_instance(name, self._namespaces[name])
+        instance.start()
+        return instance
+
+    def _refuse(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+        message = f"engine instance {row.engine_instance_id} is not among this agent's (ENGINE_NAMESPACES)"
+        log.error("row refused", error=message, name=row.name)
+        refusal = Failed(row.digest, permanent=True, message=message)
+        self._reports.send_observation(
+            row, refusal, lambda arrived: acknowledge() if arrived else self._refuse(row, acknowledge)
+        )

@@ -1,0 +1,115 @@
+"""The life of a message of gitops.engine: track its offset, decode it, keep the row, hand it over.
+
+One call for each message, in order within a partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from services.agent import SERVICE
+from services.agent.stream.desired_state import Decode, DesiredState
+from services.agent.stream.owned_instances import OwnedInstances
+from services.common.avro import unframe
+from services.common.backoff import Backoff
+from services.common.errors import Poison, Retry
+from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition
+from services.common.kafka.consumed_message import decoded_headers, measure_messages
+from services.common.messages import EngineResource
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+
+class Event(Protocol):
+    """A faust event, as far as it is used here."""
+
+    message: Any
+
+
+class RowConsumer:
+    """Consumes faust's events between an assignment of partitions and their revocation."""
+
+    def __init__(
+        self,
+        decode: Decode,
+        desired: DesiredState,
+        instances: OwnedInstances,
+        dead_letters: DeadLetters,
+        offsets: OffsetTracker,
+    ) -> None:
+        self._decode, self._desired, self._instances, self._dead_letters = decode, desired, instances, dead_letters
+        self.offsets = offsets
+        self._known_schemas: set[int] = set()
+        self._assignment = asyncio.Event()
+        self.is_busy = False
+        """A message is being dealt with, which may have to wait: for a schema, for the delivery of a dead letter."""
+
+    async def consume_event(self, event: Event) -> None:
+        """Consume one message; it is acknowledged when its effect is certain, which may be much later."""
+        self.is_busy = True
+        try:
+            await self._consume(event.message)
+        finally:
+            self.is_busy = False
+
+    def assign_partitions(self, starts: Mapping[TopicPartition, int]) -> None:
+        """The desired state of these partitions was loaded: their messages may come, from these offsets on."""
+        self.offsets.assign_partitions(starts)
+        self._assignment.set()
+
+    def revoke_partitions(self) -> None:
+        """All partitions are gone: what is not acknowledged is sent again, to us or to another agent."""
+        self._assignment = asyncio.Event()
+        self.offsets.revoke_partitions(self.offsets.partitions)
+
+    async def _consume(self, message: Any) -> None:
+        assignment = self._assignment
+        await assignment.wait()
+        if assignment is not self._assignment:
+            return None  # revoked meanwhile: the partition's next owner is sent it again
+        tracked = self.offsets.track_offset(TopicPartition(message.topic, message.partition), message.offset)
+        if tracked is None:
+            return None  # consumed before
+        headers = decoded_headers(message.headers or ())
+        consumed = ConsumedMessage(tracked, message.key, message.value, headers, message.timestamp)
+        measure_messages(SERVICE, [consumed])
+        return await self._handle(consumed)
+
+    async def _handle(self, message: ConsumedMessage) -> None:
+        acknowledge = partial(self.offsets.acknowledge_offset, message.tracked)
+        if message.value is None or self._desired.is_superseded(message):
+            return acknowledge()  # a tombstone is compaction's business, not ours
+        try:
+            row = await self._decoded(message.value)
+        except Poison as error:
+            metrics.count_failure(SERVICE, error, "decode")
+            # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
+            await asyncio.wrap_future(self._dead_letters.send(message, error, datetime.now(UTC)))
+            return acknowledge()
+        if not self.offsets.is_current(message.tracked):
+            return None  # revoked while it waited for its schema
+        self._desired.keep_row(message.tracked.source, row)
+        return self._instances.submit(row, acknowledge)
+
+    async def _decoded(self, value: bytes) -> EngineResource:
+        """Decode; while the registry does not answer nothing can be understood, so everything behind waits too."""
+        schema_id, _ = unframe(value)
+        if schema_id in self._known_schemas:
+            return self._decode(value)
+        delays = Backoff(limit=5)
+        while True:
+            try:
+                row = await asyncio.to_thread(self._decode, value)
+            except Retry as error:
+                log.warning("schema not to be had", schema=schema_id, error=str(error))
+                await asyncio.sleep(delays.next())
+            else:
+                self._known_schemas.add(schema_id)
+                return row

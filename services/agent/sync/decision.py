@@ -1,0 +1,237 @@
+"""Decides the next step of a requested sync: which patch starts or ends it, or what to report. Pure.
+
+How Argo CD runs a sync: a client sets ``.operation`` on the Application and clears ``status.operationState``, as Argo
+CD's own API server does. The controller then writes ``status.operationState`` with phase Running, and takes
+``.operation`` away when the phase is Succeeded, Failed or Error. Phase Terminating, written by anybody, makes it end
+the operation, but only while ``.operation`` is there.
+
+Started exactly once: the annotation ``sync-sequence`` and the operation are set by one patch that names the resource
+version it was decided on. A second writer, such as a former owner of the instance, gets a conflict, reads the
+Application again and sees the sequence. A sync that is to end before it began raises the sequence likewise, before that
+is reported. The annotation is deleted with its Application: so a request also says whether its run was seen to begin,
+and such a run is never started again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from services.agent.objects.live_operation import (
+    ENDED,
+    ERROR,
+    RUN_INFO,
+    RUNNING,
+    TERMINATING,
+    LiveOperation,
+)
+from services.common.errors import Permanent
+from services.common.json_values import dict_of, text_of
+from services.common.kubernetes import Manifest
+from services.common.messages import SyncMoved
+
+SYNC_SEQUENCE = "managed-gitops.redhat.com/sync-sequence"
+INITIATOR = "gitops-service"
+
+TERMINATED = "Terminated"
+"""Ours: Argo CD calls it Failed."""
+
+MAX_DIGITS = 18
+"""Of a sequence that is ours: it is a 64-bit number."""
+
+LOST = "the outcome of this sync is not known: another operation has taken its place"
+DELETED = "the Application was deleted before the sync had ended"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """What a SyncOperation row asks for."""
+
+    run: str
+    sequence: int
+    revision: str
+    terminated: bool
+    begun: bool
+    """It was told of before, by us or by whoever had the instance: it must not start once more."""
+
+
+class Application(Protocol):
+    """The fields of a live Application that the decision reads."""
+
+    @property
+    def uid(self) -> str:
+        """Its incarnation."""
+
+    @property
+    def version(self) -> int:
+        """Its resource version."""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+
+    @property
+    def deletion_started(self) -> datetime | None:
+        """When its deletion was asked for."""
+
+    @property
+    def owned(self) -> Manifest:
+        """Its spec, as far as it is ours."""
+
+    @property
+    def operation(self) -> LiveOperation:
+        """Its operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchApplication:
+    """Apply a merge patch to the Application, then decide again, also after a conflict."""
+
+    patch: Manifest
+    starts: bool = False
+    """Argo CD will read the repository for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportProgress:
+    """Report how far the sync is; there is nothing to write."""
+
+    moved: SyncMoved
+    presumed: bool = False
+    """Concluded from what the store lacks: read the Application itself before reporting it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoStep:
+    """Nothing to do before the Application changes."""
+
+
+SyncStep = PatchApplication | ReportProgress | NoStep
+
+
+def sync_request(manifest: Manifest) -> SyncRequest:
+    """What a row's ``manifest`` asks for. Raises Permanent."""
+    operation = dict_of(manifest.get("operation"))
+    run, sequence, state = operation.get("run"), operation.get("sequence"), operation.get("state")
+    known = isinstance(run, str) and run and isinstance(sequence, int) and state in {RUNNING, TERMINATED}
+    if not known:
+        raise Permanent("the manifest holds no operation that can be understood")
+    revision, begun = text_of(operation.get("revision")), operation.get("begun") is True
+    return SyncRequest(str(run), int(str(sequence)), revision, state == TERMINATED, begun)
+
+
+def next_sync_step(
+    request: SyncRequest, live: Application | None, known: SyncMoved | None, begun: str, now: str
+) -> SyncStep:
+    """What to do next for ``request``.
+
+    ``known`` is how far its run was, None if nothing was told yet; ``begun`` the uid of the Application that it was
+    seen on, "" if on none; ``now`` is RFC 3339.
+    """
+    if known is not None and known.finished_at:
+        return NoStep()
+    move: SyncStep
+    if live is not None and begun not in ("", live.uid):
+        live = None  # another incarnation: the one that was synced is gone
+    if live is None or live.deletion_started is not None:
+        move = _without_application(request, live, bool(begun), now)
+    else:
+        move = _ending(request, live, now) if request.terminated else _progress(request, live, now)
+    return _completed(move, known) if isinstance(move, ReportProgress) and known is not None else move
+
+
+def _completed(move: ReportProgress, known: SyncMoved) -> ReportProgress:
+    """What was known of a sync stays known when the Application no longer shows it."""
+    started, revision = move.moved.started_at or known.started_at, move.moved.revision or known.revision
+    return replace(move, moved=replace(move.moved, started_at=started, revision=revision))
+
+
+def _progress(request: SyncRequest, live: Application, now: str) -> SyncStep:
+    operation = live.operation
+    if operation.run == request.run:
+        return ReportProgress(_moved(operation, now))
+    if operation.requested_run == request.run:
+        return NoStep()
+    if _sequence_of(live) >= request.sequence:
+        return ReportProgress(_ended(request, ERROR, LOST, now))
+    if request.begun:
+        return ReportProgress(_ended(request, ERROR, DELETED, now), presumed=True)
+    return NoStep() if operation.in_progress else _start(request, live)
+
+
+def _ending(request: SyncRequest, live: Application, now: str) -> SyncStep:
+    operation = live.operation
+    if operation.run == request.run:
+        return _terminate(request, live) if operation.phase == RUNNING else ReportProgress(_moved(operation, now))
+    if operation.requested_run == request.run:
+        return PatchApplication(_locked(live) | {"operation": None})
+    if _sequence_of(live) < request.sequence:
+        return PatchApplication(_locked(live, request.sequence))
+    return ReportProgress(_ended(request, TERMINATED, "", now))
+
+
+def _without_application(request: SyncRequest, live: Application | None, begun: bool, now: str) -> SyncStep:
+    """Argo CD ends no operation of an Application that is going; what has not begun waits for the next incarnation."""
+    begun = begun or request.begun
+    if live is not None:
+        begun = begun or _sequence_of(live) >= request.sequence
+        if live.operation.run == request.run and live.operation.phase in ENDED:
+            return ReportProgress(_moved(live.operation, now))
+    if request.terminated:
+        return ReportProgress(_ended(request, TERMINATED, "", now))
+    return ReportProgress(_ended(request, ERROR, DELETED, now), presumed=live is None) if begun else NoStep()
+
+
+def _start(request: SyncRequest, live: Application) -> PatchApplication:
+    # Progress of an earlier operation would be taken for this one's until the controller has looked.
+    cleared = {"status": {"operationState": None}} if live.operation.phase else {}
+    patch = _locked(live, request.sequence) | {"operation": _operation(request, live)} | cleared
+    return PatchApplication(patch, starts=True)
+
+
+def _terminate(request: SyncRequest, live: Application) -> PatchApplication:
+    """The controller looks at no phase of an Application without ``.operation``: somebody may have taken it away."""
+    lacking = {} if live.operation.requested else {"operation": _operation(request, live)}
+    return PatchApplication(_locked(live) | {"status": {"operationState": {"phase": TERMINATING}}} | lacking)
+
+
+def _operation(request: SyncRequest, live: Application) -> Manifest:
+    """As Argo CD's API server sets it for a manual sync: hooks run, nothing is pruned, the Application's options."""
+    policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
+    sync: Manifest = {"prune": False, "syncStrategy": {"hook": {}}}
+    if request.revision:
+        sync["revision"] = request.revision
+    if options := policy.get("syncOptions"):
+        sync["syncOptions"] = options
+    return {
+        "sync": sync,
+        "info": [{"name": RUN_INFO, "value": request.run}],
+        "initiatedBy": {"username": INITIATOR},
+        "retry": {},
+    }
+
+
+def _locked(live: Application, sequence: int | None = None) -> Manifest:
+    """Metadata of a patch that holds for this version of the Application only."""
+    metadata: Manifest = {"resourceVersion": str(live.version)}
+    if sequence is not None:
+        metadata["annotations"] = {SYNC_SEQUENCE: str(sequence)}
+    return {"metadata": metadata}
+
+
+def _sequence_of(live: Application) -> int:
+    text = live.annotations.get(SYNC_SEQUENCE, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
+
+
+def _moved(operation: LiveOperation, now: str) -> SyncMoved:
+    # A sync that is tried again is Running with a finishedAt: the end of an attempt, not of the sync.
+    finished = (operation.finished_at or now) if operation.phase in ENDED else ""
+    return SyncMoved(
+        operation.run, operation.phase, operation.message, operation.revision, operation.started_at, finished
+    )
+
+
+def _ended(request: SyncRequest, phase: str, message: str, now: str) -> SyncMoved:
+    return SyncMoved(request.run, phase, message, revision="", started_at="", finished_at=now)

@@ -1,0 +1,31 @@
+"""How the Kubernetes API names a kind of object. Values only: the client is in :mod:`services.common.kubernetes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """One kind of object: its group, version, kind and the plural that names it in paths."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """``group/version`` as manifests carry it; the core group has no prefix."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Path of one object, or of the collection if ``name`` is None; every part is percent-encoded."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = ["namespaces", namespace] if namespace else []
+        parts += [self.plural, *(part for part in (name, subresource) if part)]
+        return "/".join([root, *(quote(part, safe="") for part in parts)])
+
+
+SECRET = ApiResource("", "v1", "Secret", "secrets")

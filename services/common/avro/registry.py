@@ -1,0 +1,117 @@
+"""The schema registry, and this repository's own schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import fastavro
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from fastavro.schema import SchemaParseException, UnknownType
+from httpx2 import HTTPError
+
+from services.common.errors import InvalidConfiguration, Poison, Retry
+from services.common.package_data import AVRO_SCHEMAS
+
+REQUEST_TIMEOUT_SECONDS = 5  # the client has none of its own: without it a silent registry stops a service for ever
+
+SUBJECTS = {
+    "gitops.commands-value": "command.avsc",
+    "gitops.observations-value": "observation.avsc",
+    "gitops.dead-letters-value": "dead_letter.avsc",
+}
+"""Schema file by subject."""
+
+NOT_FOUND = 404
+
+
+def value_subject(topic: str) -> str:
+    """The subject of a topic's values, as the registry and its converters name it."""
+    return f"{topic}-value"
+
+
+def registry_at(url: str) -> str:
+    """What errors call the registry; a user name and a password in ``url`` are left out."""
+    parts = urlsplit(url)
+    return f"schema registry at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
+
+
+def local_schemas(folder: Path = AVRO_SCHEMAS) -> dict[str, dict[str, Any]]:
+    """The repository's schemas by subject."""
+    return {subject: json.loads((folder / file).read_text()) for subject, file in SUBJECTS.items()}
+
+
+class SchemaRegistry:
+    """Schemas by id and ids by subject, each asked for once."""
+
+    def __init__(self, url: str) -> None:
+        """``url`` is the base of a Confluent-compatible API."""
+        self.name = registry_at(url)
+        self._client = SchemaRegistryClient({"url": url, "timeout": REQUEST_TIMEOUT_SECONDS})
+        self._by_id: dict[int, Any] = {}
+        self._local = local_schemas()
+
+    def local(self, subject: str) -> Any:
+        """The schema of ``subject`` in this build, parsed."""
+        return fastavro.parse_schema(self._local[subject])
+
+    def id_of(self, subject: str) -> int:
+        """The id under which this build's schema of ``subject`` is registered.
+
+        Raises InvalidConfiguration if it is not, Retry if the registry does not answer.
+        """
+        schema = Schema(json.dumps(self._local[subject]), "AVRO")
+        try:
+            registered = self._client.lookup_schema(subject, schema)
+        except SchemaRegistryError as error:
+            if error.http_status_code != NOT_FOUND:
+                raise Retry(f"schema registry: {error}") from error
+            raise InvalidConfiguration(
+                f"the schema of {subject} is not registered; run 'gitopsctl schemas apply'"
+            ) from error
+        except (HTTPError, OSError) as error:
+            raise Retry(f"schema registry does not answer: {error}") from error
+        return _schema_id(registered.schema_id)
+
+    def by_id(self, schema_id: int) -> Any:
+        """The parsed schema ``schema_id``. Raises Poison if there is none, Retry if the registry does not answer."""
+        if schema_id not in self._by_id:
+            self._by_id[schema_id] = _parsed(schema_id, self._fetch(schema_id))
+        return self._by_id[schema_id]
+
+    def register(self, subject: str) -> int:
+        """Register this build's schema under BACKWARD compatibility and return its id. Raises InvalidConfiguration."""
+        schema = Schema(json.dumps(self._local[subject]), "AVRO")
+        try:
+            self._client.set_compatibility(subject_name=subject, level="BACKWARD")
+            return _schema_id(self._client.register_schema(subject, schema))
+        except SchemaRegistryError as error:
+            raise InvalidConfiguration(f"schema of {subject} was refused: {error.error_message}") from error
+        except (HTTPError, OSError) as error:
+            raise Retry(f"schema registry does not answer: {error}") from error
+
+    def _fetch(self, schema_id: int) -> str:
+        try:
+            return str(self._client.get_schema(schema_id).schema_str)
+        except SchemaRegistryError as error:
+            if error.http_status_code == NOT_FOUND:
+                raise Poison(f"schema {schema_id} is not in the registry") from error
+            raise Retry(f"schema registry: {error}") from error
+        except (HTTPError, OSError) as error:
+            raise Retry(f"schema registry does not answer: {error}") from error
+
+
+def _schema_id(answer: int | None) -> int:
+    if answer is None:
+        raise Retry("schema registry answered without a schema id")
+    return answer
+
+
+def _parsed(schema_id: int, text: str) -> Any:
+    try:
+        return fastavro.parse_schema(json.loads(text))
+    except (ValueError, SchemaParseException, UnknownType) as error:
+        raise Poison(f"schema {schema_id} is not an Avro schema") from error

@@ -1,0 +1,168 @@
+"""The Kafka consumer of every service that shares its topics in a group. Used by one thread, which polls.
+
+Messages are acknowledged at the tracker (``offsets``), from any thread. What is committable is stored with librdkafka
+at each poll; that commits it every second, on a rebalance and on close. A service that keeps its offsets elsewhere says
+with ``load_offsets`` where to go on; what is committed to Kafka then only shows the lag to tools.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+from confluent_kafka import Consumer as KafkaClient
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from services.common.errors import Unavailable
+from services.common.kafka.connection import Brokers
+from services.common.kafka.consumed_message import ConsumedMessage, measure_messages
+from services.common.kafka.offset_tracker import TopicPartition
+from services.common.kafka.partition_reader import PartitionReader, source_of
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+SESSION_MS = 6_000
+COMMIT_MS = 1_000
+LAG_SECONDS = 5.0
+COMPLAINT_SECONDS = 30.0
+
+LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+OnRevoke = Callable[[Sequence[TopicPartition]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How a consumer shares its topics with the other members of a group."""
+
+    service: str
+    group: str
+    topics: tuple[str, ...]
+    strategy: Literal["range", "cooperative-sticky"]
+    """``range``: equal partition numbers of all topics are assigned to the same member, at each rebalance anew."""
+    load_offsets: LoadOffsets | None = None
+    """Called when partitions are assigned, and must not give up; None: the committed offsets count."""
+    on_revoke: OnRevoke = lambda _: None
+    """Called before another member may have these partitions: when it returns they must not be acted on any more. What
+    it acknowledges is still committed."""
+
+
+class Consumer(PartitionReader):
+    """A member of a consumer group. Rebalances happen inside :meth:`poll_batch`."""
+
+    def __init__(self, brokers: Brokers, membership: Membership) -> None:
+        """Joins the group with the first poll."""
+        self.was_assigned = False
+        """Whether the group has ever given this member its share of the partitions."""
+        self._membership, self._service = membership, membership.service
+        self._paused = False
+        self._lag_measured_at = 0.0
+        self._complained_at = -COMPLAINT_SECONDS
+        properties = {
+            "client.id": membership.service,
+            "partition.assignment.strategy": membership.strategy,
+            # After a kill -9 the partitions are free again this soon: a process that starts anew waits for no longer.
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 3,
+            "enable.auto.commit": True,  # of what is stored
+            "auto.commit.interval.ms": COMMIT_MS,
+            "topic.metadata.refresh.interval.ms": 30_000,
+            "error_cb": self._log_error,
+        }
+        super().__init__(brokers, membership.group, properties)
+        self._client.subscribe(
+            list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+
+    def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
+        """As of every reader. Raises Unavailable if the consumer cannot go on."""
+        self._store_offsets()
+        self._measure_lag()
+        messages = super().poll_batch(limit, timeout_seconds)
+        if messages:
+            metrics.BATCH_SIZE.labels(self._service).observe(len(messages))
+            measure_messages(self._service, messages)
+        return messages
+
+    def set_paused(self, paused: bool) -> None:
+        """Whether to stop fetching. Polling goes on, so that the broker knows that this member lives."""
+        if paused:  # each time: partitions may have come since
+            self._client.pause(self._client.assignment())
+        elif self._paused:
+            self._client.resume(self._client.assignment())
+        self._paused = paused
+
+    def rewind_partitions(self) -> None:
+        """Go on from where ``load_offsets`` says, whatever was consumed already."""
+        self._assign(self.offsets.partitions)
+
+    def close(self) -> None:
+        """Commit what is acknowledged, and leave the group."""
+        self._store_offsets()
+        super().close()
+
+    def _handle_error(self, error: KafkaError) -> None:
+        """Log it: librdkafka recovers by itself from all but the fatal ones."""
+        if error.fatal():
+            raise Unavailable(f"the consumer cannot go on: {error.str()}")
+        metrics.count_failure(self._service, metrics.Failure.RETRY, "consume")
+        log.warning("consuming failed, librdkafka goes on", error=error.str())
+
+    def _log_error(self, error: KafkaError) -> None:
+        """The client goes on by itself, as long as it takes; say why nothing comes, now and then."""
+        metrics.count_failure(self._service, metrics.Failure.RETRY, "kafka")
+        if time.monotonic() - self._complained_at >= COMPLAINT_SECONDS:
+            self._complained_at = time.monotonic()
+            log.warning("Kafka does not answer", error=error.str())
+
+    def _store_offsets(self) -> None:
+        for source, offset in self.offsets.take_committable_offsets().items():
+            try:
+                self._client.store_offsets(offsets=[ClientPartition(*source, offset)])
+            except KafkaException as error:
+                # Not assigned any more: the new owner reads these again.
+                if error.args[0].code() != KafkaError._STATE:
+                    raise
+
+    def _on_assign(self, _: KafkaClient, assigned: list[ClientPartition]) -> None:
+        sources = sorted(map(source_of, assigned))
+        if self._membership.load_offsets is None:
+            self.offsets.assign_partitions(dict.fromkeys(sources))  # librdkafka begins at the committed offsets
+        else:
+            self._assign(sources)
+        log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
+        self.was_assigned, self._lag_measured_at = True, 0.0
+
+    def _assign(self, sources: Sequence[TopicPartition]) -> None:
+        if self._membership.load_offsets is not None:
+            self.assign_partitions(self._membership.load_offsets(sources) if sources else {})
+
+    def _on_revoke(self, _: KafkaClient, revoked: list[ClientPartition]) -> None:
+        """Give partitions up. A crash between two steps costs a repetition by the next owner.
+
+        1. Nothing of them is acted on any more.
+        2. What has had its effects is stored: librdkafka commits it before it lets them go.
+        3. What is acknowledged later changes nothing.
+        """
+        sources = sorted(map(source_of, revoked))
+        self._membership.on_revoke(sources)
+        self._store_offsets()
+        self.offsets.revoke_partitions(sources)
+        log.info("partitions revoked", partitions=sorted({source.partition for source in sources}))
+        for source in sources:
+            metrics.LAG.labels(self._service, *source).set(0)  # the next owner's to report
+
+    def _measure_lag(self) -> None:
+        """Messages not acknowledged yet, by what the broker said with the last ones; 0 where nothing is known."""
+        if time.monotonic() - self._lag_measured_at < LAG_SECONDS:
+            return
+        self._lag_measured_at = time.monotonic()
+        for source in self.offsets.partitions:
+            ends = self._client.get_watermark_offsets(ClientPartition(*source), cached=True)
+            committable = self.offsets.committable_offset(source)
+            lag = ends[1] - committable if ends and committable is not None else 0
+            metrics.LAG.labels(self._service, *source).set(max(0, lag))

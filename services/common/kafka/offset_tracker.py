@@ -1,0 +1,138 @@
+"""How far each partition may be committed: messages are acknowledged in any order, offsets are committed in theirs.
+
+Every consumer of this product stands on it, whichever client reads its messages. Each assignment of a partition has an
+epoch of its own, and a tracked offset names the one it was consumed in. After a revocation, or when the partition came
+back, an acknowledgement of the earlier assignment changes nothing: its new owner is sent the message again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class TrackedOffset(NamedTuple):
+    """The offset of a consumed message, and the epoch of the assignment it was consumed in."""
+
+    source: TopicPartition
+    offset: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class _Assignment:
+    epoch: int
+    next: int | None
+    """The offset after the last tracked one; None until there is one, if the start is not known."""
+    committable: int | None
+    is_stored: bool = True
+    """Whether ``committable`` was handed out to be committed."""
+    open: deque[int] = field(default_factory=deque)
+    """Tracked offsets from the first unacknowledged one on."""
+    acknowledged: set[int] = field(default_factory=set)
+    """Those of ``open`` that are."""
+
+
+class OffsetTracker:
+    """May be used from several threads. Offsets of a partition are tracked in their order."""
+
+    def __init__(self) -> None:
+        self._assignments: dict[TopicPartition, _Assignment] = {}
+        self._epoch = 0
+        self._lock = threading.Lock()
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        with self._lock:
+            return sorted(self._assignments)
+
+    def assign_partitions(self, starts: Mapping[TopicPartition, int | None]) -> None:
+        """These partitions are assigned from these offsets on; None if only the broker knows. Earlier ones stay."""
+        with self._lock:
+            self._epoch += 1
+            for source, start in starts.items():
+                self._assignments[source] = _Assignment(self._epoch, start, start)
+
+    def revoke_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions are another consumer's."""
+        with self._lock:
+            for source in partitions:
+                self._assignments.pop(source, None)
+
+    def track_offset(self, source: TopicPartition, offset: int) -> TrackedOffset | None:
+        """Note a consumed message. None if it is to be dropped: tracked before, or of a partition not assigned."""
+        with self._lock:
+            assignment = self._assignments.get(source)
+            if assignment is None or (assignment.next is not None and offset < assignment.next):
+                return None
+            assignment.open.append(offset)
+            assignment.next = offset + 1
+            return TrackedOffset(source, offset, assignment.epoch)
+
+    def skip_to_offset(self, source: TopicPartition, offset: int) -> None:
+        """There are no messages before ``offset``: what is there are markers of transactions, or was compacted."""
+        with self._lock:
+            assignment = self._assignments.get(source)
+            if assignment is not None:
+                assignment.next = max(offset, assignment.next or 0)
+
+    def acknowledge_offset(self, tracked: TrackedOffset) -> None:
+        """The message has had its effects. Changes nothing a second time, or after its assignment ended."""
+        with self._lock:
+            assignment = self._current(tracked)
+            if assignment is None or not assignment.open or tracked.offset < assignment.open[0]:
+                return
+            assignment.acknowledged.add(tracked.offset)
+            while assignment.open and assignment.open[0] in assignment.acknowledged:
+                first = assignment.open.popleft()
+                assignment.acknowledged.discard(first)
+                assignment.committable, assignment.is_stored = first + 1, False
+
+    def is_current(self, tracked: TrackedOffset) -> bool:
+        """Whether the assignment in which the message was consumed lasts."""
+        with self._lock:
+            return self._current(tracked) is not None
+
+    def is_acknowledged(self, tracked: TrackedOffset) -> bool:
+        """Whether the message has had its effects, as far as this assignment knows."""
+        with self._lock:
+            assignment = self._current(tracked)
+            if assignment is None or (assignment.open and tracked.offset >= assignment.open[0]):
+                return assignment is not None and tracked.offset in assignment.acknowledged
+            return True
+
+    def next_offset(self, source: TopicPartition) -> int | None:
+        """The offset after the last tracked message; None if not assigned, or nothing is known yet."""
+        with self._lock:
+            assignment = self._assignments.get(source)
+            return None if assignment is None else assignment.next
+
+    def committable_offset(self, source: TopicPartition) -> int | None:
+        """Every message before this offset has had its effects; None if not assigned, or nothing is known yet."""
+        with self._lock:
+            assignment = self._assignments.get(source)
+            return None if assignment is None else assignment.committable
+
+    def take_committable_offsets(self) -> dict[TopicPartition, int]:
+        """The committable offsets that acknowledgements have moved since the last call."""
+        with self._lock:
+            moved: dict[TopicPartition, int] = {}
+            for source, assignment in self._assignments.items():
+                if not assignment.is_stored and assignment.committable is not None:
+                    moved[source], assignment.is_stored = assignment.committable, True
+            return moved
+
+    def _current(self, tracked: TrackedOffset) -> _Assignment | None:
+        assignment = self._assignments.get(tracked.source)
+        return assignment if assignment is not None and assignment.epoch == tracked.epoch else None

@@ -1,0 +1,157 @@
+"""Access reviews at start: whether the API server permits what the process is for. A missing right is named at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import (
+    GitOpsError,
+    InvalidConfiguration,
+    NoPermission,
+    Retry,
+    StartupError,
+    Unavailable,
+    Wait,
+)
+from services.common.kubernetes.client import KubeClient
+from services.common.kubernetes.errors import FORBIDDEN, NotFound, Refused, Unauthenticated
+from services.common.kubernetes.grace import ForbiddenGrace
+from services.common.kubernetes.resources import ApiResource
+from services.common.ownership import FIELD_MANAGER
+from services.common.startup import one_line
+
+log = structlog.get_logger(__name__)
+
+ACCESS_REVIEW = ApiResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
+START_GRACE_SECONDS = 15.0
+"""Less patience than at work: who starts a process waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a service does with the objects of one kind, in one namespace or, if that is empty, in all."""
+
+    resource: ApiResource
+    verbs: tuple[str, ...]
+    """Those of a subresource as ``patch/status``."""
+    remedy: str
+    """What to grant, and to whom."""
+    not_served: str
+    """What to do if the API server does not know the kind."""
+    namespace: str = ""
+    listed: tuple[str, ...] = ("",)
+    """Field selectors of what is listed, which is tried; none if nothing is."""
+    metadata_only: bool = False
+
+    @property
+    def rights(self) -> list[tuple[str, str]]:
+        """Verb and subresource of each right."""
+        return [(verb, subresource) for verb, _, subresource in (each.partition("/") for each in self.verbs)]
+
+    @property
+    def name(self) -> str:
+        """The kind as operators know it from ``kubectl``."""
+        return f"{self.resource.plural}.{self.resource.group}" if self.resource.group else self.resource.plural
+
+    @property
+    def where(self) -> str:
+        """Where the right is needed."""
+        return f"in namespace {self.namespace}" if self.namespace else "in all namespaces"
+
+
+async def require_access(client: KubeClient, access: Access, timeout_seconds: float) -> None:
+    """Return when every right is there; an API server that is away is waited for.
+
+    Raises NoPermission naming the right and the remedy, InvalidConfiguration if the kind is not served, Unavailable.
+    """
+    deadline, delays = time.monotonic() + timeout_seconds, Backoff(limit=1)
+    grace = ForbiddenGrace(min(START_GRACE_SECONDS, timeout_seconds))
+    while True:
+        reason: GitOpsError
+        try:
+            return await _check(client, access)
+        except Refused as error:
+            _bear(error, grace, access)
+            reason = error
+        except (Retry, Wait) as error:
+            if time.monotonic() >= deadline:
+                raise _gave_up(access, error, timeout_seconds) from error
+            grace.reset()
+            reason = error
+        log.info("awaiting the API server", resource=access.resource.plural, error=one_line(reason))
+        await asyncio.sleep(delays.next())
+
+
+def startup_error(access: Access, error: Refused) -> StartupError:
+    """What ``error`` means for an operator; its text names the verb and the resource."""
+    if error.is_forbidden:
+        return NoPermission(f"{one_line(error)}; {access.remedy}")
+    return InvalidConfiguration(f"the API server refuses requests for {access.name}: {one_line(error)}")
+
+
+async def _check(client: KubeClient, access: Access) -> None:
+    """Raises Refused with 403 if a right is missing."""
+    for selector in access.listed:
+        await _try_list(client, access, selector)
+    for verb, subresource in access.rights:
+        if not await _is_allowed(client, access, verb, subresource):
+            what = f"{access.name}/{subresource}" if subresource else access.name
+            raise Refused(f"may not {verb} {what} {access.where}", FORBIDDEN)
+
+
+async def _try_list(client: KubeClient, access: Access, selector: str) -> None:
+    pages = client.pages(
+        access.resource, access.namespace or None, fields=selector, limit=1, metadata_only=access.metadata_only
+    )
+    async with aclosing(pages):
+        try:
+            await anext(pages)
+        except Unauthenticated as error:
+            raise Refused(f"may not list {access.name}: our credentials are refused: {error}", FORBIDDEN) from error
+        except Refused as error:
+            raise Refused(f"may not list {access.name} {access.where}: {error}", error.status) from error
+
+
+async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource: str) -> bool:
+    attributes = {
+        "group": access.resource.group,
+        "resource": access.resource.plural,
+        "subresource": subresource,
+        "namespace": access.namespace,
+        "verb": verb,
+    }
+    review = {
+        "apiVersion": ACCESS_REVIEW.api_version,
+        "kind": ACCESS_REVIEW.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = await client.create(ACCESS_REVIEW, review, field_manager=FIELD_MANAGER)
+    except Refused as error:
+        raise Refused(
+            f"may not create {ACCESS_REVIEW.plural}.{ACCESS_REVIEW.group}, so it cannot be told what else is missing; "
+            f"bind our account to the ClusterRole system:basic-user: {error}",
+            error.status,
+        ) from error
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+def _bear(error: Refused, grace: ForbiddenGrace, access: Access) -> None:
+    """Raises NoPermission when a refusal is to be believed."""
+    try:
+        grace.bear_refusal(error)
+    except Refused:
+        raise startup_error(access, error) from error
+
+
+def _gave_up(access: Access, error: GitOpsError, seconds: float) -> StartupError:
+    if isinstance(error, NotFound):
+        return InvalidConfiguration(f"the API server does not serve {access.name}; {access.not_served}")
+    return Unavailable(f"the Kubernetes API server did not answer within {seconds:g} s: {one_line(error)}")

@@ -1,0 +1,232 @@
+"""An asynchronous Kubernetes client: eight calls, JSON in, JSON out, errors by type."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException
+from yaml import YAMLError
+
+from services.common.errors import InvalidConfiguration, Retry
+from services.common.kubernetes.answers import (
+    NETWORK_ERRORS,
+    WatchEvent,
+    describe,
+    keep_alive,
+    lines,
+    parsed,
+    raise_for_status,
+    watch_event,
+)
+from services.common.kubernetes.authorized_request import AuthorizedRequest
+from services.common.kubernetes.resources import ApiResource, Manifest
+
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
+PAGE = 100
+"""Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+WHOLE = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Of each object only its metadata, all that a follower of Secrets needs to hold; whole objects if that is unknown."""
+METADATA_LIST = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, with the resource version of the whole list."""
+
+    items: list[Manifest] = field(repr=False)  # may be Secrets
+    resource_version: str
+
+
+async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClient:
+    """Open a client for ``kubeconfig``, or for the pod's own service account if that is None.
+
+    Raises:
+        InvalidConfiguration: the file is missing or unusable, or we are not in a pod.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is None:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            source = str(kubeconfig)
+            await config.load_kube_config(source, client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
+        raise InvalidConfiguration(f"KUBECONFIG: cannot use {kubeconfig or 'the service account'}: {error}") from error
+    configuration.connection_pool_maxsize = connections
+    return client_of(configuration)
+
+
+def client_of(configuration: Configuration) -> KubeClient:
+    """A client with these settings. To be called on the event loop that will use it."""
+    tls = RESTClientObject(configuration).ssl_context
+    # The library's own session looks for proxies in the environment and in ~/.netrc at every request.
+    connector = aiohttp.TCPConnector(limit=configuration.connection_pool_maxsize, ssl=tls)
+    return KubeClient(configuration, aiohttp.ClientSession(connector=connector, proxy=configuration.proxy))
+
+
+@dataclass(slots=True)
+class KubeClient:
+    """Calls to one API server. Every method raises the types of :mod:`services.common.kubernetes.errors` or Retry."""
+
+    configuration: Configuration
+    session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened before the first call."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close all connections."""
+        await self.session.close()
+
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
+        """Read one object. Raises NotFound."""
+        return await self._call("GET", resource.path(namespace, name))
+
+    async def pages(
+        self,
+        resource: ApiResource,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        fields: str = "",
+        limit: int = PAGE,
+        metadata_only: bool = False,
+    ) -> AsyncGenerator[Page]:
+        """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost.
+
+        ``selector`` chooses by labels, ``fields`` by fields.
+        """
+        accept = METADATA_LIST if metadata_only else WHOLE
+        query = {"limit": str(limit)} | _selection(selector, fields)
+        while True:
+            body = await self._call("GET", resource.path(namespace), query, accept=accept)
+            meta = body["metadata"]
+            yield Page(body["items"] or [], meta["resourceVersion"])  # an empty list of metadata is null
+            if not meta.get("continue"):
+                return
+            query["continue"] = meta["continue"]
+
+    async def watch(
+        self,
+        resource: ApiResource,
+        resource_version: str,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> AsyncGenerator[WatchEvent]:
+        """Stream changes after ``resource_version`` until the server ends the watch. Raises Expired, Retry."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        } | _selection(selector, fields)
+        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
+        accept = METADATA if metadata_only else WHOLE
+        try:
+            path = resource.path(namespace)
+            async with self._request("GET", path, query, timeout=timeout, accept=accept) as response:
+                await raise_for_status(response)
+                keep_alive(response)
+                async for line in lines(response):
+                    yield watch_event(line)
+        except NETWORK_ERRORS as error:
+            raise Retry(f"watch of {resource.plural} broke: {describe(error)}") from error
+
+    async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+        """Create an object in the namespace it names. Raises AlreadyExists."""
+        path = resource.path(manifest["metadata"].get("namespace"))
+        return await self._call("POST", path, {"fieldManager": field_manager}, manifest)
+
+    async def apply(
+        self, resource: ApiResource, manifest: Manifest, *, field_manager: str, subresource: str | None = None
+    ) -> Manifest:
+        """Server-side apply, taking over fields that another manager owns."""
+        meta = manifest["metadata"]
+        path = resource.path(meta.get("namespace"), meta["name"], subresource)
+        query = {"fieldManager": field_manager, "force": "true"}
+        return await self._call("PATCH", path, query, manifest, APPLY_PATCH)
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        patch: Manifest | list[Manifest],
+        *,
+        field_manager: str,
+        subresource: str | None = None,
+    ) -> Manifest:
+        """Change parts of an object: a list is a JSON patch (RFC 6902), a mapping a merge patch (RFC 7386)."""
+        content_type = JSON_PATCH if isinstance(patch, list) else MERGE_PATCH
+        path = resource.path(namespace, name, subresource)
+        return await self._call("PATCH", path, {"fieldManager": field_manager}, patch, content_type)
+
+    async def delete(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        *,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        uid: str | None = None,
+    ) -> None:
+        """Ask for deletion; with ``uid`` only of that incarnation. Raises NotFound, Conflict (another uid)."""
+        options: Manifest = {"propagationPolicy": propagation}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        await self._call("DELETE", resource.path(namespace, name), body=options)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        accept: str = WHOLE,
+    ) -> Manifest:
+        try:
+            async with self._request(method, path, query, body, content_type, accept=accept) as response:
+                await raise_for_status(response)
+                return parsed(await response.read())
+        except NETWORK_ERRORS as error:
+            raise Retry(f"{method} {path}: {describe(error)}") from error
+
+    def _request(  # noqa: PLR0917 - what HTTP has
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+        accept: str = WHOLE,
+    ) -> AuthorizedRequest:
+        return AuthorizedRequest(
+            self.configuration, self.session, method, path, dict(query or {}), body, content_type, timeout, accept
+        )
+
+
+def _selection(labels: str, fields: str) -> dict[str, str]:
+    return ({"labelSelector": labels} if labels else {}) | ({"fieldSelector": fields} if fields else {})

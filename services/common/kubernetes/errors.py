@@ -1,0 +1,68 @@
+"""What the API server's refusals mean. The one place where HTTP statuses become error types."""
+
+from __future__ import annotations
+
+from services.common.errors import GitOpsError, Permanent, Retry, Wait
+
+FORBIDDEN = 403
+
+
+class NotFound(Wait):
+    """404: the object, its namespace or its kind is not there."""
+
+
+class AlreadyExists(Permanent):
+    """409 on create: someone was first."""
+
+
+class Conflict(Retry):
+    """409 on update: the object changed since it was read."""
+
+
+class Expired(Retry):
+    """410: the resource version is no longer in the API server's history; list again."""
+
+
+class Unauthenticated(Retry):
+    """401: the credentials are not accepted (yet, or any more: tokens are renewed under us)."""
+
+
+class ServerFailed(Retry):
+    """500, 504: the API server stumbled over this very request. The same request may never work: vary it."""
+
+
+class Refused(Permanent):
+    """400, 403, 405, 413, 415, 422: the API server will never accept this request as it is.
+
+    ``status`` tells which; 403 may be mended by an operator.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether rights are missing: for the moment, or until an operator grants them."""
+        return self.status == FORBIDDEN
+
+
+REFUSALS = frozenset({400, 403, 405, 413, 415, 422})
+_BY_STATUS: dict[int, type[GitOpsError]] = {
+    401: Unauthenticated,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    500: ServerFailed,
+    504: ServerFailed,
+}
+
+
+def from_status(status: int, reason: str, message: str) -> GitOpsError:
+    """Translate an HTTP status (and the ``reason`` of the Status object) into an error to raise."""
+    text = f"API server answered {status} {reason}: {message}"
+    if reason == "AlreadyExists":
+        return AlreadyExists(text)
+    if status in REFUSALS:
+        return Refused(text, status)
+    return _BY_STATUS.get(status, Retry)(text)

@@ -1,0 +1,140 @@
+"""Leader election by a Lease: of several processes one works, and another takes over when it is gone.
+
+Called by a service's lifecycle. What it promises: a leader that cannot renew its lease stops working before anybody
+may take the lease over. Times are measured on each process's own clock; only durations are compared, never dates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.clock import Clock, SystemClock
+from services.common.errors import Retry, Wait
+from services.common.kubernetes.client import KubeClient
+from services.common.kubernetes.errors import AlreadyExists, NotFound, Refused
+from services.common.kubernetes.resources import LEASE, Manifest
+from services.common.ownership import FIELD_MANAGER
+from services.common.times import rfc3339_micro
+
+log = structlog.get_logger(__name__)
+
+RENEW_EVERY, STOP_AFTER, ASK_EVERY = 1 / 3, 2 / 3, 1 / 15
+"""Shares of a lease's duration: between two renewals, without one until the leader stops, between two questions."""
+RESIGN_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class Election:
+    """One candidate. ``identity`` is this process's alone: one that was restarted is another."""
+
+    kube: KubeClient
+    namespace: str
+    name: str
+    identity: str
+    seconds: int = 15
+    clock: Clock = field(default_factory=SystemClock)
+    leading: bool = False
+    _renewed: float = 0
+    _seen_version: str = ""
+    _seen_at: float = 0
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """For ever: wait to be elected, then work until the lease is lost. Raises what ``work`` raises, and Refused."""
+        while True:
+            while not await self._acquired():
+                await self.clock.sleep(self.seconds * ASK_EVERY)
+            log.info("leading", lease=self.name, identity=self.identity)
+            await self._work_while_leading(work)
+            log.warning("no longer leading", lease=self.name, identity=self.identity)
+
+    async def resign(self) -> None:
+        """Let another take over at once, if the lease is ours. To be called when no effect of ours is outstanding."""
+        try:
+            async with self._timeout(RESIGN_SECONDS):
+                lease = await self.kube.get(LEASE, self.namespace, self.name)
+                if lease["spec"].get("holderIdentity") == self.identity:
+                    await self._write(lease, holder="")
+        except (Retry, Wait, Refused, TimeoutError) as error:
+            log.warning("lease not given back; it runs out", error=str(error))
+
+    async def _work_while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
+        working, keeping = asyncio.ensure_future(work()), asyncio.ensure_future(self._keep())
+        self.leading = True
+        try:
+            await asyncio.wait([working, keeping], return_when=asyncio.FIRST_COMPLETED)
+            (working if working.done() else keeping).result()
+        finally:
+            self.leading = False
+            working.cancel()
+            keeping.cancel()
+            await asyncio.wait([working, keeping])
+
+    async def _keep(self) -> None:
+        """Renew again and again; return when the lease is another's, or could soon be."""
+        try:
+            while True:
+                async with self.clock.timeout_at(self._renewed + self.seconds * STOP_AFTER):
+                    await self.clock.sleep(self.seconds * RENEW_EVERY)
+                    if not await self._acquired():
+                        return
+        except TimeoutError:
+            log.warning("lease could not be renewed", lease=self.name)
+
+    async def _acquired(self) -> bool:
+        """Whether the lease is ours, for as long as it says from the moment of the call. Waits for an answer."""
+        delays = Backoff(first=self.seconds * ASK_EVERY / 2, limit=self.seconds * ASK_EVERY)
+        while True:
+            try:
+                async with self._timeout(self.seconds * RENEW_EVERY):
+                    return await self._try()
+            except (Retry, Wait, TimeoutError) as error:
+                log.warning("awaiting an answer about the lease", lease=self.name, error=repr(error))
+                await self.clock.sleep(delays.next())
+
+    async def _try(self) -> bool:
+        asked = self.clock.time()
+        try:
+            lease = await self.kube.get(LEASE, self.namespace, self.name)
+            if not self._may_take(lease, asked):
+                return False
+            await self._write(lease, holder=self.identity)
+        except NotFound:
+            await self._create()
+        self._renewed = asked
+        return True
+
+    def _may_take(self, lease: Manifest, now: float) -> bool:
+        """Whether it is ours, nobody's, or its holder has given no sign of life for as long as it had said."""
+        spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
+        if version != self._seen_version:
+            self._seen_version, self._seen_at = version, now
+        silent = now - self._seen_at
+        return spec.get("holderIdentity", "") in {"", self.identity} or silent >= spec.get("leaseDurationSeconds", 0)
+
+    async def _create(self) -> None:
+        meta = {"name": self.name, "namespace": self.namespace}
+        manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": self._spec()}
+        try:
+            await self.kube.create(LEASE, manifest, field_manager=FIELD_MANAGER)
+        except AlreadyExists as error:
+            raise Retry(str(error)) from error
+
+    async def _write(self, lease: Manifest, holder: str) -> None:
+        """Raises Conflict if the lease was written since it was read."""
+        spec = self._spec() | {"holderIdentity": holder}
+        patch = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
+        await self.kube.patch(LEASE, self.namespace, self.name, patch, field_manager=FIELD_MANAGER)
+
+    def _timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
+        return self.clock.timeout_at(self.clock.time() + seconds)
+
+    def _spec(self) -> Manifest:
+        renewed = rfc3339_micro(datetime.now(UTC))
+        return {"holderIdentity": self.identity, "leaseDurationSeconds": self.seconds, "renewTime": renewed}

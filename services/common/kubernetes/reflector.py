@@ -1,0 +1,275 @@
+"""List, then watch, then list again when history is lost: every change of a collection, none missed.
+
+Called by each edge that follows objects of an API server. What it promises: between ``ListStarted`` and
+``ListCompleted`` every object that exists is yielded; from ``ListStarted`` on every change, in the API server's order.
+A consumer that treats what was not shown by ``ListCompleted`` as gone has an exact picture.
+
+All pages of a list are of one moment, and the watch begins at that moment while the pages are still being read: a new
+change does not wait for a long list. What a change has shown of an object already is left out of the list.
+
+A collection may be followed in parts that a field selector tells apart, such as Secrets of some types. They are
+listed together and make one list; when history of one part is lost, all of them are listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import GitOpsError, Retry, Wait
+from services.common.kubernetes.client import PAGE, KubeClient, Page
+from services.common.kubernetes.errors import Expired, Refused, ServerFailed
+from services.common.kubernetes.grace import GRACE_SECONDS, ForbiddenGrace
+from services.common.kubernetes.merge import merged
+from services.common.kubernetes.resources import ApiResource, Manifest, namespace_and_name
+
+log = structlog.get_logger(__name__)
+
+SHORT_WATCH_SECONDS = 1.0
+"""A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
+LARGER = 10
+"""By how much pages grow when a list expires halfway."""
+MAX_FAILED_RESUMES = 5
+"""Failures of the API server in a row, without an event between, after which history is given up for a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListStarted:
+    """A list begins; what is neither seen nor changed until :class:`ListCompleted` does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object of the list, unless it has changed or gone since the list began."""
+
+    object: Manifest = field(repr=False)  # may be a Secret, here and below
+    part: str = ""
+    """The field selector that chose it, here and below."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListCompleted:
+    """The list is complete."""
+
+    count: int
+    """How many objects it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An object was added or modified."""
+
+    object: Manifest = field(repr=False)
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An object is gone; ``object`` is its last state."""
+
+    object: Manifest = field(repr=False)
+    part: str = ""
+
+
+Reflection = ListStarted | Seen | ListCompleted | Changed | Removed
+
+
+async def reflect(
+    client: KubeClient,
+    resource: ApiResource,
+    namespace: str | None = None,
+    *,
+    selector: str = "",
+    parts: Sequence[str] = ("",),
+    metadata_only: bool = False,
+    backoff: Callable[[], Backoff] = Backoff,
+    grace_seconds: float = GRACE_SECONDS,
+) -> AsyncGenerator[Reflection]:
+    """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
+
+    With ``metadata_only`` the objects have no more than their metadata.
+
+    A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
+    that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
+    forbids the list or the watch, and goes on doing so for ``grace_seconds``.
+    """
+    delays, grace = backoff(), ForbiddenGrace(grace_seconds)
+    following = [_Part(client, resource, namespace, selector, part, delays, grace, metadata_only) for part in parts]
+    while True:
+        try:
+            yield ListStarted()
+            # Closed by hand: an abandoned generator would hold its connection until the collector finds it.
+            async with aclosing(_collected([part.followed() for part in following])) as events:
+                async for event in events:
+                    yield event
+        except (Retry, Wait) as error:
+            await following[0].pause(error)
+        except Refused as error:
+            grace.bear_refusal(error)
+            await following[0].pause(error)
+
+
+async def _collected(parts: Sequence[AsyncGenerator[Reflection | _PartListed]]) -> AsyncGenerator[Reflection]:
+    """The parts as one collection. An object that has changed is left out of the list: what that shows is older."""
+    changed: set[tuple[str, str]] = set()
+    unlisted, count = len(parts), 0
+    async with aclosing(merged(parts)) as events:
+        async for event in events:
+            match event:
+                case Seen(item):
+                    count += 1
+                    if namespace_and_name(item) not in changed:
+                        yield event
+                case _PartListed():
+                    unlisted -= 1
+                    if not unlisted:
+                        changed.clear()
+                        yield ListCompleted(count)
+                case Changed(item) | Removed(item):
+                    if unlisted:
+                        changed.add(namespace_and_name(item))
+                    yield event
+                case _:
+                    yield event
+
+
+@dataclass(frozen=True, slots=True)
+class _PartListed:
+    """The list of a part is complete."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one field selector chooses of a collection, and how far it was followed."""
+
+    client: KubeClient
+    resource: ApiResource
+    namespace: str | None
+    selector: str
+    fields: str
+    delays: Backoff
+    grace: ForbiddenGrace
+    metadata_only: bool = False
+    version: str = ""
+    page: int = PAGE
+    failed_resumes: int = 0
+
+    async def followed(self) -> AsyncGenerator[Reflection | _PartListed]:
+        """List once, and watch from the moment of the list on. Ends only by an error that needs a list."""
+        async with aclosing(self._pages()) as pages:
+            first = await anext(pages)
+            self.version = first.resource_version
+            streams = [self._listed(first, pages), self._watched()]
+            async with aclosing(merged(streams)) as events:
+                async for event in events:
+                    yield event
+
+    async def _pages(self) -> AsyncGenerator[Page]:
+        pages = self.client.pages(
+            self.resource,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
+            limit=self.page,
+            metadata_only=self.metadata_only,
+        )
+        try:
+            async with aclosing(pages):
+                async for page in pages:
+                    yield page
+        except Expired:
+            self.page *= LARGER  # we read more slowly than history is forgotten, and one page cannot expire halfway
+            raise
+        self.page = PAGE
+
+    async def _listed(self, first: Page, others: AsyncGenerator[Page]) -> AsyncGenerator[Reflection | _PartListed]:
+        for item in first.items:
+            yield Seen(item, self.fields)
+        async for page in others:
+            for item in page.items:
+                yield Seen(item, self.fields)
+        self.grace.reset()
+        yield _PartListed()
+
+    async def _watched(self) -> AsyncGenerator[Reflection | _PartListed]:
+        """Watch again and again from the last version seen; ends only by an error that needs a list."""
+        self.failed_resumes, is_resumed = 0, False
+        while True:
+            try:
+                if is_resumed:
+                    await self._require_history()
+                is_resumed = True
+                async with aclosing(self._watch()) as events:
+                    async for event in events:
+                        yield event
+            except Retry as error:
+                if self._needs_a_list(error):
+                    raise
+                await self.pause(error)
+            except Refused as error:
+                self.grace.bear_refusal(error)
+                await self.pause(error)
+
+    async def _require_history(self) -> None:
+        """Raises Expired if the API server has not come as far as we have: it was restored from a backup.
+
+        It would let the watch wait in silence until its versions exceed ours.
+        """
+        pages = self.client.pages(
+            self.resource, self.namespace, selector=self.selector, fields=self.fields, limit=1, metadata_only=True
+        )
+        async with aclosing(pages):
+            current = (await anext(pages)).resource_version
+        if int(current) < int(self.version):
+            raise Expired(f"the API server is at version {current}, and was at {self.version}: it was restored")
+
+    async def _watch(self) -> AsyncGenerator[Reflection]:
+        """One watch; bookmarks only move the version on."""
+        opened = time.monotonic()
+        events = self.client.watch(
+            self.resource,
+            self.version,
+            self.namespace,
+            selector=self.selector,
+            fields=self.fields,
+            metadata_only=self.metadata_only,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self.version = event.object["metadata"]["resourceVersion"]
+                    self.failed_resumes = 0
+                    self.delays.reset()
+                    self.grace.reset()
+                    if event.type != "BOOKMARK":
+                        what = Removed if event.type == "DELETED" else Changed
+                        yield what(event.object, self.fields)
+        finally:
+            lasted = time.monotonic() - opened
+            if lasted >= SHORT_WATCH_SECONDS:  # a refusal comes at once: this watch was open, though nothing happened
+                self.grace.reset()
+        if lasted < SHORT_WATCH_SECONDS:
+            raise Retry("the API server ended the watch as soon as it began")
+
+    def _needs_a_list(self, error: Retry) -> bool:
+        if isinstance(error, ServerFailed):  # may be for ever, e.g. a version from before etcd was restored
+            self.failed_resumes += 1
+        return isinstance(error, Expired) or self.failed_resumes >= MAX_FAILED_RESUMES
+
+    async def pause(self, error: GitOpsError) -> None:
+        """Wait before the next attempt; the first list after history was lost need not wait."""
+        at_once = isinstance(error, Expired) and self.delays.fresh
+        delay = self.delays.next() * (not at_once)
+        log.warning(
+            "reflection interrupted",
+            resource=self.resource.plural,
+            error=str(error),
+            retry_in_seconds=round(delay, 3),
+        )
+        await asyncio.sleep(delay)

@@ -1,0 +1,39 @@
+"""Kinds that are not our own, and where each lives in the Kubernetes API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.common import argocd_names
+from services.common.api_resource import SECRET, ApiResource
+
+__all__ = [
+    "APPLICATION",
+    "APP_PROJECT",
+    "CONFIG_MAP",
+    "CUSTOM_RESOURCE_DEFINITION",
+    "LEASE",
+    "NAMESPACE",
+    "SECRET",
+    "ApiResource",
+    "Manifest",
+    "namespace_and_name",
+]
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+CONFIG_MAP = ApiResource("", "v1", "ConfigMap", "configmaps")
+APPLICATION = ApiResource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APPLICATION, "applications")
+APP_PROJECT = ApiResource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APP_PROJECT, "appprojects")
+LEASE = ApiResource("coordination.k8s.io", "v1", "Lease", "leases")
+NAMESPACE = ApiResource("", "v1", "Namespace", "namespaces")
+CUSTOM_RESOURCE_DEFINITION = ApiResource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"
+)
+
+
+def namespace_and_name(manifest: Manifest) -> tuple[str, str]:
+    """The key of an object among those of its kind."""
+    meta = manifest["metadata"]
+    return meta.get("namespace", ""), meta["name"]

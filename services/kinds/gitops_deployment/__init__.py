@@ -1,0 +1,1 @@
+"""GitOpsDeployment: deploy what a Git repository holds at a path."""

@@ -1,0 +1,26 @@
+"""Registry entry of GitOpsDeployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.kinds.gitops_deployment.catalogue import ENTRIES
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec, GitOpsDeploymentStatus
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.shared.kind import Column, CustomKind
+from services.kinds.shared.names import FINALIZER
+
+KIND = CustomKind(
+    resource=GITOPS_DEPLOYMENT,
+    default_quota=1000,
+    description="Deploys what a Git repository holds at a path, and reports what became of it.",
+    purpose="deploys a folder of a repository",
+    example=Path(__file__).with_name("example.yaml"),
+    spec=GitOpsDeploymentSpec,
+    status=GitOpsDeploymentStatus,
+    columns=(Column("Sync Status", ".status.sync.status"), Column("Health Status", ".status.health.status")),
+    catalogue=ENTRIES,
+    row=Deployment,
+    finalizer=FINALIZER,
+    audited=True,
+)

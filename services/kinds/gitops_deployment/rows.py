@@ -1,0 +1,57 @@
+"""What is known of a GitOpsDeployment, and of its Application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from services.kinds.shared.rows import Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment(Incarnation):
+    """One incarnation of a GitOpsDeployment. It has an Application as long as ``spec`` is not None."""
+
+    spec: str | None
+    """The spec that its Application is compiled from."""
+    offered: str | None
+    """A newer spec, well-formed, that waits for its environment or for room; None if ``spec`` is the newest."""
+    environment: str | None
+    """Name of the environment that the newest of the two names."""
+    repository: str | None
+    digest: str | None
+    error: str
+    """What is wrong with the newest spec as it was written."""
+    blocked: str
+    """Why the newest valid spec cannot be applied yet."""
+    sync_sequence: int
+    """Of the newest sync that was started for it."""
+    environment_id: UUID | None = None
+    """Identity of the environment that ``spec`` goes to, whoever bears its name by now; None: it names none."""
+    due_at: datetime | None = None
+    """When it has to be looked at again, though nothing happens."""
+
+    @property
+    def problem(self) -> str:
+        """What its user is told; empty if nothing is wrong."""
+        return self.error or self.blocked
+
+    @property
+    def releasable(self) -> bool:
+        """Its CR waits for us, and there is nothing left to wait for."""
+        return self.present and self.deleting and self.finalizer and self.spec is None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What agents reported about a deployment's Application."""
+
+    deployment_id: UUID
+    status: str
+    resource_version: str
+    observed_at: datetime
+    applied_digest: str
+    failed_digest: str
+    failure: str
+    status_generation: int

@@ -1,0 +1,150 @@
+"""GitOpsDeployment: its life from the first sight of a CR until both it and its Application are gone.
+
+Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be; a late
+or repeated event returns the row unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from services.common.addresses import AddressPolicy
+from services.common.errors import Permanent
+from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.validation import accept, accepted_deployment
+from services.kinds.shared.catalogue import UNKNOWN_ERROR
+from services.kinds.shared.lifecycle import version_order
+from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.rows import Cause, Origin
+from services.kinds.shared.text import MAX_REFUSAL
+
+
+def changed(
+    known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, policy: AddressPolicy
+) -> Deployment:
+    """The CR exists with this content. ``event`` is not late."""
+    seen = _sighted(known, event, origin, cause)
+    return seen if event.deleting else _with_spec(seen, event, policy)
+
+
+def without_application(known: Deployment) -> Deployment:
+    """Nothing of it is left on any engine."""
+    return replace(
+        known,
+        spec=None,
+        offered=None,
+        environment=None,
+        environment_id=None,
+        repository=None,
+        digest=None,
+        blocked="",
+        over_quota=False,
+    )
+
+
+def reported(known: Observed, event: StatusReported, cause: Cause) -> Observed:
+    """The engine reports a status; one older than the last changes nothing."""
+    older = version_order(event.resource_version) < version_order(known.resource_version)
+    if event.status == known.status or (older and cause.at <= known.observed_at):
+        return known
+    return replace(known, status=event.status, resource_version=event.resource_version, observed_at=cause.at)
+
+
+def applied(known: Observed, event: Applied, deployment: Deployment) -> Observed:
+    """The engine holds a manifest; whether it is the desired one decides what that means."""
+    if event.digest != deployment.digest or (known.applied_digest == event.digest and not known.failure):
+        return known
+    return replace(known, applied_digest=event.digest, failed_digest="", failure="")
+
+
+def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
+    """The engine refuses a manifest; of no interest unless it is the desired one."""
+    if event.digest != deployment.digest:
+        return known
+    message = event.message.replace("\0", "")[:MAX_REFUSAL] or UNKNOWN_ERROR.message
+    return replace(known, applied_digest="", failed_digest=event.digest, failure=message)
+
+
+def unobserved(deployment: Deployment) -> Observed:
+    """What is known of an Application that nobody has reported on."""
+    return Observed(
+        deployment_id=deployment.id,
+        status="",
+        resource_version="",
+        observed_at=deployment.seen_at,
+        applied_digest="",
+        failed_digest="",
+        failure="",
+        status_generation=0,
+    )
+
+
+def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
+    """The row with all that the event says except the spec; its time moves only if it says something new."""
+    held = FINALIZER in event.finalizers
+    if known is None:
+        return Deployment(
+            id=origin.id,
+            tenant_id=origin.tenant_id,
+            source=origin.source,
+            name=event.name,
+            uid=event.uid,
+            resource_version=event.resource_version,
+            generation=event.generation,
+            epoch=event.epoch,
+            present=True,
+            deleting=event.deleting,
+            finalizer=held,
+            spec=None,
+            offered=None,
+            environment=None,
+            repository=None,
+            digest=None,
+            error="",
+            blocked="",
+            over_quota=False,
+            held_back_ms=event.held_back_ms,
+            sync_sequence=0,
+            seen_at=cause.at,
+            trace_id=cause.trace_id,
+        )
+    news = (known.generation, known.deleting, known.present) != (event.generation, event.deleting, True)
+    since = cause if news else Cause(known.seen_at, known.trace_id)
+    return replace(
+        known,
+        source=origin.source,
+        resource_version=event.resource_version,
+        generation=event.generation,
+        epoch=max(known.epoch, event.epoch),
+        present=True,
+        deleting=event.deleting,
+        finalizer=held,
+        held_back_ms=event.held_back_ms if news else known.held_back_ms,
+        seen_at=since.at,
+        trace_id=since.trace_id,
+    )
+
+
+def refused(seen: Deployment, error: str) -> Deployment:
+    """The newest spec cannot be had, and what was on offer before it is not wanted any more."""
+    environment = accepted_deployment(seen.spec).destination.environment if seen.spec is not None else None
+    return replace(seen, offered=None, environment=environment, error=error, blocked="", over_quota=False)
+
+
+def eased(known: Deployment) -> Deployment:
+    """What was held back is long past."""
+    return replace(known, held_back_ms=0)
+
+
+def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
+    """The row with the event's spec on offer, or with what is wrong with it; then its Application stays as it was."""
+    if event.spec_omitted:
+        return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
+    try:
+        spec = accept(event.api_version, event.spec, policy)
+    except Permanent as error:
+        return refused(seen, str(error))
+    text = spec.model_dump_json(by_alias=True, exclude_none=True)
+    offered = text if text != seen.spec else None
+    return replace(seen, offered=offered, environment=spec.destination.environment, error="")

@@ -1,0 +1,129 @@
+"""Which specs of a GitOpsDeployment are accepted, and what a user is told about the others.
+
+In two steps, because an environment may change while the text of a spec does not: ``accept`` looks at the text alone,
+``resolve`` at the environment that it names.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from services.common.addresses import AddressPolicy
+from services.common.errors import Permanent, Wait
+from services.common.urls.repository_url import refusal
+from services.common.urls.web_address import shown
+from services.kinds.gitops_deployment import catalogue as texts
+from services.kinds.gitops_deployment.model import (
+    SYNC_OPTIONS,
+    ApplicationDestination,
+    ApplicationSource,
+    GitOpsDeploymentSpec,
+)
+from services.kinds.managed_environment.rules import EnvironmentView, Usability
+from services.kinds.managed_environment.validation import is_namespace
+from services.kinds.shared.names import API_VERSION
+from services.kinds.shared.spec_text import parsed
+from services.kinds.shared.text import cleaned
+
+ENVIRONMENT_PENDING = "the environment is being checked"
+
+
+def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeploymentSpec:
+    """The spec in the JSON text ``spec``, with unwanted characters removed; well-formed, but not resolved.
+
+    Raises Permanent with the message for the user.
+    """
+    if api_version != API_VERSION:
+        raise Permanent(f"apiVersion {shown(api_version)} is not supported; use {API_VERSION}")
+    accepted = _filtered(parsed(GitOpsDeploymentSpec, spec))
+    for problem in _problems(accepted, policy):
+        raise Permanent(problem)
+    return accepted
+
+
+@lru_cache(maxsize=4096)
+def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
+    """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
+    return GitOpsDeploymentSpec.model_validate_json(text)
+
+
+def resolve(
+    spec: GitOpsDeploymentSpec, environments: Mapping[str, EnvironmentView], *, exists: bool
+) -> EnvironmentView | None:
+    """The environment that an accepted ``spec`` goes to; None: its own namespace of the local cluster.
+
+    Args:
+        spec: as ``accept`` returned it.
+        environments: those of its tenant, by name.
+        exists: it has an Application.
+
+    Raises Permanent with the message for the user, Wait while the environment has not been checked.
+    """
+    if not spec.destination.environment:
+        return None
+    view = environments.get(spec.destination.environment)
+    if view is None or view.usability is Usability.UNUSABLE:
+        entry = texts.ENVIRONMENT_UNUSABLE_ON_UPDATE if exists else texts.ENVIRONMENT_UNUSABLE_ON_CREATE
+        raise Permanent(entry.message)
+    for problem in _destination_problems(spec, view, exists=exists):
+        raise Permanent(problem)
+    if view.usability is Usability.PENDING:
+        raise Wait(ENVIRONMENT_PENDING)
+    return view
+
+
+def _problems(spec: GitOpsDeploymentSpec, policy: AddressPolicy) -> Iterator[str]:
+    """What is wrong, the message that users have always got first."""
+    environment, namespace, path = spec.destination.environment, spec.destination.namespace, spec.source.path
+    if spec.type.lower() not in {"automated", "manual"}:
+        yield texts.TYPE_UNKNOWN.message
+    if namespace and not environment:
+        yield texts.NAMESPACE_WITHOUT_ENVIRONMENT.message
+    if not path:
+        yield texts.PATH_EMPTY.message
+    if path == "/":
+        yield texts.PATH_ROOT.message
+    if not environment:
+        yield from _option_problems(spec)
+    yield from _source_problems(spec.source, policy)
+
+
+def _source_problems(source: ApplicationSource, policy: AddressPolicy) -> Iterator[str]:
+    """Argo CD refuses a path outside of the repository too, but takes ``../<name of its folder>-other`` for inside."""
+    inside = posixpath.normpath(source.path)
+    if source.path.startswith("/") or "\\" in source.path or inside == ".." or inside.startswith("../"):
+        yield texts.PATH_OUTSIDE.message
+    if (source.target_revision or "").startswith("-"):
+        yield texts.REVISION_REFUSED.message
+    if problem := refusal(source.repo_url, policy, with_credentials=False):
+        yield texts.REPOSITORY_REFUSED.text(problem=problem)
+
+
+def _destination_problems(spec: GitOpsDeploymentSpec, view: EnvironmentView, *, exists: bool) -> Iterator[str]:
+    namespace = spec.destination.namespace or ""
+    if not is_namespace(namespace):
+        entry = texts.NAMESPACE_INVALID_ON_UPDATE if exists else texts.NAMESPACE_INVALID_ON_CREATE
+        yield entry.message
+    yield from _option_problems(spec)
+    if view.namespaces and namespace not in view.namespaces:
+        yield texts.NAMESPACE_NOT_LISTED.text(namespace=namespace, environment=view.name)
+
+
+def _option_problems(spec: GitOpsDeploymentSpec) -> Iterator[str]:
+    if any(option not in SYNC_OPTIONS for option in spec.sync_options):
+        yield texts.OPTION_UNKNOWN.message
+
+
+def _filtered(spec: GitOpsDeploymentSpec) -> GitOpsDeploymentSpec:
+    source = ApplicationSource(
+        repo_url=cleaned(spec.source.repo_url),
+        path=cleaned(spec.source.path),
+        target_revision=cleaned(spec.source.target_revision) or None,
+    )
+    destination = ApplicationDestination(
+        environment=cleaned(spec.destination.environment) or None,
+        namespace=cleaned(spec.destination.namespace) or None,
+    )
+    return spec.model_copy(update={"source": source, "destination": destination})

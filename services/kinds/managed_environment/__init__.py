@@ -1,0 +1,1 @@
+"""GitOpsDeploymentManagedEnvironment: a cluster, or some namespaces of one, that deployments may go to."""

@@ -1,0 +1,41 @@
+"""Registry entry of GitOpsDeploymentManagedEnvironment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.common.api_resource import SECRET
+from services.kinds.managed_environment import catalogue
+from services.kinds.managed_environment.model import (
+    ENVIRONMENT_SECRET,
+    MANAGED_ENVIRONMENT,
+    ManagedEnvironmentSpec,
+    ManagedEnvironmentStatus,
+)
+from services.kinds.managed_environment.rules import SUCCEEDED, destinations
+from services.kinds.managed_environment.status import environment_status
+from services.kinds.managed_environment.validation import accept
+from services.kinds.shared.kind import CheckReasons, CustomKind, Reference, condition_column
+from services.kinds.shared.names import FINALIZER
+
+KIND = CustomKind(
+    resource=MANAGED_ENVIRONMENT,
+    default_quota=100,
+    description="A cluster, or some namespaces of one, that GitOpsDeployments of the same namespace may go to.",
+    purpose="another cluster to deploy to",
+    example=Path(__file__).with_name("example.yaml"),
+    spec=ManagedEnvironmentSpec,
+    status=ManagedEnvironmentStatus,
+    columns=(
+        condition_column("Connected", catalogue.CONNECTION, "status"),
+        condition_column("Reason", catalogue.CONNECTION, "reason"),
+    ),
+    catalogue=catalogue.ENTRIES,
+    reference=Reference("credentialsSecret", SECRET, ENVIRONMENT_SECRET),
+    finalizer=FINALIZER,
+    audited=True,
+    accept_spec=accept,
+    destinations=destinations,
+    check_reasons=CheckReasons(SUCCEEDED, catalogue.NOT_CREATED.reason),
+    compile_status=environment_status,
+)

@@ -1,0 +1,66 @@
+"""Whether deployments may go to a GitOpsDeploymentManagedEnvironment, and what they must know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from services.common.errors import Permanent
+from services.kinds.managed_environment import catalogue as texts
+from services.kinds.managed_environment.model import ManagedEnvironmentSpec
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.rows import Check
+from services.kinds.shared.spec_text import parsed
+
+SUCCEEDED = texts.CONNECTED.reason
+WHOLE_CLUSTER = ("*",)
+
+
+class Usability(Enum):
+    """Whether deployments may go to an environment."""
+
+    PENDING = "pending"
+    """Its first check has no result yet. Deployments wait."""
+    USABLE = "usable"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentView:
+    """An environment as a deployment sees it."""
+
+    id: str
+    """Of the environment: names its cluster secret."""
+    name: str
+    usability: Usability
+    namespaces: tuple[str, ...]
+    """Those that deployments may go to; none: all of the cluster."""
+    cluster_resources: bool
+
+
+@lru_cache(maxsize=4096)
+def destinations(text: str) -> frozenset[str]:
+    """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
+    try:
+        spec = parsed(ManagedEnvironmentSpec, text)
+    except Permanent:
+        return frozenset()
+    return frozenset(spec.namespaces or WHOLE_CLUSTER)
+
+
+def is_usable(
+    refused: Refused | None, check: Check | None, digest: str | None, *, holds_this_cluster: bool = False
+) -> Usability:
+    """Whether deployments may go there; ``digest`` is that of the manifest compiled now, None if there is none.
+
+    Once its credentials have worked, an engine holds them until better ones have: then a failing check says that new
+    credentials are bad, or that the cluster is away for a moment. But what it holds must be of the cluster that the
+    environment names now (``holds_this_cluster``), or deployments would go to the one it named before.
+    """
+    if refused is not None and not refused.pending:
+        return Usability.UNUSABLE
+    if holds_this_cluster or (check is not None and check.reason == SUCCEEDED and check.digest == digest):
+        return Usability.USABLE
+    is_current = refused is None and check is not None and check.digest == digest
+    return Usability.UNUSABLE if is_current else Usability.PENDING

@@ -1,0 +1,105 @@
+"""Validation of a GitOpsDeploymentManagedEnvironment and of the Secret that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from services.common.addresses import AddressPolicy
+from services.common.api_resource import SECRET
+from services.common.urls.repository_url import ASCII_MESSAGE
+from services.common.urls.web_address import Parts, port_problem, split
+from services.kinds.managed_environment import catalogue as texts
+from services.kinds.managed_environment.model import (
+    API_URL_MESSAGE,
+    ENVIRONMENT_SECRET,
+    FRAGMENT_MESSAGE,
+    ManagedEnvironmentSpec,
+)
+from services.kinds.secret.rules import SealedSecret, content_of
+from services.kinds.shared.catalogue import Reason
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.quota import Limits
+from services.kinds.shared.rows import Resource
+from services.kinds.shared.spec_text import spec_of
+from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
+from services.kinds.shared.url_rules import USER_INFO_MESSAGE
+
+_PRINTABLE = re.compile(r"[!-~]*")
+_PATH = re.compile(r"[A-Za-z0-9._~+:,=/-]*")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
+    """The spec of ``resource``. Raises Refused."""
+    if resource.over_quota:
+        raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))
+    spec = spec_of(ManagedEnvironmentSpec, resource)
+    for problem in _url_problems(spec.api_url, policy):
+        raise Refused(texts.UNSUPPORTED_API_URL.status, texts.UNSUPPORTED_API_URL.reason, problem)
+    for namespace in spec.namespaces or ():
+        if not is_namespace(namespace):
+            raise Refused(texts.INVALID_NAMESPACE_LIST.status, texts.INVALID_NAMESPACE_LIST.reason, _invalid(namespace))
+    return spec
+
+
+def sealed(resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
+    """The Secret with the kubeconfig; ``secret`` is the row of the name it has in ``resource``. Raises Refused."""
+    content = content_of(resource, secret, ENVIRONMENT_SECRET)
+    if isinstance(content, SealedSecret):
+        return content
+    match content.why:
+        case "over quota":
+            raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(SECRET.kind))
+        case "awaited":
+            entry = texts.AWAITING_SECRET
+        case "other type":
+            entry = texts.INVALID_SECRET_TYPE
+        case "omitted":
+            entry = texts.UNPARSABLE_KUBECONFIG
+        case "unnamed" | "missing":
+            entry = texts.SECRET_NOT_FOUND
+    name, detail = resource.refers_to[:MAX_NAME], content.detail[:MAX_REFUSAL]
+    raise Refused(entry.status, entry.reason, entry.text(secret=name, type=detail, detail=detail))
+
+
+@lru_cache(maxsize=4096)
+def accepted_environment(text: str) -> ManagedEnvironmentSpec:
+    """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
+    return ManagedEnvironmentSpec.model_validate_json(text)
+
+
+def is_namespace(name: str) -> bool:
+    """A DNS-1123 label."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def _url_problems(url: str, policy: AddressPolicy) -> Iterator[str]:
+    if "?" in url or "&" in url:
+        yield texts.UNSUPPORTED_API_URL.message
+    if not _PRINTABLE.fullmatch(url):
+        yield f"apiURL {ASCII_MESSAGE}"
+    if "#" in url:
+        yield FRAGMENT_MESSAGE
+    parts = split(url)
+    if parts is None or parts.scheme != "https":
+        yield API_URL_MESSAGE
+    else:
+        yield from _parts_problems(parts, policy)
+
+
+def _parts_problems(parts: Parts, policy: AddressPolicy) -> Iterator[str]:
+    if parts.user is not None:
+        yield f"apiURL {USER_INFO_MESSAGE}"
+    if host := policy.refusal_of_host(parts.host):
+        yield f"apiURL names a host that cannot be used: {host}"
+    if port := port_problem(parts.port):
+        yield f"apiURL {port}"
+    if not _PATH.fullmatch(parts.rest) or {".", ".."} & set(parts.rest.split("/")):
+        yield "apiURL has a path that no API server has; correct it or leave it out"
+
+
+def _invalid(namespace: str) -> str:
+    detail = "ManagedEnvironment contains an invalid namespace in namespaces list"
+    return f"user specified an invalid namespace: {detail}: {namespace[:MAX_NAME]}"

@@ -1,0 +1,68 @@
+"""The list of all kinds. Whatever is by kind is derived from it; a kind that is added here is known everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from services.kinds.gitops_deployment.kind import KIND as GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.kind import KIND as MANAGED_ENVIRONMENT
+from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENTIAL
+from services.kinds.secret.kind import KIND as SECRET
+from services.kinds.shared.kind import CustomKind, Kind
+from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
+from services.kinds.shared.rows import Resource
+from services.kinds.sync_run.kind import KIND as SYNC_RUN
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Kinds, in the order in which the watcher follows them and the documentation lists them."""
+
+    kinds: tuple[Kind, ...]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Kind:
+        return self._by_name[name]
+
+    @cached_property
+    def custom(self) -> tuple[CustomKind, ...]:
+        """Those of our own API: each has a CRD and a status."""
+        return tuple(kind for kind in self.kinds if isinstance(kind, CustomKind))
+
+    @cached_property
+    def resource_kinds(self) -> tuple[Kind, ...]:
+        """Those of which the planner keeps no more than a Resource: generic steps serve them all."""
+        return tuple(kind for kind in self.kinds if kind.row is Resource)
+
+    @cached_property
+    def secret_types(self) -> tuple[str, ...]:
+        """Types of Secrets that are made for us."""
+        references = (kind.reference for kind in self.kinds if kind.reference is not None)
+        return tuple(reference.secret_type for reference in references if reference.secret_type)
+
+    def limits(
+        self,
+        counts: Mapping[str, int] = MappingProxyType({}),
+        *,
+        destinations: int = DEFAULT_DESTINATIONS,
+        bytes_: int = DEFAULT_BYTES,
+    ) -> Limits:
+        """What a tenant may have: ``counts`` by kind, and the defaults of the kinds that it does not name."""
+        return Limits(
+            counts={kind.name: counts.get(kind.name, kind.default_quota) for kind in self.kinds},
+            destinations=destinations,
+            bytes=bytes_,
+            listing=frozenset(kind.name for kind in self.kinds if kind.destinations is not None),
+        )
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Kind]:
+        return {kind.name: kind for kind in self.kinds}
+
+
+REGISTRY = Registry((GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET))

@@ -1,0 +1,1 @@
+"""GitOpsDeploymentRepositoryCredential: how to log in to a private Git repository."""

@@ -1,0 +1,39 @@
+"""Registry entry of GitOpsDeploymentRepositoryCredential."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.common.api_resource import SECRET
+from services.kinds.repository_credential import catalogue
+from services.kinds.repository_credential.model import (
+    CREDENTIAL_SECRET,
+    REPOSITORY_CREDENTIAL,
+    RepositoryCredentialSpec,
+    RepositoryCredentialStatus,
+)
+from services.kinds.repository_credential.status import UP_TO_DATE, credential_status
+from services.kinds.repository_credential.validation import accept
+from services.kinds.shared.kind import CheckReasons, CustomKind, Reference, condition_column
+from services.kinds.shared.names import FINALIZER
+
+KIND = CustomKind(
+    resource=REPOSITORY_CREDENTIAL,
+    default_quota=100,
+    description="How GitOpsDeployments of the same namespace log in to a private Git repository.",
+    purpose="logs in to a private repository",
+    example=Path(__file__).with_name("example.yaml"),
+    spec=RepositoryCredentialSpec,
+    status=RepositoryCredentialStatus,
+    columns=(
+        condition_column("Valid", catalogue.CREDENTIAL, "status"),
+        condition_column("Reason", catalogue.CREDENTIAL, "reason"),
+    ),
+    catalogue=catalogue.ENTRIES,
+    reference=Reference("secret", SECRET, CREDENTIAL_SECRET),
+    finalizer=FINALIZER,
+    audited=True,
+    accept_spec=accept,
+    check_reasons=CheckReasons(UP_TO_DATE, catalogue.ENGINE_REFUSED[0].reason),
+    compile_status=credential_status,
+)

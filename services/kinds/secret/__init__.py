@@ -1,0 +1,1 @@
+"""The Secrets that environments and repository credentials name."""

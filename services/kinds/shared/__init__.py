@@ -1,0 +1,1 @@
+"""What the folders of the kinds have in common."""

@@ -1,0 +1,70 @@
+"""The catalogue of conditions: what each looks like, what it means and what a user can do about it.
+
+Statuses and the pages for users are both made from it, so they cannot differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+ERROR = "ErrorOccurred"
+DELETING = "Deleting"
+THROTTLED = "Throttled"
+
+
+class Reason(StrEnum):
+    """Reasons that conditions of several kinds have."""
+
+    CHECKING = "Checking"
+    """It is not known yet."""
+    INVALID_SPEC = "InvalidSpec"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A condition: what it looks like, what it means and what a user can do about it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    """As ``str.format`` takes it: parts in braces differ from case to case."""
+    meaning: str
+    remedy: str = "Nothing."
+
+    def text(self, **values: object) -> str:
+        """The message with its parts filled in."""
+        return self.message.format(**values)
+
+
+def error(message: str, meaning: str, remedy: str) -> Entry:
+    """The condition ErrorOccurred. Its reason is its type."""
+    return Entry(ERROR, "True", ERROR, message, meaning, remedy)
+
+
+UNKNOWN_ERROR = error(
+    "an unknown error occurred",
+    "Something failed that you cannot mend.",
+    "Wait: it is tried again. If it stays for more than a few minutes, ask your operators.",
+)
+QUOTA_EXCEEDED = error(
+    "quota exceeded: {detail}",
+    "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",
+    "Delete what you do not need; this resource is looked at again when there is room. Or ask your operators for more.",
+)
+RESOLVED = Entry(ERROR, "False", "ErrorOccurredResolved", "", "There was an error; it is gone.")
+IS_THROTTLED = Entry(
+    THROTTLED,
+    "True",
+    THROTTLED,
+    "{detail}",
+    "Your namespace changes faster than it may. The newest state of each resource is taken, later than usual.",
+    "Find out what changes resources so often, usually a loop of automation. Nothing is lost meanwhile.",
+)
+NOT_THROTTLED = Entry(THROTTLED, "False", "ThrottledResolved", "", "Changes are taken as they come again.")
+
+THROTTLING = (IS_THROTTLED, NOT_THROTTLED)
+"""What every kind can show."""

@@ -1,0 +1,145 @@
+"""What a kind declares of itself. Each folder makes one :class:`Kind`; the registry lists them.
+
+Everything that is by kind is derived from it: the CRD and its page, what the watcher follows and may do, quotas, the
+audit, and which rules the planner calls. A hook is a pure function of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from services.common.addresses import AddressPolicy
+from services.common.api_resource import ApiResource
+from services.kinds.shared.catalogue import Entry
+from services.kinds.shared.quota import Limits
+from services.kinds.shared.rows import Check, Incarnation, Resource
+from services.kinds.shared.schema import ApiModel
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of ``kubectl get``."""
+
+    heading: str
+    path: str
+    """JSON path."""
+
+
+def condition_column(heading: str, type_: str, member: str) -> Column:
+    """A column that shows one member of a condition."""
+    return Column(heading, f".status.conditions[?(@.type=='{type_}')].{member}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A field of a spec that names another resource of the same namespace."""
+
+    field: str
+    to: ApiResource
+    secret_type: str = ""
+    """Type of the Secret that it names, if it names one. Secrets of these types are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReasons:
+    """What an agent's check of a resource can come to, apart from what is wrong with it."""
+
+    succeeded: str
+    not_applied: str
+    """The engine's API server refuses what was made from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInputs:
+    """All that the status of a resource follows from."""
+
+    resource: Resource
+    own: Any
+    """The row that only this kind has; None if it has none."""
+    check: Check | None
+    """Newest result of an agent, for whatever manifest it was."""
+    digest: str | None
+    """Of the manifest that an engine shall hold now; None if there is none."""
+    previous: str
+    """The status compiled last for this incarnation, ``"{}"`` if none was."""
+    at: datetime
+    """When that happened which may change it."""
+    limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind:
+    """A kind that the planner has rows of. Hooks that are None: the kind has nothing of the sort."""
+
+    resource: ApiResource
+    default_quota: int
+    """How many of them a tenant may have, unless operators say otherwise."""
+    row: type[Incarnation] = Resource
+    """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
+    reference: Reference | None = None
+    finalizer: str = ""
+    """Users put it on a resource that shall stay until what it asked for is gone."""
+    audited: bool = False
+    """Each change of a resource is an operation, whose outcome is recorded."""
+    accept_spec: Callable[[Resource, AddressPolicy, Limits], ApiModel] | None = None
+    """The spec of a resource. Raises Refused."""
+    destinations: Callable[[str], Collection[str]] | None = None
+    """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
+    is_repeat: Callable[[Resource, Resource], bool] | None = None
+    """Whether the second row says nothing that the first, known one does not, though their texts differ."""
+    check_reasons: CheckReasons | None = None
+    compile_status: Callable[[StatusInputs], str] | None = None
+    """Canonical JSON of the status; ``previous`` if nothing has changed."""
+
+    @property
+    def name(self) -> str:
+        """As manifests, commands and metrics say it."""
+        return self.resource.kind
+
+    @property
+    def plural(self) -> str:
+        """As paths and ``kubectl`` say it."""
+        return self.resource.plural
+
+    @property
+    def names_a_secret(self) -> bool:
+        """Whether its resources name Secrets."""
+        return self.reference is not None and bool(self.reference.secret_type)
+
+    def referenced_by(self, spec: str) -> str:
+        """Name of the resource that a spec, JSON text as a user wrote it, names; empty if it names none."""
+        if self.reference is None:
+            return ""
+        try:
+            content: Any = orjson.loads(spec)
+        except orjson.JSONDecodeError:
+            return ""
+        name = content.get(self.reference.field) if isinstance(content, dict) else None
+        return name.replace("\0", "") if isinstance(name, str) else ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CustomKind(Kind):
+    """A kind of our own API, with what its CRD and its page for users are made from."""
+
+    description: str
+    purpose: str
+    """What it is for, in the list of all kinds."""
+    example: Path
+    """YAML that users can copy."""
+    spec: type[ApiModel]
+    status: type[ApiModel]
+    columns: tuple[Column, ...]
+    catalogue: tuple[Entry, ...]
+    """Every condition it can have, in the order in which its page lists them."""
+
+    @property
+    def page(self) -> str:
+        """Name of its page in the documentation for users, without the ending."""
+        return self.name.lower()

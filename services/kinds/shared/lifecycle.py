@@ -1,0 +1,110 @@
+"""The life of any resource, from its first sight until it is gone: which events count, and what they mean.
+
+Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be. What
+follows from a row is decided elsewhere, for all of a tenant's resources together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import orjson
+
+from services.common.json_values import canonical
+from services.common.messages import ResourceChanged
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.kind import Kind
+from services.kinds.shared.rows import Cause, Incarnation, Origin, Resource
+from services.kinds.shared.text import MAX_REFUSAL
+
+IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
+
+
+def is_late(event: ResourceChanged, known: Incarnation) -> bool:
+    """Whether ``event`` is older than ``known``, a row of the same name.
+
+    An event of a newer epoch is never late: after a cluster was restored from a backup, versions start lower. An event
+    that repeats the version of a resource that a later list lacked is late. In the same epoch it is not: the list began
+    before the resource was created.
+    """
+    if event.epoch > known.epoch:
+        return False
+    version, newest = version_order(event.resource_version), version_order(known.resource_version)
+    repeats = version == newest and event.uid == known.uid and not known.present and event.epoch < known.epoch
+    return version < newest or repeats
+
+
+def version_order(resource_version: str) -> int:
+    """A resource version as a number: versions are decimal and grow. Others count as 0."""
+    return int(resource_version) if resource_version.isascii() and resource_version.isdecimal() else 0
+
+
+def gone(known: IncarnationT, resource_version: str, cause: Cause) -> IncarnationT:
+    """The resource no longer exists. This cannot be late: a uid never returns."""
+    if not known.present:
+        return known
+    newest = max(known.resource_version, resource_version, key=version_order)
+    since = cause if not known.deleting else Cause(known.seen_at, known.trace_id)
+    return replace(known, present=False, resource_version=newest, seen_at=since.at, trace_id=since.trace_id)
+
+
+def swept(known: IncarnationT, epoch: int, cause: Cause) -> IncarnationT:
+    """The resource was not in a complete list. If the list was wrong, one of a newer epoch revives it."""
+    return replace(gone(known, known.resource_version, cause), epoch=epoch)
+
+
+def changed(kind: Kind, known: Resource | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Resource:
+    """A resource exists with this content. ``event`` is not late; the time of the row moves only if it is news."""
+    seen = Resource(
+        id=origin.id,
+        tenant_id=origin.tenant_id,
+        kind=event.kind,
+        source=origin.source,
+        name=event.name,
+        uid=event.uid,
+        resource_version=event.resource_version,
+        generation=event.generation,
+        epoch=max(known.epoch, event.epoch) if known else event.epoch,
+        present=True,
+        deleting=event.deleting,
+        finalizer=kind.finalizer in event.finalizers,
+        spec=event.spec,
+        omitted=event.spec_omitted.replace("\0", "")[:MAX_REFUSAL],
+        refers_to=kind.referenced_by(event.spec),
+        secret_type=event.secret_type.replace("\0", ""),
+        created_at=event.created_at,
+        target_uid=known.target_uid if known else event.target_uid.replace("\0", ""),
+        target_generation=known.target_generation if known else event.target_generation,
+        accepted=known.accepted if known else "",
+        refusal=known.refusal if known else "",
+        over_quota=known.over_quota if known else False,
+        held_back_ms=event.held_back_ms,
+        seen_at=cause.at,
+        trace_id=cause.trace_id,
+    )
+    if known is None:
+        return seen
+    if kind.is_repeat is not None and kind.is_repeat(known, seen):
+        return replace(known, resource_version=seen.resource_version, epoch=seen.epoch)
+    return replace(seen, seen_at=known.seen_at, trace_id=known.trace_id) if _content(known) == _content(seen) else seen
+
+
+def _content(resource: Resource) -> tuple[object, ...]:
+    return (resource.generation, resource.deleting, resource.present, resource.spec, resource.secret_type)
+
+
+def eased(known: Resource) -> Resource:
+    """The row once the condition Throttled is no longer shown."""
+    return replace(known, held_back_ms=0)
+
+
+def refused(known: Resource, why: Refused | None) -> Resource:
+    """The row with ``why`` it is refused; None: it is not."""
+    text = canonical({"status": why.status, "reason": why.reason, "message": why.message}) if why is not None else ""
+    return replace(known, refusal=text)
+
+
+def refusal_of(known: Resource) -> Refused | None:
+    """Why the resource is refused; None if it is not."""
+    return Refused(**orjson.loads(known.refusal)) if known.refusal else None

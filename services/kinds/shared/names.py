@@ -1,0 +1,10 @@
+"""The API group of the kinds, and what they share by name."""
+
+from __future__ import annotations
+
+GROUP = "managed-gitops.redhat.com"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+FINALIZER = "resources-finalizer.managed-gitops.redhat.com"
+"""Put on a resource by users who want it to stay until what it asked for is gone."""

@@ -1,0 +1,92 @@
+"""What the rules of all kinds take and return: a resource as it was written, and what was found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The event behind a change: when it happened and which trace it belongs to."""
+
+    at: datetime
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose resource an event speaks of and where it was seen."""
+
+    tenant_id: UUID
+    source: str
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One incarnation (uid) of a custom resource or of a Secret: what rows of all kinds have."""
+
+    id: UUID
+    tenant_id: UUID
+    source: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    present: bool
+    deleting: bool
+    finalizer: bool
+    over_quota: bool
+    """Its tenant has too much of its kind: nothing new follows from it until there is room."""
+    held_back_ms: int
+    """How long the watcher held the newest change back."""
+    seen_at: datetime
+    trace_id: str
+
+    @property
+    def wanted(self) -> bool:
+        """False once it is deleted or being deleted."""
+        return self.present and not self.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Incarnation):
+    """An incarnation of any kind but GitOpsDeployment."""
+
+    kind: str
+    spec: str
+    """JSON text as the user wrote it; of a Secret its type and its sealed content."""
+    omitted: str
+    """Why ``spec`` was left out; empty if it is there."""
+    refers_to: str
+    """Name of the Secret or of the GitOpsDeployment that it names; may be empty."""
+    secret_type: str
+    """Type of the Secret that it names, as the watcher found it at the last change."""
+    created_at: int
+    """Milliseconds since 1970, in whole seconds."""
+    target_uid: str
+    """Of a sync run: uid of the deployment it names, as the watcher first found it."""
+    target_generation: int
+    """Its generation then: what the run is meant to sync."""
+    accepted: str
+    """JSON of the spec that counts: of an environment the one that its recipe was compiled from; empty if none is."""
+    refusal: str
+    """JSON of what is wrong with it: status, reason and message of its condition; empty if nothing is."""
+    due_at: datetime | None = None
+    """When it has to be looked at again, though nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What an agent found when it tried the credentials of a resource."""
+
+    resource_id: UUID
+    digest: str
+    """Of the compiled manifest that was tried."""
+    reason: str
+    message: str
+    worked: str
+    """JSON of the spec with which credentials last worked, which an engine holds since; empty if none ever did."""

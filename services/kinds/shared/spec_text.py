@@ -1,0 +1,45 @@
+"""Parses specs from the JSON text that users wrote; errors are one line for users."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from services.common.errors import Permanent
+from services.kinds.shared.catalogue import Reason
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.rows import Resource
+from services.kinds.shared.schema import ApiModel
+from services.kinds.shared.text import MAX_REFUSAL
+
+SpecT = TypeVar("SpecT", bound=ApiModel)
+
+_MAX_QUOTED = 80
+
+
+def parsed(model: type[SpecT], text: str) -> SpecT:
+    """The spec in ``text``. Raises Permanent with a message for the user."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise Permanent(_explanation(error)) from None
+
+
+def spec_of(model: type[SpecT], resource: Resource) -> SpecT:
+    """The spec of ``resource``. Raises Refused if it was left out or does not fit the model."""
+    if resource.omitted:
+        raise Refused("Unknown", Reason.INVALID_SPEC, resource.omitted)
+    try:
+        return parsed(model, resource.spec)
+    except Permanent as error:
+        raise Refused("Unknown", Reason.INVALID_SPEC, str(error)) from None
+
+
+def _explanation(error: ValidationError) -> str:
+    """Field, problem and fix of the first error. Never the value: it may be a secret, or of any size."""
+    first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(["spec", *(str(part)[:_MAX_QUOTED] for part in first["loc"])])
+    if first["type"] == "missing":
+        return f"{field} is missing; set it"[:MAX_REFUSAL]
+    return f"{field}: {first['msg']}; correct this field"[:MAX_REFUSAL]

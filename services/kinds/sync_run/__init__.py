@@ -1,0 +1,1 @@
+"""GitOpsDeploymentSyncRun: deploy once, now, what a manual GitOpsDeployment names."""

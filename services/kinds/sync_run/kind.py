@@ -1,0 +1,32 @@
+"""Registry entry of GitOpsDeploymentSyncRun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.kind import Column, CustomKind, Reference
+from services.kinds.shared.names import FINALIZER
+from services.kinds.sync_run.catalogue import ENTRIES
+from services.kinds.sync_run.model import SYNC_RUN, SyncRunSpec, SyncRunStatus
+from services.kinds.sync_run.status import sync_status
+
+KIND = CustomKind(
+    resource=SYNC_RUN,
+    default_quota=200,
+    description="Deploys once what a manual GitOpsDeployment names; deleting it while it runs ends the sync.",
+    purpose="deploys once, now, what a manual GitOpsDeployment names",
+    example=Path(__file__).with_name("example.yaml"),
+    spec=SyncRunSpec,
+    status=SyncRunStatus,
+    columns=(
+        Column("Deployment", ".spec.gitopsDeploymentName"),
+        Column("Revision", ".spec.revisionID"),
+        Column("Phase", ".status.operation.phase"),
+    ),
+    catalogue=ENTRIES,
+    reference=Reference("gitopsDeploymentName", GITOPS_DEPLOYMENT),
+    finalizer=FINALIZER,
+    audited=True,
+    compile_status=sync_status,
+)

@@ -1,0 +1,181 @@
+"""GitOpsDeploymentSyncRun: one sync each, one at a time per deployment, in the order in which they were made.
+
+A run goes Waiting → Running → Ended; by Terminating if its CR goes while it runs. Waiting → Refused if it must not
+start. Ended and Refused are final: what ran never runs again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from services.common.messages import SyncMoved
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.gitops_deployment.validation import accepted_deployment
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.lifecycle import version_order
+from services.kinds.shared.rows import Resource
+from services.kinds.shared.text import MAX_SYNC_MESSAGE, engine_words, readable
+from services.kinds.sync_run import catalogue as texts
+from services.kinds.sync_run.rows import SyncRun
+from services.kinds.sync_run.validation import accept
+
+Run = tuple[Resource, SyncRun]
+
+ACTIVE = frozenset({"Running", "Terminating"})
+OVER = frozenset({"Ended", "Refused"})
+SUCCEEDED = "Succeeded"
+FAILED = frozenset({"Failed", "Error"})
+FINAL = FAILED | {SUCCEEDED, "Terminated"}
+"""Phases that end a sync. A time of its end does not: Argo CD shows one between retries too."""
+
+HEAD = "HEAD"
+
+WAITS_FOR_APPLICATION = "waiting until the GitOpsDeployment has been accepted; see its conditions"
+WAITS_FOR_TURN = "waiting for the sync before it to end"
+
+MAX_VERSION = 2**63 - 1
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+def first_seen(resource: Resource) -> SyncRun:
+    """The run that a CR asks for: waiting, or refused for good if nothing can be made of its spec."""
+    try:
+        spec = accept(resource)
+    except Refused as refused:
+        return _unstarted(resource, "", "", refused.message)
+    return _unstarted(resource, spec.git_ops_deployment_name, spec.revision_id or "", "")
+
+
+def arrange(runs: Sequence[Run], deployment: Deployment | None, sequence: int) -> tuple[list[SyncRun], int]:
+    """What becomes of all runs of one deployment's name, in the order of their turns, and the newest sequence number.
+
+    Args:
+        runs: in any order; those that have ended may be among them.
+        deployment: the incarnation that exists, if any.
+        sequence: of the newest run that was started for it, 0 if none was.
+    """
+    target = deployment if deployment is not None and deployment.wanted else None
+    in_turn = sorted(runs, key=_turn)
+    followed = [(resource, _followed(resource, run, target)) for resource, run in in_turn]
+    is_busy = any(run.state in ACTIVE for _, run in followed)
+    arranged = []
+    for resource, run in followed:
+        blocker = _blocker(resource, run, target, is_busy=is_busy)
+        if run.state != "Waiting" or target is None or blocker is not None:
+            arranged.append(run if blocker is None else replace(run, message=blocker))
+            continue
+        # Never lower than before, also in a database built anew: the engine remembers.
+        sequence, is_busy = max(sequence + 1, resource.created_at), True
+        arranged.append(replace(run, state="Running", deployment_id=target.id, sequence=sequence, message=""))
+    return arranged, sequence
+
+
+def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
+    """The engine reports how far the sync of ``run`` has come; after its end nothing counts any more."""
+    if run.state not in ACTIVE:
+        return run
+    has_ended = event.phase in FINAL
+    return replace(
+        run,
+        state="Ended" if has_ended else run.state,
+        phase=readable(event.phase),
+        message=engine_words(event.message)[:MAX_SYNC_MESSAGE],
+        synced_revision=readable(event.revision) or run.synced_revision,
+        started_at=_time(event.started_at) or run.started_at,
+        finished_at=_time(event.finished_at) if has_ended else "",
+    )
+
+
+def revision_to_sync(run: SyncRun, deployment: Deployment) -> str:
+    """What the engine is told to sync to."""
+    spec = accepted_deployment(deployment.spec) if deployment.spec is not None else None
+    return run.revision or (spec.source.target_revision if spec else None) or HEAD
+
+
+def _unstarted(resource: Resource, deployment_name: str, revision: str, refusal: str) -> SyncRun:
+    return SyncRun(
+        resource_id=resource.id,
+        deployment_name=deployment_name,
+        revision=revision,
+        first_version=min(version_order(resource.resource_version), MAX_VERSION),
+        deployment_id=None,
+        sequence=0,
+        state="Refused" if refusal else "Waiting",
+        phase="",
+        message=refusal,
+        synced_revision="",
+        started_at="",
+        finished_at="",
+    )
+
+
+def _turn(run: Run) -> tuple[int, int, str]:
+    resource, row = run
+    return (resource.created_at, row.first_version, resource.name)
+
+
+def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> SyncRun:
+    """What follows from the state of its CR and of its deployment, whatever the other runs do."""
+    is_asked = resource.present and not resource.deleting
+    if run.state in ACTIVE:
+        if target is None or target.spec is None or target.id != run.deployment_id:
+            return replace(run, state="Ended", phase="Error", message=texts.DEPLOYMENT_DELETED.message)
+        return run if is_asked else replace(run, state="Terminating")
+    if run.state != "Waiting":
+        return run
+    return _followed_waiting(resource, run, target) if is_asked else replace(run, state="Ended", message="")
+
+
+def _followed_waiting(resource: Resource, run: SyncRun, target: Deployment | None) -> SyncRun:
+    if _is_replaced(resource, run, target):
+        return replace(run, state="Ended", phase="Error", message=texts.DEPLOYMENT_DELETED.message)
+    if _is_automated(target) and not _is_ahead(resource, run, target):
+        return replace(run, state="Refused", message=texts.DEPLOYMENT_AUTOMATED.text(name=resource.name))
+    return run
+
+
+def _blocker(resource: Resource, run: SyncRun, target: Deployment | None, *, is_busy: bool) -> str | None:
+    """Why a waiting run does not start now; None if it does, or does not wait."""
+    if run.state != "Waiting":
+        return None
+    if target is None:
+        return texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
+    if not _is_in_force(target) or _is_ahead(resource, run, target):
+        return WAITS_FOR_APPLICATION
+    if resource.over_quota:
+        return ""
+    return WAITS_FOR_TURN if is_busy else None
+
+
+def _is_in_force(target: Deployment) -> bool:
+    """Its Application is what its newest spec asks for: a run must not sync what was asked for before that."""
+    return target.spec is not None and target.offered is None and not target.problem
+
+
+def _is_automated(target: Deployment | None) -> bool:
+    """By its newest spec; of one that is wrong nobody knows."""
+    newest = (target.offered or target.spec) if target is not None and not target.error else None
+    return newest is not None and accepted_deployment(newest).automated
+
+
+def _is_replaced(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
+    """Another incarnation bears the name of the deployment that the run means, which is gone."""
+    if target is None or resource.target_uid in {"", target.uid}:
+        return False
+    return not _is_ahead(resource, run, target)
+
+
+def _is_ahead(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
+    """The run was seen before the state of its deployment that it means: the two come by ways of their own."""
+    if target is None or not resource.target_uid:
+        return False
+    if target.uid == resource.target_uid:
+        return target.generation < resource.target_generation
+    return version_order(target.resource_version) < run.first_version
+
+
+def _time(text: str) -> str:
+    """The API server refuses a whole status for one time that is none."""
+    return text if _TIME.fullmatch(text) else ""

@@ -1,0 +1,211 @@
+"""Reads tenants, whole, inside the batch's transaction: one plain statement per table, and all of them travel together.
+
+Dormant rows are not read with their tenant, but when an event names them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from psycopg import Connection
+
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.rows import Check, Resource
+from services.kinds.sync_run.rows import SyncRun
+from services.planner.database.columns import names, width
+from services.planner.domain.dormancy import Lookup
+from services.planner.domain.fleet import FleetView
+from services.planner.domain.state import TenantState
+from services.planner.engines.interface import Engine
+from services.planner.rows import HeldObject, Instance, ObjectKey, StoredStatus, Tenant
+
+Row = Sequence[Any]
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+INSTANCES = "SELECT id, namespace, state = 'accepting', engine FROM engine_instances"
+
+TENANTS = f"SELECT {names(Tenant)} FROM tenants WHERE id = ANY(%b::uuid[])"
+
+PARKED = "SELECT tenant_id FROM parked_tenants WHERE tenant_id = ANY(%b::uuid[])"
+
+OBJECTS = """
+SELECT wanted.id, e.lane, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest)
+  FROM unnest(%b::uuid[], %b::text[]) AS wanted(id, lane)
+  JOIN engine_resources e ON e.lane = wanted.lane AND e.kind = ANY(%b::text[])
+"""
+
+DEPLOYMENT_ROWS = f"""
+SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(StoredStatus, "w")}
+  FROM deployments d
+  JOIN tenants t ON t.id = d.tenant_id
+  LEFT JOIN observed_states o ON o.deployment_id = d.id
+  LEFT JOIN workspace_resources w
+    ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, '{GITOPS_DEPLOYMENT.kind}', d.name)
+"""
+
+RESOURCE_ROWS = f"""
+SELECT {names(Resource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, {names(StoredStatus, "w")}
+  FROM resources r
+  JOIN tenants t ON t.id = r.tenant_id
+  LEFT JOIN checks c ON c.resource_id = r.id
+  LEFT JOIN sync_runs s ON s.resource_id = r.id
+  LEFT JOIN workspace_resources w
+    ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, r.kind, r.name)
+"""
+
+DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
+RESOURCES = f"{RESOURCE_ROWS} WHERE r.tenant_id = ANY(%b::uuid[]) AND NOT r.dormant"
+
+NAMED_DEPLOYMENTS = f"""
+{DEPLOYMENT_ROWS} WHERE d.id IN (
+    SELECT unnest(%b::uuid[])
+     UNION
+    SELECT known.id FROM unnest(%b::uuid[], %b::text[]) AS named(tenant_id, name)
+      JOIN deployments known USING (tenant_id, name)
+) AND d.dormant
+"""
+NAMED_RESOURCES = f"""
+{RESOURCE_ROWS} WHERE r.id IN (
+    SELECT unnest(%b::uuid[])
+     UNION
+    SELECT known.id FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS named(tenant_id, kind, name)
+      JOIN resources known USING (tenant_id, kind, name)
+     UNION
+    SELECT oldest.id FROM unnest(%b::uuid[], %b::text[], %b::int8[]) AS crowded(tenant_id, kind, wanted)
+     CROSS JOIN LATERAL (SELECT waiting.id FROM resources waiting
+                          WHERE (waiting.tenant_id, waiting.kind) = (crowded.tenant_id, crowded.kind)
+                            AND waiting.over_quota AND waiting.dormant
+                          ORDER BY waiting.created_at, waiting.id
+                          LIMIT crowded.wanted) AS oldest
+) AND r.dormant
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the database knows of tenants that were asked for."""
+
+    states: dict[UUID, TenantState]
+    """Those that there are."""
+    parked: frozenset[UUID]
+    """Those of which events are kept."""
+    fleet: FleetView
+    defects: Mapping[UUID, Exception] = field(default_factory=dict)
+    """Tenants that an engine of ours could not read, and why."""
+
+
+def load(connection: Connection[Any], wanted: Collection[UUID], engines: Mapping[str, Engine]) -> Loaded:
+    """The tenants with these ids, and the fleet."""
+    tenants = sorted(wanted)
+    lanes = [(tenant, engine.lane(tenant)) for tenant in tenants for engine in engines.values()]
+    kinds = sorted({kind for engine in engines.values() for kind in engine.shared_kinds})
+    with connection.pipeline():
+        instances = connection.execute(INSTANCES)
+        rows = connection.execute(TENANTS, (tenants,), binary=True)
+        objects = connection.execute(OBJECTS, (*_columns(lanes, 2), kinds), binary=True)
+        deployments = connection.execute(DEPLOYMENTS, (tenants,), binary=True)
+        resources = connection.execute(RESOURCES, (tenants,), binary=True)
+        parked = connection.execute(PARKED, (tenants,), binary=True)
+    fleet = _fleet(instances, engines)
+    states = {row[0]: TenantState(Tenant(*row)) for row in rows}
+    held, defects = _held(objects, {known: state.tenant for known, state in states.items()}, fleet)
+    states = {known: state._replace(objects=held[known]) for known, state in states.items()}
+    filled = _with_rows(states, deployments, resources)
+    return Loaded(filled, frozenset(row[0] for row in parked), fleet, defects)
+
+
+def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
+    """The engine instances."""
+    return _fleet(connection.execute(INSTANCES), engines)
+
+
+def look_up(
+    connection: Connection[Any], states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
+) -> dict[UUID, TenantState]:
+    """``states`` with the dormant rows that ``lookups``, by tenant, ask for."""
+    ids = sorted({each for lookup in lookups.values() for each in lookup.ids})
+    named = sorted((tenant, kind, name) for tenant, lookup in lookups.items() for kind, name in lookup.names)
+    deployments_named = [(tenant, name) for tenant, kind, name in named if kind == GITOPS_DEPLOYMENT.kind]
+    resources_named = [each for each in named if each[1] != GITOPS_DEPLOYMENT.kind]
+    crowded = sorted((tenant, kind, count) for tenant, lookup in lookups.items() for kind, count in lookup.waiting)
+    with connection.pipeline():
+        deployments = connection.execute(NAMED_DEPLOYMENTS, (ids, *_columns(deployments_named, 2)), binary=True)
+        keys = (ids, *_columns(resources_named, 3), *_columns(crowded, 3))
+        resources = connection.execute(NAMED_RESOURCES, keys, binary=True)
+    return _with_rows(dict(states), deployments, resources)
+
+
+def _fleet(rows: Iterable[Row], engines: Mapping[str, Engine]) -> FleetView:
+    return FleetView({row[0]: Instance(*row) for row in rows}, engines)
+
+
+def _with_rows(
+    states: dict[UUID, TenantState], deployments: Iterable[Row], resources: Iterable[Row]
+) -> dict[UUID, TenantState]:
+    """In one order, whatever the database's: a plan has to come out the same each time."""
+    deployed = _by_tenant(_parted(row, (Deployment, Observed, StoredStatus)) for row in deployments)
+    others = _by_tenant(_parted(row, (Resource, Check, SyncRun, StoredStatus)) for row in resources)
+    return {known: _filled(state, deployed.get(known, []), others.get(known, [])) for known, state in states.items()}
+
+
+def _filled(state: TenantState, deployed: list[list[Any]], others: list[list[Any]]) -> TenantState:
+    if not deployed and not others:
+        return state
+    statuses = {(GITOPS_DEPLOYMENT.kind, row.name): status for row, _, status in deployed if status is not None}
+    statuses |= {(row.kind, row.name): status for row, _, _, status in others if status is not None}
+    return state._replace(
+        deployments={**state.deployments, **{parts[0].id: parts[0] for parts in deployed}},
+        observed={**state.observed, **{parts[0].id: parts[1] for parts in deployed if parts[1] is not None}},
+        resources={**state.resources, **{parts[0].id: parts[0] for parts in others}},
+        checks={**state.checks, **{parts[0].id: parts[1] for parts in others if parts[1] is not None}},
+        sync_runs={**state.sync_runs, **{parts[0].id: parts[2] for parts in others if parts[2] is not None}},
+        statuses={**state.statuses, **statuses},
+    )
+
+
+def _by_tenant(rows: Iterable[list[Any]]) -> dict[UUID, list[list[Any]]]:
+    found: dict[UUID, list[list[Any]]] = defaultdict(list)
+    for parts in sorted(rows, key=lambda parts: parts[0].id):
+        found[parts[0].tenant_id].append(parts)
+    return found
+
+
+def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
+    """One joined row cut into a value of each of ``kinds``; None where the join found nothing."""
+    parts, first = [], 0
+    for kind in kinds:
+        last = first + width(kind)
+        parts.append(kind(*row[first:last]) if row[first] is not None else None)
+        first = last
+    return parts
+
+
+def _held(
+    rows: Iterable[Row], tenants: Mapping[UUID, Tenant], fleet: FleetView
+) -> tuple[dict[UUID, dict[ObjectKey, HeldObject]], dict[UUID, Exception]]:
+    found: dict[UUID, dict[ObjectKey, HeldObject]] = {known: {} for known in tenants}
+    defects: dict[UUID, Exception] = {}
+    for known, lane, kind, name, wanted, digest, size in rows:
+        tenant = tenants.get(known)
+        engine = fleet.engine(tenant) if tenant is not None else None
+        if engine is None:
+            continue
+        try:
+            subject = engine.subject(kind, name)
+        except Exception as defect:
+            defects[known] = defect
+            continue
+        if subject is not None and engine.lane(known) == lane:
+            found[known][sys.intern(kind), name] = HeldObject(wanted, digest, size, subject.role, subject.owner)
+    return found, defects
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
+    return [[row[number] for row in rows] for number in range(count)]

@@ -1,0 +1,48 @@
+"""The database must be of the revision that this build was written for."""
+
+from __future__ import annotations
+
+import psycopg
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from services.common.errors import InvalidConfiguration, NoPermission, Retry
+from services.common.package_data import MIGRATIONS
+from services.planner.database.store import connect
+
+
+def head() -> str:
+    """Newest revision among this build's migrations."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return ScriptDirectory.from_config(config).get_current_head() or ""
+
+
+def check_revision(url: str, wanted: str) -> None:
+    """Raises InvalidConfiguration if the database is of another revision, Retry if it does not answer."""
+    found = _revision(url)
+    if found != wanted:
+        raise InvalidConfiguration(
+            f"database is of revision '{found}', this build needs '{wanted}'; run 'gitopsctl database upgrade'"
+        )
+
+
+def _revision(url: str) -> str:
+    try:
+        with connect(url) as connection:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except psycopg.errors.UndefinedTable:
+        return "none"
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise NoPermission(f"DATABASE_URL: {error.diag.message_primary}; use the role gitops_planner") from error
+    except psycopg.OperationalError as error:
+        raise _connection_error(error) from error
+    return str(row[0]) if row else "none"
+
+
+def _connection_error(error: psycopg.OperationalError) -> Exception:
+    """A refused login does not heal by waiting."""
+    text = str(error)
+    if "password authentication failed" in text or "does not exist" in text:
+        return NoPermission(f"DATABASE_URL: {text}")
+    return Retry(text)

@@ -1,0 +1,193 @@
+"""The database as the loop sees it: tenants, the transaction of a batch, and what the log's positions are.
+
+One connection, one transaction per batch: opened by the first read, closed by the commit in :meth:`Store.save`. Tenants
+that were seen before come from memory. Library errors are translated here: Retry (the database is away or busy),
+Poison (it refuses these values).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import Connection
+
+from services.common.errors import Poison, Retry
+from services.common.telemetry.metrics import BATCH_SECONDS
+from services.planner import SERVICE
+from services.planner.database.load import Loaded, load, load_fleet, look_up
+from services.planner.database.offsets import Span, TopicPartition
+from services.planner.database.save import save
+from services.planner.database.sweeps import SweepFound, find_unseen
+from services.planner.database.tenants import TenantCache
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.dormancy import Lookup
+from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet import FleetView
+from services.planner.domain.state import TenantState
+from services.planner.engines.interface import Engine
+
+# Every statement looks up keys given as arrays. With fresh statistics missing (a new database filling up) the
+# optimizer would choose to read whole tables, and keep that plan for as long as the connection lives.
+_DISABLED = ("seqscan", "hashjoin", "mergejoin", "material")
+OPTIONS = " ".join(f"-c enable_{node}=off" for node in _DISABLED) + " -c jit=off -c statement_timeout=30s"
+
+MEBIBYTE = 1024 * 1024
+LOAD_SECONDS = BATCH_SECONDS.labels(SERVICE, "load")
+
+ENSURE_POSITIONS = """
+INSERT INTO consumer_offsets (topic, partition, next_offset)
+SELECT *, 0 FROM unnest(%s::text[], %s::int4[]) ON CONFLICT DO NOTHING
+"""
+TAKE_UP = """
+UPDATE consumer_offsets AS known SET owner = %s
+  FROM unnest(%s::text[], %s::int4[]) AS asked(topic, partition)
+ WHERE (known.topic, known.partition) = (asked.topic, asked.partition)
+RETURNING known.topic, known.partition, known.next_offset
+"""
+
+
+OF_VALUES = (
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    psycopg.errors.TooManyColumns,
+    psycopg.errors.TooManyArguments,
+    psycopg.errors.CardinalityViolation,
+)
+"""Of the values, though psycopg files them elsewhere, so that no waiting helps: limits of the database (SQLSTATE class
+54), and one row that is written twice by a statement.
+"""
+
+
+class Store:
+    """See the module. Not for more than one thread."""
+
+    def __init__(self, url: str, engines: Mapping[str, Engine], kept_bytes: int = 128 * MEBIBYTE) -> None:
+        """Connects at first use, and again after the connection was lost; ``kept_bytes``: of tenants in memory."""
+        self._url, self._engines = url, engines
+        self._connection: Connection[Any] | None = None
+        self.owner = uuid4()
+        """Who we are: only the planner that took a partition up last may write its rows."""
+        self._fleet = FleetView({}, engines)
+        self.tenants = TenantCache(kept_bytes)
+
+    def load(self, wanted: Collection[UUID]) -> Loaded:
+        """The tenants with these ids that there are. Those not in memory begin the batch's transaction."""
+        known = {tenant: self.tenants.get(tenant) for tenant in wanted}
+        states = {tenant: state for tenant, state in known.items() if state is not None}
+        if len(states) == len(known) and self._fleet.instances:
+            return Loaded(states, frozenset(), self._fleet)
+        with self._translated() as connection, LOAD_SECONDS.time():
+            loaded = load(connection, known.keys() - states.keys(), self._engines)
+        self._fleet = loaded.fleet
+        return replace(loaded, states=states | loaded.states)
+
+    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+        """``states`` with the dormant rows that ``lookups`` ask for, by tenant."""
+        with self._translated() as connection:
+            return look_up(connection, states, lookups)
+
+    def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
+        """What complete lists did not show, as far as the database knows."""
+        with self._translated() as connection:
+            return find_unseen(connection, scopes)
+
+    def save(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+        """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
+        self.write(changes, spans)
+        with self._translated() as connection:
+            connection.commit()
+
+    def write(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+        """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
+        with self._translated() as connection:
+            complete = save(connection, changes.written, spans, self.owner)
+        for tenant in changes.tenants:
+            # If a name was another tenant's, the database does not hold what the plan wanted.
+            self.tenants.keep(tenant.id, tenant.state if complete else None)
+        for parked in changes.other.parked:
+            # Only a tenant that is read is known to be parked.
+            self.tenants.keep(parked.tenant_id, None)
+
+    def refresh_fleet(self) -> None:
+        """Read the engine instances: operators add some."""
+        with self._translated() as connection:
+            self._fleet = load_fleet(connection, self._engines)
+            connection.commit()
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Take partitions up: from now on nobody else writes to them.
+
+        Returns the first offset of each whose effect is not in the database; 0 if nothing is known.
+        """
+        columns = [[topic for topic, _ in partitions], [partition for _, partition in partitions]]
+        with self._translated() as connection:
+            connection.execute(ENSURE_POSITIONS, columns)
+            rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
+            connection.commit()
+        self.tenants.clear()
+        return {(topic, partition): offset for topic, partition, offset in rows}
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection[Any]]:
+        """The connection, for a transaction of its own between batches."""
+        with self._translated() as connection:
+            yield connection
+            connection.commit()
+
+    def abandon(self) -> None:
+        """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
+        self._undo()
+
+    def close(self) -> None:
+        """Close the connection; what is not committed never happened."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[Connection[Any]]:
+        """The connection; whatever fails on it, nothing of the transaction stays."""
+        try:
+            yield self._connected()
+        except (psycopg.DataError, psycopg.IntegrityError, *OF_VALUES) as error:
+            self._undo()
+            raise Poison(f"the database refuses it: {error.diag.message_primary or error}") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            self.tenants.clear()
+            self.close()
+            raise Retry(f"database: {error}") from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _connected(self) -> Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url)
+        return self._connection
+
+    def _undo(self) -> None:
+        self.tenants.clear()
+        try:
+            if self._connection is not None:
+                self._connection.rollback()
+        except psycopg.Error:
+            self.close()
+
+
+def connect(url: str) -> Connection[Any]:
+    """A connection as the planner wants it; a dead peer is noticed within seconds."""
+    return psycopg.connect(
+        url,
+        options=OPTIONS,
+        application_name="planner",
+        connect_timeout=5,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=3,
+        tcp_user_timeout=10_000,
+    )

@@ -1,0 +1,319 @@
+"""The database, as SQLAlchemy Core tables: what the migrations must have made of it.
+
+Only the planner writes here. ``engine_resources`` and ``workspace_resources`` are streamed to other services, so
+their columns are an interface; all others are the planner's own. A test holds this module and the migrations
+together. The planner's statements are made from it by ``columns.py``, for arrays of values, one statement per table;
+a component test has PostgreSQL prepare every one of them.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "fk": "%(table_name)s_%(column_0_name)s_fkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    }
+)
+
+_NOW = text("now()")
+_FALSE = text("false")
+_TIME = DateTime(timezone=True)
+# Rows that are updated often leave room on their page: the new version stays there and no index is touched.
+_ROOM_FOR_UPDATES = {"fillfactor": "80"}
+
+
+engine_instances = Table(
+    "engine_instances",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False, comment="Where this instance watches its Applications."),
+    Column("engine", Text, nullable=False, server_default="argocd", comment="What it runs."),
+    Column("state", Text, nullable=False, server_default="accepting"),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    CheckConstraint("state IN ('accepting', 'draining')", name="state"),
+    comment="The fleet. Written by gitopsctl engines apply; a draining instance gets no new tenants.",
+)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/namespace."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("partition", Integer, nullable=False, comment="Of gitops.commands: the scope of a resync marker."),
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
+    Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="It may have dormant rows."),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    UniqueConstraint("workspace", "namespace"),
+    Index(None, "partition"),
+    comment="A tenant is a namespace of a workspace. It lives on one engine instance.",
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/uid; label databaseID of the Application."),
+    Column("tenant_id", Uuid, ForeignKey("tenants.id"), nullable=False),
+    Column("source", Text, nullable=False, comment="The watched cluster it was seen in: the scope of a resync."),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("resource_version", Text, nullable=False, comment="Newest seen; an older event changes nothing."),
+    Column("generation", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="Newest resync during which it was seen."),
+    Column("present", Boolean, nullable=False, comment="The CR exists."),
+    Column("deleting", Boolean, nullable=False, comment="The CR has a deletion timestamp."),
+    Column("finalizer", Boolean, nullable=False, comment="The CR waits for us with its finalizer."),
+    Column("spec", Text, comment="The spec that the Application was compiled from; null: there is no Application."),
+    Column("offered", Text, comment="A newer, well-formed spec that waits for its environment or for room."),
+    Column("environment", Text, comment="Environment that the newest of the two specs names."),
+    Column("repository", Text, comment="Normalised repository of that spec, for the tenant's AppProject."),
+    Column("digest", Text, comment="Of the Application's manifest as compiled last."),
+    Column("error", Text, nullable=False, comment="What is wrong with the newest spec; empty: nothing."),
+    Column("blocked", Text, nullable=False, server_default="", comment="Why a well-formed spec cannot be had."),
+    Column("over_quota", Boolean, nullable=False, server_default=_FALSE, comment="Waits for room in its tenant."),
+    Column("held_back_ms", BigInteger, nullable=False, server_default="0", comment="By the watcher: newest change."),
+    Column("sync_sequence", BigInteger, nullable=False, server_default="0", comment="Of the newest sync started."),
+    Column("environment_id", Uuid, comment="Environment that the spec goes to, whoever bears its name by now."),
+    Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="Not loaded with its tenant."),
+    Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change of the CR."),
+    Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
+    Column("created_at", _TIME, nullable=False, server_default=_NOW),
+    Index(None, "tenant_id", "name"),
+    Index(None, "tenant_id"),
+    Index("deployments_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    Index("deployments_over_quota_idx", "tenant_id", "seen_at", "id", postgresql_where=text("over_quota")),
+    comment="One row per incarnation of a GitOpsDeployment, until both it and its Application are gone.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+observed_states = Table(
+    "observed_states",
+    metadata,
+    Column("deployment_id", Uuid, ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
+    Column("status", Text, nullable=False, comment="The parts of the Application's status that a CR's status shows."),
+    Column("resource_version", Text, nullable=False, comment="Of the Application when it had that status."),
+    Column("observed_at", _TIME, nullable=False),
+    Column("applied_digest", Text, nullable=False, comment="Manifest the engine was last seen to hold; or empty."),
+    Column("failed_digest", Text, nullable=False, comment="Manifest the engine last refused; or empty."),
+    Column("failure", Text, nullable=False, comment="Why."),
+    Column("status_generation", BigInteger, nullable=False, comment="Newest generation whose status went out."),
+    comment="What agents reported about an Application.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+resources = Table(
+    "resources",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/uid."),
+    Column("tenant_id", Uuid, ForeignKey("tenants.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("source", Text, nullable=False, comment="The watched cluster it was seen in: the scope of a resync."),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("resource_version", Text, nullable=False, comment="Newest seen; an older event changes nothing."),
+    Column("generation", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="Newest resync during which it was seen."),
+    Column("present", Boolean, nullable=False, comment="It exists."),
+    Column("deleting", Boolean, nullable=False, comment="It has a deletion timestamp."),
+    Column("finalizer", Boolean, nullable=False, comment="It waits for us with its finalizer."),
+    Column("spec", Text, nullable=False, comment="As written; of a Secret its type and its sealed content."),
+    Column("omitted", Text, nullable=False, comment="Why the spec was left out; empty: it is there."),
+    Column("refers_to", Text, nullable=False, comment="Secret or GitOpsDeployment that it names."),
+    Column("secret_type", Text, nullable=False, comment="Type of that Secret, as found at the last change."),
+    Column("created_at", BigInteger, nullable=False, comment="Milliseconds since 1970."),
+    Column("target_uid", Text, nullable=False, comment="Of the deployment that a sync run names, at first sight."),
+    Column("target_generation", BigInteger, nullable=False, comment="Its generation then."),
+    Column("accepted", Text, nullable=False, comment="Spec that counts, JSON; empty: none yet."),
+    Column("refusal", Text, nullable=False, comment="What is wrong with it, JSON; empty: nothing."),
+    Column("over_quota", Boolean, nullable=False, comment="Its tenant has too many of its kind."),
+    Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="Not loaded with its tenant."),
+    Column("held_back_ms", BigInteger, nullable=False, comment="By the watcher: newest change."),
+    Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change."),
+    Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
+    Index(None, "tenant_id", "kind", "name"),
+    Index("resources_waiting_idx", "tenant_id", "kind", "created_at", "id", postgresql_where=text("over_quota")),
+    Index("resources_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    Index("resources_gone_idx", "seen_at", postgresql_where=text("NOT present")),
+    comment="One row per incarnation of any other CR, and of the Secrets they name.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("resource_id", Uuid, ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, nullable=False, comment="Of the compiled manifest that was tried."),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("worked", Text, nullable=False, comment="Spec with which credentials last worked, JSON; empty: never."),
+    comment="What agents found when they tried a resource's credentials.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+sync_runs = Table(
+    "sync_runs",
+    metadata,
+    Column("resource_id", Uuid, ForeignKey("resources.id", ondelete="CASCADE"), primary_key=True),
+    Column("deployment_name", Text, nullable=False, comment="As first seen: immutable."),
+    Column("revision", Text, nullable=False, comment="As first seen; empty: what the deployment tracks."),
+    Column("first_version", BigInteger, nullable=False, comment="Resource version at first sight: orders one second."),
+    Column("deployment_id", Uuid, comment="Started for; no foreign key: the run outlives its deployment."),
+    Column("sequence", BigInteger, nullable=False, comment="Among the deployment's syncs; 0: not started."),
+    Column("state", Text, nullable=False),
+    Column("phase", Text, nullable=False, comment="The engine's."),
+    Column("message", Text, nullable=False),
+    Column("synced_revision", Text, nullable=False),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text, nullable=False),
+    CheckConstraint("state IN ('Waiting', 'Running', 'Terminating', 'Ended', 'Refused')", name="state"),
+    comment="How far a GitOpsDeploymentSyncRun has come. It runs once: what has ended never starts again.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="uuid5 of the CR and its generation, or its deletion."),
+    Column("deployment_id", Uuid, nullable=False, comment="The CR's; no foreign key: the audit outlives it."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False, comment="Field manager of the change; empty if unknown."),
+    Column("state", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, comment="When the watcher saw the change."),
+    Column("updated_at", _TIME, nullable=False),
+    CheckConstraint("action IN ('create', 'update', 'delete')", name="action"),
+    CheckConstraint("state IN ('Waiting', 'Completed', 'Failed')", name="state"),
+    Index(None, "deployment_id"),
+    # Rows arrive in order of time and are pruned by it: a block range index is a few pages, whatever their number.
+    Index(None, "created_at", postgresql_using="brin", postgresql_with={"pages_per_range": "32"}),
+    comment="Audit: who changed what, and what became of it. Pruned after a time.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+parked_tenants = Table(
+    "parked_tenants",
+    metadata,
+    Column("tenant_id", Uuid, primary_key=True, comment="No foreign key: the tenant itself may be new."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("error", Text, nullable=False, comment="Type of the exception, and where it was raised."),
+    Column("parked_at", _TIME, nullable=False),
+    comment="Tenants on which a rule of ours failed. Tried again by each planner that takes up their partition.",
+)
+
+parked_events = Table(
+    "parked_events",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    Column("tenant_id", Uuid, ForeignKey("parked_tenants.tenant_id", ondelete="CASCADE"), nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("trace_id", Text, nullable=False),
+    Column("message", Text, nullable=False, comment="JSON."),
+    Index(None, "tenant_id"),
+    comment="What has happened to parked tenants since, in its order.",
+)
+
+consumer_offsets = Table(
+    "consumer_offsets",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False, comment="The first message whose effect is not in here."),
+    Column("owner", Uuid, comment="The planner that took the partition up last: nobody else may write."),
+    comment="Written in the transaction of the effects: what makes them happen exactly once.",
+    postgresql_with={"fillfactor": "50"},
+)
+
+engine_resources = Table(
+    "engine_resources",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("tenant_namespace", Text, nullable=False),
+    Column("lane", Text, nullable=False, comment="Of the tenant: what is in one is in order."),
+    Column("wave", SmallInteger, nullable=False, comment="Within a lane lower ones first; deletions in reverse."),
+    Column("desired", Text, nullable=False),
+    Column("manifest", Text, nullable=False, comment="The full object, canonical JSON."),
+    Column("digest", Text, nullable=False, comment="SHA-256 of the manifest, hexadecimal."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    CheckConstraint("desired IN ('present', 'absent')", name="desired"),
+    Index(None, "lane", "kind"),
+    comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+workspace_resources = Table(
+    "workspace_resources",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("uid", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, comment="The CR's whole status, canonical JSON."),
+    Column("release_finalizer", Boolean, nullable=False, comment="Nothing is left that the CR has to wait for."),
+    Column("digest", Text, nullable=False, comment="SHA-256 of the status, hexadecimal."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    comment="Streamed: the status that CRs shall show.",
+    postgresql_with=_ROOM_FOR_UPDATES,
+)
+
+debezium_signals = Table(
+    "debezium_signals",
+    metadata,
+    Column("id", String(42), primary_key=True),
+    Column("type", String(32), nullable=False),
+    Column("data", String(2048)),
+    comment="Orders to the connector, such as a new snapshot.",
+)
+
+debezium_heartbeat = Table(
+    "debezium_heartbeat",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("beat_at", _TIME, nullable=False),
+    comment="Moved by the connector, so that its replication slot advances while the streamed tables rest.",
+)
+
+STREAMED = (engine_resources, workspace_resources, debezium_signals, debezium_heartbeat)
+"""Tables of the publication ``gitops_compiled``."""

@@ -1,0 +1,96 @@
+"""Statements that run by the clock: finding rows that are due, and deleting old ones.
+
+No deleted row belongs to a tenant in memory: audit rows are never loaded, and a sync run is deleted only when it is
+dormant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg import Connection
+
+from services.planner.database.columns import names
+from services.planner.domain.events import Due, Event
+from services.planner.rows import ParkedEvent, ParkedTenant
+
+# What keeps waiting because its tenant is parked takes nobody else's place among those that are found.
+DUE = """
+SELECT t.workspace, t.namespace, due.id, t.partition, due.trace_id
+  FROM (SELECT id, tenant_id, trace_id, due_at FROM deployments WHERE due_at <= %(now)s
+         UNION ALL
+        SELECT id, tenant_id, trace_id, due_at FROM resources WHERE due_at <= %(now)s
+       ) AS due
+  JOIN tenants t ON t.id = due.tenant_id
+ WHERE t.partition = ANY(%(partitions)s)
+   AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
+ ORDER BY due.due_at
+ LIMIT %(limit)s
+"""
+CROWDED = """
+SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_id
+  FROM deployments d JOIN tenants t ON t.id = d.tenant_id
+ WHERE d.over_quota AND t.partition = ANY(%(partitions)s)
+ ORDER BY t.id, d.seen_at, d.id
+"""
+FORGET_RUNS = """
+DELETE FROM resources
+ WHERE id = ANY(ARRAY(SELECT r.id FROM resources r JOIN sync_runs s ON s.resource_id = r.id
+                       WHERE NOT r.present AND r.dormant AND r.seen_at < %s
+                       LIMIT %s FOR UPDATE OF r SKIP LOCKED))
+"""
+PRUNE = """
+DELETE FROM operations
+ WHERE id = ANY(ARRAY(SELECT id FROM operations
+                       WHERE created_at < %s
+                       LIMIT %s FOR UPDATE SKIP LOCKED))
+"""
+COUNT = """
+SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
+"""
+PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
+PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id = %s ORDER BY number"
+
+
+def due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+    """Custom resources that the clock asks to look at."""
+    return _found(connection, DUE, {"now": now, "partitions": list(partitions), "limit": limit})
+
+
+def crowded(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:
+    """Of each tenant with deployments beyond its quota the oldest of these."""
+    return _found(connection, CROWDED, {"partitions": list(partitions)})
+
+
+def forget_runs(connection: Connection[Any], before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` ended runs whose CR went before ``before``; returns how many."""
+    return connection.execute(FORGET_RUNS, (before, limit)).rowcount
+
+
+def prune_operations(connection: Connection[Any], before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` audit rows made before ``before``; returns how many."""
+    return connection.execute(PRUNE, (before, limit)).rowcount
+
+
+def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:
+    """CRs that exist in these partitions."""
+    row = connection.execute(COUNT, (list(partitions),)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> list[ParkedTenant]:
+    """Those of these partitions, the longest parked first."""
+    return [ParkedTenant(*row) for row in connection.execute(PARKED, (list(partitions),))]
+
+
+def parked_events(connection: Connection[Any], tenant: UUID) -> list[ParkedEvent]:
+    """What has happened to a parked tenant, in order."""
+    return [ParkedEvent(*row) for row in connection.execute(PARKED_EVENTS, (tenant,))]
+
+
+def _found(connection: Connection[Any], query: LiteralString, values: dict[str, Any]) -> list[Event]:
+    rows = connection.execute(query, values).fetchall()
+    return [Event(Due(workspace, namespace, subject), at, trace) for workspace, namespace, subject, at, trace in rows]

@@ -1,0 +1,1 @@
+"""What the planner decides: one tenant at a time, values in, values out. No I/O, no clock, no chance."""

@@ -1,0 +1,111 @@
+"""What a plan wants written, of one tenant and of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.rows import Check, Resource
+from services.kinds.sync_run.rows import SyncRun
+from services.planner.domain.events import SweepScope
+from services.planner.domain.state import TenantState
+from services.planner.rows import (
+    EngineAbsence,
+    EngineKey,
+    EngineRow,
+    Operation,
+    OperationMoved,
+    ParkedEvent,
+    ParkedTenant,
+    Tenant,
+    WorkspaceKey,
+    WorkspaceRow,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A CR was seen again and nothing about it had changed."""
+
+    id: UUID
+    resource_version: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
+
+    tenants: tuple[Tenant, ...] = ()
+    tenants_gone: tuple[UUID, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
+    deployments_gone: tuple[UUID, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    observed: tuple[Observed, ...] = ()
+    observed_gone: tuple[UUID, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    resources_gone: tuple[UUID, ...] = ()
+    resource_sightings: tuple[Sighting, ...] = ()
+    deployments_dormant: tuple[UUID, ...] = ()
+    resources_dormant: tuple[UUID, ...] = ()
+    """They stay, but are not loaded with their tenant any more."""
+    checks: tuple[Check, ...] = ()
+    sync_runs: tuple[SyncRun, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    operations_moved: tuple[OperationMoved, ...] = ()
+    engine: tuple[EngineRow, ...] = ()
+    engine_absent: tuple[EngineAbsence, ...] = ()
+    """Rows that stay as they are but for this: their objects shall no longer exist."""
+    engine_departing: tuple[EngineRow, ...] = ()
+    """The same for rows that are written anew with it, after Applications: those cannot be removed without them."""
+    engine_gone: tuple[EngineKey, ...] = ()
+    oversized: tuple[EngineKey, ...] = ()
+    """Rows that were not written, because their manifest exceeds 1 MiB."""
+    workspace: tuple[WorkspaceRow, ...] = ()
+    workspace_gone: tuple[WorkspaceKey, ...] = ()
+    parked: tuple[ParkedTenant, ...] = ()
+    """Tenants whose events are kept until a rule that fails on them has been mended."""
+    parked_events: tuple[ParkedEvent, ...] = ()
+    unparked: tuple[UUID, ...] = ()
+    """Tenants whose kept events have been planned; their rows go before new ones come."""
+    refused_sweeps: tuple[SweepScope, ...] = ()
+    """Markers that would have removed an implausible share; nothing was."""
+
+    @classmethod
+    def merged(cls, parts: Iterable[Changes]) -> Changes:
+        """Those of all tenants of a batch; rows for engines in the order of their waves."""
+        columns: dict[str, list[Any]] = {}
+        for part in parts:
+            for name, rows in part.__dict__.items():
+                if rows:
+                    columns.setdefault(name, []).extend(rows)
+        if "engine" in columns:
+            columns["engine"].sort(key=lambda row: (row.wave, row.name))
+        return cls(**{name: tuple(rows) for name, rows in columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class TenantChanges:
+    """What becomes of one tenant."""
+
+    id: UUID
+    written: Changes
+    state: TenantState | None
+    """How things stand once that is written; None: nothing is left of the tenant that has to be remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChanges:
+    """What becomes of all tenants of a batch."""
+
+    tenants: tuple[TenantChanges, ...] = ()
+    other: Changes = Changes()
+    """What is not of one tenant that was planned."""
+
+    @property
+    def written(self) -> Changes:
+        """All rows."""
+        return Changes.merged([*(tenant.written for tenant in self.tenants), self.other])

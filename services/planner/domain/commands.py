@@ -1,0 +1,117 @@
+"""Custom resources and Secrets as watchers report them: rows are taken over, and nothing follows from them yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+from uuid import UUID
+
+from services.common.api_resource import SECRET
+from services.common.messages import Command, ResourceChanged, ResourceGone
+from services.kinds.gitops_deployment import rules as deployment_rules
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.secret.rules import is_late_reseal, without_secret
+from services.kinds.shared import lifecycle
+from services.kinds.shared.conditions import THROTTLING_SHOWN
+from services.kinds.shared.lifecycle import gone, is_late, swept
+from services.kinds.shared.rows import Cause, Origin, Resource
+from services.kinds.sync_run.model import SYNC_RUN
+from services.kinds.sync_run.rules import first_seen
+from services.planner.domain import audit, ids
+from services.planner.domain.events import Unseen
+from services.planner.domain.planned import Context, Planned
+
+IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
+
+
+def take_command(planned: Planned, command: Command, cause: Cause, context: Context) -> Planned:
+    """The tenant after a watcher's report."""
+    match command.event:
+        case ResourceChanged() as changed:
+            return _changed(planned, command, changed, cause, context)
+        case ResourceGone() as event:
+            known = _find(planned, ids.resource_id(command.workspace, event.uid))
+            return planned if known is None else _put_gone(planned, gone(known, event.resource_version, cause), cause)
+        case _:
+            return planned
+
+
+def take_unseen(planned: Planned, unseen: Unseen, cause: Cause) -> Planned:
+    """What a complete list did not show is gone, unless an event has shown it since."""
+    for subject in sorted(unseen.ids):
+        known = _find(planned, subject)
+        if known is not None and known.present and known.epoch < unseen.scope.epoch:
+            planned = _put_gone(planned, swept(known, unseen.scope.epoch, cause), cause, audit.RESYNC_ACTOR)
+    return planned
+
+
+def look_again(planned: Planned, known: Deployment | Resource, cause: Cause) -> Planned:
+    """The clock asks to look at ``known``; what was held back long ago is no news any more."""
+    if isinstance(known, Deployment):
+        calm = cause.at - known.seen_at >= THROTTLING_SHOWN
+        return planned.put(deployment_rules.eased(known) if calm else known, cause)
+    return planned.with_state(planned.state.with_resources(lifecycle.eased(known))).touching(known.id, cause)
+
+
+def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause: Cause, context: Context) -> Planned:
+    """One of the same name and another uid is an older incarnation, or the event is a late one of an older."""
+    state = planned.state
+    origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
+    known = _find(planned, origin.id)
+    before_it = known if isinstance(known, Resource) else None
+    if changed.kind == SECRET.kind and is_late_reseal(before_it, changed.spec, changed.resource_version):
+        return planned
+    rivals = [other for other in _named(planned, changed) if other.present and other.uid != changed.uid]
+    if any(is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
+        return planned
+    for rival in rivals:
+        older = gone(rival, rival.resource_version, cause)
+        planned = planned.put(older, cause, audit.REPLACED_ACTOR)
+    if changed.kind == GITOPS_DEPLOYMENT.kind:
+        before = known if isinstance(known, Deployment) else None
+        now = deployment_rules.changed(before, changed, origin, cause, context.rules.addresses)
+        return _taken_over(planned, before, now, (cause, changed.actor), context)
+    resource = lifecycle.changed(context.rules.kinds[changed.kind], before_it, changed, origin, cause)
+    planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
+    if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
+        return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))
+    return planned
+
+
+def _taken_over(
+    planned: Planned, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
+) -> Planned:
+    """With ``now`` as it was reported; nothing follows from it if a list only showed ``before`` again."""
+    if before is None or not context.is_known or not _is_sighting(before, now):
+        return planned.put(now, *why)
+    state = planned.state
+    rows = state.with_deployments(now) if isinstance(now, Deployment) else state.with_resources(now)
+    return planned.with_state(rows)
+
+
+def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
+    """Whether only its version is another one; that of a Secret is in what is compiled from it."""
+    if isinstance(before, Resource) and before.kind == SECRET.kind and before.resource_version != now.resource_version:
+        return False
+    return now == replace(before, epoch=now.epoch, resource_version=now.resource_version)
+
+
+def _find(planned: Planned, subject: UUID) -> Deployment | Resource | None:
+    return planned.state.deployments.get(subject) or planned.state.resources.get(subject)
+
+
+def _named(planned: Planned, changed: ResourceChanged) -> list[Deployment] | list[Resource]:
+    if changed.kind == GITOPS_DEPLOYMENT.kind:
+        return planned.state.deployments_named(changed.name)
+    return planned.state.resources_named(changed.kind, changed.name)
+
+
+def _put_gone(planned: Planned, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
+    """What named a Secret that is gone does not wait for it."""
+    planned = planned.put(row, cause, actor)
+    if not isinstance(row, Resource) or row.kind != SECRET.kind:
+        return planned
+    waiting = [known for known in planned.state.resources.values() if known.refers_to == row.name and known.secret_type]
+    resources = {**planned.state.resources, **{known.id: without_secret(known) for known in waiting}}
+    return planned.with_state(planned.state._replace(resources=resources))

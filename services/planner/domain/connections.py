@@ -1,0 +1,223 @@
+"""Compiles environments and credentials to the objects that make clusters and repositories known to the engine.
+
+Only those that an event concerns are compiled again: their row, their Secret or what is held of them has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from services.kinds.managed_environment import validation as managed_environment
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.managed_environment.validation import accepted_environment
+from services.kinds.repository_credential import validation as repository_credential
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.repository_credential.validation import accepted_credential
+from services.kinds.secret.rules import is_taken_back
+from services.kinds.shared.catalogue import Reason
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.lifecycle import refused
+from services.kinds.shared.rows import Resource
+from services.kinds.shared.schema import ApiModel
+from services.planner.domain.environments import allows_cluster_resources, in_force, look_the_same
+from services.planner.domain.objects import made_for, release, want
+from services.planner.domain.planned import Context, Planned
+from services.planner.domain.state import TenantState
+from services.planner.engines.interface import Manifest
+from services.planner.rows import ObjectKey, Role
+
+CONNECTED = frozenset({MANAGED_ENVIRONMENT.kind, REPOSITORY_CREDENTIAL.kind})
+OVERSIZED = "what follows from it and its Secret is longer than 1 MiB; make the Secret smaller"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the step looks at again and again, in the order in which it is needed."""
+
+    context: Context
+    secrets: Mapping[str, Resource]
+    secrets_before: Mapping[str, Resource]
+    owned: Mapping[UUID, Sequence[ObjectKey]]
+    """What is held of each environment and credential."""
+    owned_before: Mapping[UUID, Sequence[ObjectKey]]
+    cluster_resources: bool = False
+    """An environment allows resources outside of namespaces."""
+    cluster_resources_changed: bool = False
+
+
+def connect(planned: Planned, context: Context) -> Planned:
+    """Environments first: credentials are known to the deployments of environments, too."""
+    state, before = planned.state, context.before
+    if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
+        return planned
+    inputs = Inputs(context, state.secrets(), before.secrets(), state.objects_by_owner(), before.objects_by_owner())
+    planned = _settle_all(planned, state.of_kind(MANAGED_ENVIRONMENT.kind), inputs, _compile_environment)
+    privileged = allows_cluster_resources(planned.state, context.engine)
+    is_news = not look_the_same(planned.state, before, context.engine)
+    is_news = is_news and privileged != allows_cluster_resources(before, context.engine)
+    inputs = replace(inputs, cluster_resources=privileged, cluster_resources_changed=is_news)
+    planned = _settle_all(planned, state.of_kind(REPOSITORY_CREDENTIAL.kind), inputs, _compile_credential)
+    planned = _settle_all(planned, _unconnected(state, context), inputs, _accept_alone)
+    return _release_orphans(planned)
+
+
+def _settle_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs, compile_it: Compile) -> Planned:
+    for known in resources:
+        if _is_concerned(known, inputs):
+            planned = _settle(planned, known, inputs, compile_it)
+    return planned
+
+
+def _unconnected(state: TenantState, context: Context) -> Iterator[Resource]:
+    """Resources with a spec that an engine need not know of."""
+    kinds = context.rules.kinds
+    others = {kind.name for kind in kinds.resource_kinds if kind.accept_spec is not None} - CONNECTED
+    return (known for known in state.resources.values() if known.kind in others)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a resource has come to."""
+
+    accepted: ApiModel | None
+    """Its spec, if that is right."""
+    manifests: tuple[Manifest, ...] = ()
+    refusal: Refused | None = None
+
+
+Compile = Callable[[Resource, Inputs], Compiled]
+
+
+def _is_concerned(known: Resource, inputs: Inputs) -> bool:
+    """Whether anything that its objects follow from is not what it was."""
+    return (
+        (known.kind == REPOSITORY_CREDENTIAL.kind and inputs.cluster_resources_changed)
+        or inputs.context.before.resources.get(known.id) is not known
+        or inputs.secrets.get(known.refers_to) is not inputs.secrets_before.get(known.refers_to)
+        or inputs.owned.get(known.id) != inputs.owned_before.get(known.id)
+    )
+
+
+def _settle(planned: Planned, known: Resource, inputs: Inputs, compile_it: Compile) -> Planned:
+    """The tenant with what follows from ``known``.
+
+    One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
+    names is gone: taking that away is how a user takes the credentials back.
+    """
+    owned = [key for key in inputs.owned.get(known.id, ()) if key in planned.state.objects]
+    if not known.wanted:
+        return _release(planned, known, owned, inputs)
+    compiled = compile_it(known, inputs)
+    row = refused(known, compiled.refusal)
+    if compiled.accepted is not None:
+        row = replace(row, accepted=compiled.accepted.model_dump_json(by_alias=True, exclude_none=True))
+    if row != known:
+        planned = planned.with_state(planned.state.with_resources(row))
+    if compiled.refusal is None:
+        planned = _forget_if_withdrawn(planned, row, inputs)
+        planned = want(planned, compiled.manifests, _role(known), known.id)
+        kept = {manifest.key for manifest in compiled.manifests}
+    else:
+        secret = inputs.secrets.get(known.refers_to)
+        stays = compiled.refusal.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
+        kept = set(owned) if stays else set()
+    return _release(planned, row, [key for key in owned if key not in kept], inputs)
+
+
+def _role(known: Resource) -> Role:
+    return Role.ENVIRONMENT if known.kind == MANAGED_ENVIRONMENT.kind else Role.CREDENTIAL
+
+
+def _compile_environment(environment: Resource, inputs: Inputs) -> Compiled:
+    context = inputs.context
+    try:
+        spec = managed_environment.accept(environment, context.rules.addresses, context.rules.limits)
+        secret = managed_environment.sealed(
+            environment, inputs.secrets.get(environment.refers_to), context.rules.limits
+        )
+        manifest = context.engine.environment(context.home, environment.id, environment.uid, spec, secret)
+        return Compiled(spec, _sized([manifest]))
+    except Refused as why:
+        return Compiled(None, refusal=why)
+
+
+def _compile_credential(credential: Resource, inputs: Inputs) -> Compiled:
+    context = inputs.context
+    try:
+        spec = repository_credential.accept(credential, context.rules.addresses, context.rules.limits)
+    except Refused as why:
+        return Compiled(None, refusal=why)
+    try:
+        secret = repository_credential.sealed(
+            credential, inputs.secrets.get(credential.refers_to), context.rules.limits
+        )
+        manifests = context.engine.credential(
+            context.home, credential.id, credential.uid, spec, secret, cluster_resources=inputs.cluster_resources
+        )
+        return Compiled(spec, _sized(manifests))
+    except Refused as why:
+        return Compiled(spec, refusal=why)
+
+
+def _accept_alone(known: Resource, inputs: Inputs) -> Compiled:
+    """Of a kind that an engine need not know of."""
+    rules = inputs.context.rules
+    accept = rules.kinds[known.kind].accept_spec
+    try:
+        return Compiled(accept(known, rules.addresses, rules.limits) if accept is not None else None)
+    except Refused as why:
+        return Compiled(None, refusal=why)
+
+
+def _sized(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
+    """The same. Raises Refused if one exceeds 1 MiB."""
+    if any(manifest.is_oversized for manifest in manifests):
+        raise Refused("Unknown", Reason.INVALID_SPEC, OVERSIZED)
+    return tuple(manifests)
+
+
+def _forget_if_withdrawn(planned: Planned, known: Resource, inputs: Inputs) -> Planned:
+    """An environment's object is wanted. If it was not before, no engine holds what once worked."""
+    check = planned.state.checks.get(known.id)
+    if known.kind != MANAGED_ENVIRONMENT.kind or check is None or not check.worked:
+        return planned
+    key = made_for(known, inputs.context.engine)
+    if inputs.context.before.wanted_digest(key) is not None:
+        return planned
+    return planned.with_state(planned.state.with_checks(replace(check, worked="")))
+
+
+def _release(planned: Planned, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Planned:
+    leaving = [key for key in keys if planned.state.objects[key].wanted]
+    return release(planned, leaving, _departing(planned.state, known, inputs)) if leaving else planned
+
+
+def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
+    """What an agent is told of objects that have to go.
+
+    A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.
+    """
+    context = inputs.context
+    if not known.accepted or known.kind not in CONNECTED:
+        return {}
+    if known.kind == REPOSITORY_CREDENTIAL.kind:
+        login = accepted_credential(known.accepted)
+        made = context.engine.credential(context.home, known.id, known.uid, login, None, cluster_resources=True)
+        return {manifest.key: manifest for manifest in made}
+    if any(each.create_new_service_account for each in in_force(known, state.checks.get(known.id))):
+        return {}
+    spec = accepted_environment(known.accepted)
+    manifest = context.engine.environment(context.home, known.id, known.uid, spec, None)
+    return {manifest.key: manifest}
+
+
+def _release_orphans(planned: Planned) -> Planned:
+    """What was made of a resource that nobody remembers is not wanted."""
+    orphans = [
+        key
+        for key, held in planned.state.objects.items()
+        if held.wanted and held.owner is not None and held.owner not in planned.state.resources
+    ]
+    return release(planned, orphans, {})

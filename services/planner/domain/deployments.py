@@ -1,0 +1,199 @@
+"""Compiles deployments: each newest spec becomes a manifest, or there is a reason why it waits.
+
+Level-based: the result depends on the row, the environments and the quota, not on what happened. A spec names an
+environment; once the spec is in force, the deployment is bound to that environment's id, until a spec is in force with
+another environment of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from services.common.errors import Permanent, Wait
+from services.common.urls.repository_url import normalised
+from services.kinds.gitops_deployment import catalogue as texts
+from services.kinds.gitops_deployment import rules as deployment_rules
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
+from services.planner.domain.environments import Environments, look_the_same
+from services.planner.domain.planned import Context, Planned
+from services.planner.domain.quotas import Usage, room_for
+from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a deployment has come to."""
+
+    row: Deployment
+    manifest: Manifest | None = None
+    """Of what shall be on the engine; None: what is there stays as it is, or goes."""
+
+
+def deploy(planned: Planned, context: Context) -> Planned:
+    """Those that an event concerns, then those whose environment looks different, then those there is room for."""
+    concerned = [subject for subject in planned.touched if subject in planned.state.deployments]
+    if not concerned and not _may_affect(planned, context) and not _may_leave_room(planned, context):
+        return planned
+    environments = Environments.of(planned.state, context.engine)
+    usage = Usage.of(context.before.deployments.values(), planned.state)
+    for subject in [*concerned, *_affected(planned, environments, context)]:
+        planned, usage = _take_over(planned, subject, environments, usage, context)
+    for subject in room_for(planned.state.deployments.values(), usage, context.rules.limits):
+        if subject not in planned.settled:
+            planned, usage = _take_over(planned, subject, environments, usage, context)
+    return planned
+
+
+def _take_over(
+    planned: Planned, subject: UUID, environments: Environments, usage: Usage, context: Context
+) -> tuple[Planned, Usage]:
+    """The tenant with this deployment settled, and how much of its quota is taken up then."""
+    known, counted = planned.state.deployments[subject], _counted(planned, subject, context)
+    settled = settle(known, counted, environments, usage, context)
+    usage = usage.after(counted, settled.row)
+    state, manifests, touched = planned.state, planned.manifests, planned.touched
+    if settled.manifest is not None:
+        manifests = {**manifests, settled.manifest.key: settled.manifest}
+    if settled.row != known:
+        state = state.with_deployments(settled.row)
+        if subject not in touched and planned.cause is not None:
+            touched = {**touched, subject: planned.cause}
+    done = planned.settled | {subject}
+    return planned._replace(state=state, manifests=manifests, touched=touched, settled=done), usage
+
+
+def _counted(planned: Planned, subject: UUID, context: Context) -> Deployment | None:
+    """The row as it is counted so far: as it was before the batch, until it is settled."""
+    if subject in planned.settled:
+        return planned.state.deployments[subject]
+    return context.before.deployments.get(subject)
+
+
+def settle(
+    known: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
+) -> Settled:
+    """``known``, with its newest spec taken over if that can be had, and its manifest compiled."""
+    return _compiled(_resolved(known, counted, environments, usage, context), environments, context)
+
+
+def _affected(planned: Planned, environments: Environments, context: Context) -> Iterator[UUID]:
+    """Others of which the environment that they name, or the one that they are bound to, looks different now."""
+    if not _may_affect(planned, context):
+        return
+    before, state = context.before, planned.state
+    then = Environments.of(before, context.engine)
+    names = {
+        name
+        for name in then.by_name.keys() | environments.by_name.keys()
+        if then.by_name.get(name) != environments.by_name.get(name)
+    }
+    ids = {
+        each
+        for each in then.by_id.keys() | environments.by_id.keys()
+        if then.by_id.get(each) != environments.by_id.get(each)
+    }
+    affected = [
+        known.id
+        for known in state.deployments.values()
+        if (known.environment in names or known.environment_id in ids)
+        and known.wanted
+        and known.id not in planned.touched
+    ]
+    yield from sorted(affected)
+
+
+def _may_affect(planned: Planned, context: Context) -> bool:
+    """Whether environments may look different now."""
+    return not look_the_same(planned.state, context.before, context.engine)
+
+
+def _may_leave_room(planned: Planned, context: Context) -> bool:
+    """Whether there may be room now for deployments that wait for it."""
+    before, state = context.before, planned.state
+    if state.resources is before.resources and state.objects is before.objects:
+        return False
+    return any(each.over_quota for each in state.deployments.values())
+
+
+def _resolved(
+    now: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
+) -> Deployment:
+    newest = now.offered or now.spec
+    if newest is None or not now.wanted:
+        return now
+    limits = context.rules.limits
+    waits_already = counted is not None and counted.spec is None and counted.offered is not None
+    is_newcomer = now.spec is None and now.offered is not None and not waits_already
+    if is_newcomer and usage.waiting >= limits.of(GITOPS_DEPLOYMENT.kind):
+        # Offers are kept for as many deployments again as may be had: beyond that they would fill the database.
+        quota = limits.message(GITOPS_DEPLOYMENT.kind)
+        return deployment_rules.refused(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
+    if now.offered is not None and not usage.has_room(counted, now, limits):
+        return replace(now, blocked=limits.message(GITOPS_DEPLOYMENT.kind), over_quota=True)
+    return _with_spec(replace(now, blocked="", over_quota=False), newest, environments, context)
+
+
+def _with_spec(now: Deployment, newest: str, environments: Environments, context: Context) -> Deployment:
+    """With ``newest`` as its spec if the environment that it names can be used, or needs none."""
+    spec = accepted_deployment(newest)
+    environment = spec.destination.environment
+    try:
+        if not environment:
+            _check_local(context)
+        view = resolve(spec, environments.by_name, exists=now.spec is not None)
+    except Wait:
+        return now
+    except Permanent as error:
+        return replace(now, blocked=str(error))
+    return replace(
+        now,
+        spec=newest,
+        offered=None,
+        environment=environment,
+        environment_id=UUID(view.id) if view is not None else None,
+        repository=normalised(spec.source.repo_url),
+    )
+
+
+def _check_local(context: Context) -> None:
+    """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's."""
+    if not context.is_local:
+        foreign = context.before.tenant.workspace not in context.rules.local_workspaces
+        raise Permanent((texts.NO_LOCAL_CLUSTER if foreign else texts.PLATFORM_NAMESPACE).message)
+
+
+def _compiled(now: Deployment, environments: Environments, context: Context) -> Settled:
+    """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
+    if now.spec is None:
+        return Settled(now if now.wanted else deployment_rules.without_application(now))
+    sent = context.before.deployments.get(now.id)
+    if not now.wanted:
+        # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
+        if sent is None or sent.spec is None:
+            return Settled(deployment_rules.without_application(now))
+        return Settled(
+            replace(
+                now,
+                spec=sent.spec,
+                environment_id=sent.environment_id,
+                repository=sent.repository,
+                digest=sent.digest,
+                offered=None,
+            )
+        )
+    spec = accepted_deployment(now.spec)
+    target = _target(spec, now, environments)
+    manifest = context.engine.deployment(context.home, now.id, now.uid, spec, target)
+    return Settled(replace(now, digest=manifest.digest), manifest)
+
+
+def _target(spec: GitOpsDeploymentSpec, now: Deployment, environments: Environments) -> Target:
+    """Of an environment that is gone from the engine, no cluster at all: what is there is left alone."""
+    if not spec.destination.environment:
+        return LOCAL
+    view = environments.by_id.get(now.environment_id) if now.environment_id is not None else None
+    return NOWHERE if view is None else Target(UUID(view.id), view.cluster_resources)

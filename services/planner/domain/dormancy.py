@@ -1,0 +1,146 @@
+"""Dormant rows are loaded only when an event names them.
+
+These are sync runs that have ended and whose CR is gone, and resources beyond the quotas: there may be any number of
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.common.api_resource import SECRET
+from services.common.messages import (
+    Applied,
+    Command,
+    Observation,
+    ResourceChanged,
+    ResourceGone,
+    StatusReported,
+    SyncMoved,
+)
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.registry import Registry
+from services.kinds.shared.quota import Limits
+from services.kinds.shared.rows import Resource
+from services.kinds.sync_run.model import SYNC_RUN
+from services.kinds.sync_run.rules import OVER
+from services.planner.domain import ids
+from services.planner.domain.events import Due, Event, Unseen
+from services.planner.domain.state import TenantState
+
+WAITING_KEPT = 100
+"""Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Dormant rows of one tenant that events may concern."""
+
+    ids: frozenset[UUID] = frozenset()
+    names: frozenset[tuple[str, str]] = frozenset()
+    """Kinds and names, of whatever incarnation."""
+    waiting: tuple[tuple[str, int], ...] = ()
+    """Kinds, and how many of the oldest resources of each that are beyond the quotas."""
+
+    def __bool__(self) -> bool:
+        return bool(self.ids or self.names or self.waiting)
+
+
+def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> Lookup:
+    """What is to be looked up before ``events`` are planned; nothing if the tenant has no dormant rows."""
+    if not state.tenant.dormant:
+        return Lookup()
+    named = {subject for event in events for subject in _ids_named(event)}
+    names = {name for event in events for name in _names_named(event, kinds)} | _names_awaited(state, kinds)
+    loaded = Counter(each.kind for each in state.resources.values() if each.over_quota)
+    wanted = ((kind.name, WAITING_KEPT - loaded[kind.name]) for kind in kinds.resource_kinds)
+    return Lookup(
+        frozenset(named - state.deployments.keys() - state.resources.keys()),
+        frozenset(names),
+        tuple((kind, count) for kind, count in wanted if count > 0) if any(map(_may_leave_room, events)) else (),
+    )
+
+
+def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
+    """Deployments without a spec that counts, beyond as many as may be had."""
+    idle = [each.id for each in state.deployments.values() if each.spec is None and each.offered is None]
+    most = limits.of(GITOPS_DEPLOYMENT.kind)
+    return frozenset(sorted(idle)[most:]) if len(idle) > most else frozenset()
+
+
+def dormant_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
+    """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
+    over = {
+        each.id
+        for each in state.resources.values()
+        if not each.present and each.kind == SYNC_RUN.kind and state.sync_runs[each.id].state in OVER
+    }
+    beyond = [each for each in state.resources.values() if each.over_quota]
+    late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
+    if not late:
+        return frozenset(over)
+    late -= state.objects_by_owner().keys()
+    stay = [each for each in state.resources.values() if each.id not in late]
+    named = {(reference.to.kind, each.refers_to) for each in stay if (reference := kinds[each.kind].reference)}
+    spared = {each.id for each in beyond if (each.kind, each.name) in named}
+    return frozenset(over | (late - spared))
+
+
+def _late(beyond: Iterable[Resource], kind: str) -> list[UUID]:
+    """Of a kind all but the oldest: by kind, because quotas are, and none may wait behind others that get no room."""
+    waiting = sorted((each.created_at, each.id) for each in beyond if each.kind == kind)
+    return [subject for _, subject in waiting[WAITING_KEPT:]]
+
+
+def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
+    """Deployments that open runs name, and Secrets that resources name, which are not at hand."""
+    at_hand = {each.name for each in state.deployments.values()}
+    secrets = state.secrets()
+    awaited = {
+        (GITOPS_DEPLOYMENT.kind, run.deployment_name)
+        for run in state.sync_runs.values()
+        if run.state not in OVER and run.deployment_name not in at_hand
+    }
+    return awaited | {
+        (SECRET.kind, each.refers_to)
+        for each in state.resources.values()
+        if each.refers_to and each.refers_to not in secrets and kinds[each.kind].names_a_secret
+    }
+
+
+def _ids_named(event: Event) -> Collection[UUID]:
+    match event.message:
+        case Command(event=ResourceChanged() | ResourceGone() as change) as command:
+            return (ids.resource_id(command.workspace, change.uid),)
+        case Observation(event=SyncMoved() as moved) as observation:
+            return (ids.resource_id(observation.workspace, moved.run),)
+        case Due() as due:
+            return (due.id,)
+        case Unseen() as unseen:
+            return unseen.ids
+        case _:
+            return ()
+
+
+def _names_named(event: Event, kinds: Registry) -> Iterator[tuple[str, str]]:
+    match event.message:
+        case Command(event=ResourceChanged() as change):
+            yield change.kind, change.name
+            kind = kinds[change.kind]
+            if kind.reference is not None and (named := kind.referenced_by(change.spec)):
+                yield kind.reference.to.kind, named
+
+
+def _may_leave_room(event: Event) -> bool:
+    match event.message:
+        case Command(event=ResourceChanged() | ResourceGone() as change):
+            return change.kind != GITOPS_DEPLOYMENT.kind
+        case Observation(event=StatusReported() | Applied()):
+            return False
+        case Observation() | Unseen():
+            return True
+        case _:
+            return False

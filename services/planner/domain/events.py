@@ -1,0 +1,57 @@
+"""What a plan is made from: messages as they were taken up, in the order in which they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from services.common.messages import Command, Observation
+from services.kinds.shared.rows import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A timer event: look at a CR again, because its deletion takes long or the quota may have room for it."""
+
+    workspace: str
+    namespace: str
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SweepScope:
+    """The resources that a resync marker is about."""
+
+    source: str
+    kind: str
+    partition: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Not a message: what a complete list did not show of a tenant, after it was found to be a plausible share."""
+
+    workspace: str
+    namespace: str
+    scope: SweepScope
+    ids: frozenset[UUID]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
+
+    message: Command | Observation | Due | Unseen
+    partition: int
+    trace_id: str
+
+    def cause(self, now: datetime) -> Cause:
+        """When it happened, by the clock of the edge that saw it, and its trace; what is due happens ``now``."""
+        match self.message:
+            case Command(seen_at=at) | Observation(observed_at=at) | Unseen(at=at):
+                return Cause(at, self.trace_id)
+            case Due():
+                return Cause(now, self.trace_id)

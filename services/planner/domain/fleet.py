@@ -1,0 +1,51 @@
+"""The engine instances that tenants are placed on. Read-only: where tenants meet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.common.errors import Wait
+from services.planner.engines.interface import Engine, Home
+from services.planner.rows import Instance, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """All instances, and the engines that they run."""
+
+    instances: Mapping[str, Instance]
+    engines: Mapping[str, Engine]
+    """By the name that instances have for them."""
+
+    def home(self, tenant: Tenant) -> Home:
+        """Where the tenant's objects are."""
+        return Home(tenant, self.instances[tenant.engine_instance_id])
+
+    def engine(self, tenant: Tenant) -> Engine:
+        """The engine of the tenant's instance."""
+        return self.engines[self.instances[tenant.engine_instance_id].engine]
+
+    def is_engine_namespace(self, namespace: str) -> bool:
+        """Whether an instance watches this namespace."""
+        return any(namespace == instance.namespace for instance in self.instances.values())
+
+
+def place(tenant: UUID, instances: Iterable[Instance]) -> Instance:
+    """The accepting instance with the highest hash together with the tenant (rendezvous hashing).
+
+    Even over instances, the same at every call, and adding an instance moves no more than its own share.
+    While none accepts, any will do: to refuse a new tenant would hold up its whole partition.
+    Raises Wait if there is no instance at all.
+    """
+    known = list(instances)
+    candidates = [instance for instance in known if instance.accepting] or known
+    if not candidates:
+        raise Wait("there is no engine instance; add one with 'gitopsctl engines apply'")
+    return max(candidates, key=lambda instance: _score(tenant, instance.id))
+
+
+def _score(tenant: UUID, instance: str) -> tuple[bytes, str]:
+    return hashlib.blake2b(tenant.bytes + instance.encode(), digest_size=16).digest(), instance

@@ -1,0 +1,34 @@
+"""Identities, derived from names that the platform owns: the same input makes the same ids in any database."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from uuid import UUID
+
+ROOT = UUID("8f0dbe3c-0d5d-5b0a-9d63-6d1c0a7a3f11")
+"""Namespace of all ids. Changing it renames every object of every tenant."""
+
+
+@lru_cache(maxsize=16384)
+def tenant_id(workspace: str, namespace: str) -> UUID:
+    """Id of a tenant."""
+    return _uuid5(ROOT, f"{workspace}/{namespace}")
+
+
+@lru_cache(maxsize=16384)
+def resource_id(workspace: str, uid: str) -> UUID:
+    """Id of one incarnation of a CR or a Secret."""
+    return _uuid5(ROOT, f"{workspace}/{uid}")
+
+
+@lru_cache(maxsize=16384)
+def operation_id(resource: UUID, change: str) -> UUID:
+    """Id of the audit row of one change (a generation, or the deletion) of a CR."""
+    return _uuid5(resource, change)
+
+
+def _uuid5(namespace: UUID, name: str) -> UUID:
+    """As ``uuid.uuid5``, which imports its hash at each call."""
+    digest = hashlib.sha1(namespace.bytes + name.encode(), usedforsecurity=False).digest()
+    return UUID(bytes=digest[:16], version=5)

@@ -1,0 +1,77 @@
+"""What a batch of events changes of one tenant. Pure: the same values make the same changes.
+
+Only the state at the end of the batch counts. Resources of a tenant depend on each other, so the order of the steps
+matters, and it is here: each step takes the tenant as planned so far, and returns the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from services.common.messages import Command, Observation, ResourceChanged
+from services.planner.domain.changes import Changes, TenantChanges
+from services.planner.domain.commands import look_again, take_command, take_unseen
+from services.planner.domain.connections import connect
+from services.planner.domain.deployments import deploy
+from services.planner.domain.events import Due, Event, Unseen
+from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.planned import Context, Planned
+from services.planner.domain.projects import confine
+from services.planner.domain.quotas import apply_quotas
+from services.planner.domain.reports import concerns, judge_reports, take_observation
+from services.planner.domain.result import changes_of
+from services.planner.domain.rules import Rules
+from services.planner.domain.state import TenantState
+from services.planner.domain.statuses import show
+from services.planner.domain.syncs import order_syncs
+
+
+def plan(tenant: TenantState, events: Sequence[Event], fleet: FleetView, rules: Rules, now: datetime) -> TenantChanges:
+    """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
+    placed = _placed(tenant, events, fleet)
+    if placed is None:
+        return TenantChanges(tenant.tenant.id, Changes(), None)
+    context = Context(placed, fleet, rules)
+    planned = take_events(events, context, now)
+    if planned.cause is not None:
+        planned = apply_quotas(planned, context)
+        planned = connect(planned, context)
+        planned = deploy(planned, context)
+        planned = confine(planned, context)
+        planned = order_syncs(planned, context)
+    planned = judge_reports(planned, events, context, now)
+    planned, shown = show(planned, context)
+    return changes_of(planned, shown, tenant.tenant, context)
+
+
+def take_events(events: Sequence[Event], context: Context, now: datetime) -> Planned:
+    """The tenant's rows as ``events`` say they are; nothing follows from that yet."""
+    planned = Planned(context.before)
+    for event in events:
+        cause = event.cause(now)
+        match event.message:
+            case Command() as command:
+                planned = take_command(planned, command, cause, context)
+            case Observation() as observation if concerns(observation, context):
+                planned = take_observation(planned, observation, cause, context)
+            case Unseen() as unseen:
+                planned = take_unseen(planned, unseen, cause)
+            case Due(id=subject):
+                known = planned.state.deployments.get(subject) or planned.state.resources.get(subject)
+                planned = look_again(planned, known, cause) if known is not None else planned
+    return planned
+
+
+def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> TenantState | None:
+    """On an instance, and in the partition that its newest event came by; None: nothing is asked for."""
+    tenant = state.tenant
+    asked = [each for each in events if isinstance(each.message, Command)]
+    asked = [each for each in asked if isinstance(each.message.event, ResourceChanged)]  # type: ignore[union-attr]
+    if not tenant.engine_instance_id:
+        if not asked:
+            return None
+        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.instances.values()).id)
+    partition = asked[-1].partition if asked else tenant.partition
+    return state._replace(tenant=replace(tenant, partition=partition))

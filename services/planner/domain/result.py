@@ -1,0 +1,215 @@
+"""From a finished plan to rows: only what differs from how things stood before, and the state that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.gitops_deployment.status import DELETION_NOTICE
+from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
+from services.kinds.shared.rows import Cause, Resource
+from services.kinds.sync_run.model import SYNC_RUN
+from services.planner.domain.changes import Changes, Sighting, TenantChanges
+from services.planner.domain.dormancy import dormant_deployments, dormant_resources
+from services.planner.domain.operations import operations
+from services.planner.domain.planned import Context, Planned
+from services.planner.domain.state import TenantState
+from services.planner.domain.statuses import Shown
+from services.planner.engines.interface import engine_key, engine_row
+from services.planner.rows import EngineAbsence, ObjectKey, Tenant
+
+KeyT = TypeVar("KeyT")
+RowT = TypeVar("RowT")
+IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
+
+
+def changes_of(planned: Planned, shown: Shown, stored: Tenant, context: Context) -> TenantChanges:
+    """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
+    planned = planned.with_state(_with_due_times(planned))
+    finished = _finished(planned.state)
+    opened, moved = operations(planned, finished, context)
+    state, before = _without(planned.state, finished), context.before
+    deployments_dormant = dormant_deployments(state, context.rules.limits)
+    resources_dormant = dormant_resources(state, context.rules.kinds)
+    if deployments_dormant or resources_dormant:
+        state = state._replace(tenant=replace(state.tenant, dormant=True))
+    is_empty = not (state.deployments or state.resources or state.objects)
+    deployments, sightings = _split(state.deployments, before.deployments)
+    resources, resource_sightings = _split(state.resources, before.resources)
+    engine = _engine(planned, context)
+    written = Changes(
+        tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
+        tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
+        deployments=deployments,
+        deployments_gone=tuple(each for each in before.deployments if each not in state.deployments),
+        sightings=sightings,
+        observed=_changed(state.observed, before.observed),
+        observed_gone=tuple(
+            each for each in before.observed if each in state.deployments and each not in state.observed
+        ),
+        resources=resources,
+        resources_gone=tuple(each for each in before.resources if each not in state.resources),
+        resource_sightings=resource_sightings,
+        checks=_changed(state.checks, before.checks),
+        sync_runs=_changed(state.sync_runs, before.sync_runs),
+        operations=opened,
+        operations_moved=moved,
+        engine=engine.engine,
+        engine_absent=engine.engine_absent,
+        engine_departing=engine.engine_departing,
+        engine_gone=engine.engine_gone,
+        oversized=tuple(engine_key(context.engine, context.home, key) for key in planned.oversized),
+        deployments_dormant=tuple(sorted(deployments_dormant)),
+        resources_dormant=tuple(sorted(resources_dormant)),
+        workspace=shown.rows,
+        workspace_gone=shown.gone,
+    )
+    kept = None if is_empty else _awake(state, deployments_dormant | resources_dormant)
+    if kept is not None and planned.cause is not None:
+        kept = kept._replace(basis=context.basis)
+    return TenantChanges(state.tenant.id, written, kept)
+
+
+def _with_due_times(planned: Planned) -> TenantState:
+    """The clock asks for touched rows again when a deletion has taken long, and when throttling is no news any more."""
+    state = planned.state
+    for subject, cause in planned.touched.items():
+        deployment, resource = state.deployments.get(subject), state.resources.get(subject)
+        if deployment is not None:
+            deleting = deployment.present and deployment.deleting and deployment.spec is not None
+            due = _next(deployment, cause.at, DELETION_NOTICE if deleting else None)
+            if due != deployment.due_at:
+                state = state.with_deployments(replace(deployment, due_at=due))
+        elif resource is not None:
+            due = _next(resource, cause.at, None) if resource.present else None
+            if due != resource.due_at:
+                state = state.with_resources(replace(resource, due_at=due))
+    return state
+
+
+def _next(row: Deployment | Resource, at: datetime, notice: timedelta | None) -> datetime | None:
+    throttled = THROTTLING_SHOWN if row.held_back_ms >= HELD_BACK_NOTICE_MS else None
+    times = [row.seen_at + each for each in (notice, throttled) if each is not None]
+    return min((time for time in times if time > at), default=None)
+
+
+def _finished(state: TenantState) -> frozenset[UUID]:
+    """Deployments and resources of which nothing is left, neither the CR nor anything on an engine.
+
+    A run is remembered for a while after its end: what has run must not run again, whoever tells of it late.
+    """
+    deployments = {each.id for each in state.deployments.values() if not each.present and each.spec is None}
+    gone = [each for each in state.resources.values() if not each.present]
+    if not gone:
+        return frozenset(deployments)
+    owned = state.objects_by_owner()
+    return frozenset(deployments | {each.id for each in gone if _is_over(state, each, owned)})
+
+
+def _is_over(state: TenantState, known: Resource, owned: Collection[UUID]) -> bool:
+    if known.kind == SYNC_RUN.kind:
+        run = state.sync_runs.get(known.id)
+        return run is None or run.sequence == 0
+    return known.id not in owned
+
+
+def _without(state: TenantState, dropped: Collection[UUID]) -> TenantState:
+    if not dropped:
+        return state
+    return state._replace(
+        deployments=_kept(state.deployments, dropped),
+        observed=_kept(state.observed, dropped),
+        resources=_kept(state.resources, dropped),
+        checks=_kept(state.checks, dropped),
+        sync_runs=_kept(state.sync_runs, dropped),
+    )
+
+
+def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
+    """Without dormant rows, and without the statuses of names that only these have."""
+    if not dormant:
+        return state
+    awake = _without(state, dormant)
+    names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in awake.deployments.values()}
+    names |= {(each.kind, each.name) for each in awake.resources.values()}
+    return awake._replace(statuses={key: row for key, row in awake.statuses.items() if key in names})
+
+
+def _kept(rows: Mapping[UUID, RowT], dropped: Collection[UUID]) -> dict[UUID, RowT]:
+    return {known: row for known, row in rows.items() if known not in dropped}
+
+
+def _changed(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[RowT, ...]:
+    if now is before:
+        return ()
+    return tuple(row for known, row in now.items() if row is not (old := before.get(known)) and row != old)
+
+
+def _split(
+    now: Mapping[UUID, IncarnationT], before: Mapping[UUID, IncarnationT]
+) -> tuple[tuple[IncarnationT, ...], tuple[Sighting, ...]]:
+    """Rows to write in full, and those of which only the sighting is new: most of them, after each resync."""
+    full, sightings = [], []
+    for row in _changed(now, before):
+        known = before.get(row.id)
+        if known is not None and row == replace(known, epoch=row.epoch, resource_version=row.resource_version):
+            sightings.append(Sighting(row.id, row.resource_version, row.epoch))
+        else:
+            full.append(row)
+    return tuple(full), tuple(sightings)
+
+
+def _engine(planned: Planned, context: Context) -> Changes:
+    """Rows to write, those to mark absent, those to write as absent, and those to delete."""
+    deployed = [_of_deployment(planned, now, cause, context) for now, cause in _deployments_changed(planned, context)]
+    if planned.state.objects is context.before.objects or planned.cause is None:
+        return Changes.merged(deployed)
+    before, now = context.before.objects, planned.state.objects
+    changed = [key for key in {**before, **now} if before.get(key) is not now.get(key)]
+    return Changes.merged([*deployed, *(_of_object(planned, key, planned.cause, context) for key in changed)])
+
+
+def _of_deployment(planned: Planned, now: Deployment, cause: Cause, context: Context) -> Changes:
+    engine, home, before = context.engine, context.home, context.before.deployments.get(now.id)
+    key = engine.deployment_key(now.uid)
+    if now.spec is None:
+        was_sent = before is not None and before.spec is not None
+        return Changes(engine_gone=(engine_key(engine, home, key),)) if was_sent else Changes()
+    if not now.wanted:
+        absence = EngineAbsence(*engine_key(engine, home, key), cause.trace_id, cause.at)
+        return Changes(engine_absent=(absence,)) if before is not None and before.wanted else Changes()
+    if before is not None and (before.digest, before.wanted) == (now.digest, now.wanted):
+        return Changes()
+    return Changes(engine=(engine_row(engine, home, planned.manifests[key], "present", cause),))
+
+
+def _of_object(planned: Planned, key: ObjectKey, cause: Cause, context: Context) -> Changes:
+    engine, home = context.engine, context.home
+    before, now = context.before.objects.get(key), planned.state.objects.get(key)
+    if now is None:
+        return Changes(engine_gone=(engine_key(engine, home, key),))
+    if now == before:
+        return Changes()
+    if now.wanted:
+        return Changes(engine=(engine_row(engine, home, planned.manifests[key], "present", cause),))
+    if key in planned.manifests:
+        return Changes(engine_departing=(engine_row(engine, home, planned.manifests[key], "absent", cause),))
+    return Changes(engine_absent=(EngineAbsence(*engine_key(engine, home, key), cause.trace_id, cause.at),))
+
+
+def _deployments_changed(planned: Planned, context: Context) -> Iterator[tuple[Deployment, Cause]]:
+    """With what is measured from: the change of the CR, or the event that made it look different to an engine."""
+    if planned.state.deployments is context.before.deployments:
+        return
+    for known, now in planned.state.deployments.items():
+        before = context.before.deployments.get(known)
+        if now is not before:
+            asked = before is None or before.seen_at != now.seen_at
+            cause = Cause(now.seen_at, now.trace_id) if asked else planned.touched.get(known) or planned.cause
+            if cause is not None:
+                yield now, cause

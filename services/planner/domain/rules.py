@@ -1,0 +1,71 @@
+"""What the operator lays down for all tenants: an argument of every plan."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Self
+
+from services.common.addresses import AddressPolicy
+from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.quota import Limits
+
+_GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+
+PLATFORM_NAMESPACE = "gitops-service"
+PLATFORM_PREFIXES = ("kube-", "openshift-")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepGuard:
+    """How much a resync may remove: at most ``share`` of what is known in its scope, but always ``minimum``."""
+
+    share: float = 0.5
+    minimum: int = 20
+
+    def allows(self, removed: int, known: int) -> bool:
+        """Whether so many may be gone at once."""
+        return removed <= max(self.minimum, self.share * known)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKind:
+    """A kind of Kubernetes objects, in any version."""
+
+    group: str
+    """Empty: the core group."""
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From ``Kind`` or ``group/Kind``. Raises ValueError."""
+        group, slash, kind = text.rpartition("/")
+        if not _KIND.fullmatch(kind) or (slash and not _GROUP.fullmatch(group)):
+            raise ValueError(f"'{text}' is no kind; write Kind for one of the core group, otherwise group/Kind")
+        return cls(group, kind)
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.kind}" if self.group else self.kind
+
+
+CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
+"""What a platform puts into a tenant's namespace to confine it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """See the module."""
+
+    guard: SweepGuard = field(default_factory=SweepGuard)
+    kinds: Registry = REGISTRY
+    limits: Limits = field(default_factory=REGISTRY.limits)
+    addresses: AddressPolicy = field(default_factory=AddressPolicy)
+    local_workspaces: frozenset[str] = frozenset({"local"})
+    """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
+    refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
+    """What tenants with a namespace there may not deploy: Argo CD, with its rights, would replace the platform's."""
+
+    def protects(self, namespace: str) -> bool:
+        """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""
+        return namespace == PLATFORM_NAMESPACE or namespace.startswith(PLATFORM_PREFIXES)

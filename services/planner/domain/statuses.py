@@ -1,0 +1,186 @@
+"""Compiles the statuses of the custom resources that a batch concerns.
+
+A row of ``workspace_resources`` exists for a name as long as a resource of that name exists and has a status. The row
+belongs to the existing incarnation; the row of a former one is replaced or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from services.common.json_values import digest
+from services.kinds.gitops_deployment import status as deployment_status
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.shared.kind import StatusInputs
+from services.kinds.shared.rows import Cause, Resource
+from services.kinds.sync_run.rules import OVER
+from services.planner.domain.objects import made_for
+from services.planner.domain.planned import Context, Planned
+from services.planner.rows import ObjectKey, StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
+
+NO_STATUS = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What changes of what is shown."""
+
+    rows: tuple[WorkspaceRow, ...] = ()
+    gone: tuple[WorkspaceKey, ...] = ()
+
+
+def show(planned: Planned, context: Context) -> tuple[Planned, Shown]:
+    """The tenant with its statuses, and the rows that say so."""
+    resources = planned.state.resources
+    names = {each.id: each.name for each in resources.values() if each.kind == MANAGED_ENVIRONMENT.kind}
+    owned = planned.state.objects_by_owner() if resources else {}
+    shown = Shown()
+    for kind, touched, at in _concerned(planned, context):
+        key = (kind, touched.name)
+        stored = planned.state.statuses.get(key)
+        owner = _owner(planned, kind, touched)
+        if owner is None:
+            if stored is not None and stored.uid == touched.uid:
+                planned, shown = _withdraw(planned, shown, key)
+        elif not isinstance(owner, Deployment) or owner.id in planned.touched:
+            own = stored if stored is not None and stored.uid == owner.uid else None
+            previous = own.status if own is not None else NO_STATUS
+            cause = planned.touched.get(owner.id, at)
+            if isinstance(owner, Deployment):
+                release = owner.releasable
+                status = _of_deployment(planned, owner, previous, cause.at, names, context)
+            else:
+                release = _is_releasable(planned, owner, owned)
+                status = _of_resource(planned, owner, previous, cause.at, context)
+            now = StoredStatus(owner.uid, owner.generation, status, release)
+            if (status, release) != (previous, own is not None and own.release_finalizer):
+                planned, stamp = _stamped(planned, owner, own, cause)
+                planned, shown = _write(planned, shown, key, now, stamp)
+            elif own is None and stored is not None:
+                planned, shown = _withdraw(planned, shown, key)
+    return planned, shown
+
+
+def _concerned(planned: Planned, context: Context) -> Iterator[tuple[str, Deployment | Resource, Cause]]:
+    """Deployments that were touched; resources that were, or of which anything differs that their status shows."""
+    state = planned.state
+    for subject, cause in planned.touched.items():
+        if subject in state.deployments:
+            yield GITOPS_DEPLOYMENT.kind, state.deployments[subject], cause
+    for subject in _resources_concerned(planned, context):
+        resource = state.resources[subject]
+        if context.rules.kinds[resource.kind].compile_status is not None:
+            at = planned.touched.get(subject) or planned.cause
+            if at is not None:
+                yield resource.kind, resource, at
+
+
+def _resources_concerned(planned: Planned, context: Context) -> list[UUID]:
+    state, before = planned.state, context.before
+    found = dict.fromkeys(each for each in planned.touched if each in state.resources)
+    if state.resources is not before.resources:
+        changed = (each for each, row in state.resources.items() if before.resources.get(each) is not row)
+        found |= dict.fromkeys(changed)
+    if state.checks is not before.checks:
+        found |= dict.fromkeys(each for each, row in state.checks.items() if before.checks.get(each) is not row)
+    if state.sync_runs is not before.sync_runs:
+        found |= dict.fromkeys(each for each, row in state.sync_runs.items() if before.sync_runs.get(each) is not row)
+    if state.objects is not before.objects:
+        for key in state.objects.keys() | before.objects.keys():
+            now, then = state.objects.get(key), before.objects.get(key)
+            owner = (now or then).owner if now != then else None  # type: ignore[union-attr]
+            if owner is not None and owner in state.resources:
+                found[owner] = None
+    return sorted(each for each in found if each in state.resources)
+
+
+def _owner(planned: Planned, kind: str, touched: Deployment | Resource) -> Deployment | Resource | None:
+    """The incarnation that exists."""
+    if touched.present:
+        return touched
+    if isinstance(touched, Deployment):
+        return planned.state.deployment_named(touched.name)
+    return next((known for known in planned.state.resources_named(kind, touched.name) if known.present), None)
+
+
+def _of_deployment(
+    planned: Planned,
+    owner: Deployment,
+    previous: str,
+    at: datetime,
+    environments: Mapping[UUID, str],
+    context: Context,
+) -> str:
+    observed = planned.state.observed.get(owner.id)
+    shown = deployment_status.sync_error_shown(previous)
+    report = context.engine.report(observed.status if observed else "", shown, environments)
+    return deployment_status.compiled(owner, observed, report, previous, at)
+
+
+def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime, context: Context) -> str:
+    state, compile_status = planned.state, context.rules.kinds[owner.kind].compile_status
+    if compile_status is None:
+        return previous
+    digest = state.wanted_digest(made_for(owner, context.engine)) if owner.id in state.checks else None
+    own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
+    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.rules.limits))
+
+
+def _is_releasable(planned: Planned, owner: Resource, owned: Mapping[UUID, list[ObjectKey]]) -> bool:
+    """It waits for us, and there is nothing left to wait for."""
+    run = planned.state.sync_runs.get(owner.id)
+    if run is not None and run.state not in OVER:
+        return False
+    return owner.deleting and owner.finalizer and owner.id not in owned
+
+
+def _stamped(
+    planned: Planned, owner: Deployment | Resource, own: StoredStatus | None, cause: Cause
+) -> tuple[Planned, Cause]:
+    """The first status after a change of the CR counts from that change, later ones from their own event."""
+    changed = Cause(owner.seen_at, owner.trace_id)
+    if isinstance(owner, Resource):
+        return planned, changed if own is None or own.generation < owner.generation else cause
+    observed = planned.state.observed.get(owner.id)
+    if observed is None:
+        return planned, changed
+    if observed.status_generation >= owner.generation:
+        return planned, cause
+    now = replace(observed, status_generation=owner.generation)
+    state = planned.state._replace(observed={**planned.state.observed, owner.id: now})
+    return planned.with_state(state), changed
+
+
+def _write(planned: Planned, shown: Shown, key: StatusKey, now: StoredStatus, stamp: Cause) -> tuple[Planned, Shown]:
+    state = planned.state._replace(statuses={**planned.state.statuses, key: now})
+    row = _row(planned.state.tenant, key, now, stamp)
+    return planned.with_state(state), replace(shown, rows=(*shown.rows, row))
+
+
+def _withdraw(planned: Planned, shown: Shown, key: StatusKey) -> tuple[Planned, Shown]:
+    statuses = {each: status for each, status in planned.state.statuses.items() if each != key}
+    tenant = planned.state.tenant
+    gone = (tenant.workspace, tenant.namespace, *key)
+    return planned.with_state(planned.state._replace(statuses=statuses)), replace(shown, gone=(*shown.gone, gone))
+
+
+def _row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:
+    kind, name = key
+    return WorkspaceRow(
+        workspace=tenant.workspace,
+        namespace=tenant.namespace,
+        kind=kind,
+        name=name,
+        uid=now.uid,
+        generation=now.generation,
+        status=now.status,
+        release_finalizer=now.release_finalizer,
+        digest=digest(now.status),
+        trace_id=stamp.trace_id,
+        seen_at=stamp.at,
+    )

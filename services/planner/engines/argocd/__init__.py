@@ -1,0 +1,1 @@
+"""Argo CD: the only package that knows its kinds, names, labels and statuses."""

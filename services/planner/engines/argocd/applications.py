@@ -1,0 +1,118 @@
+"""Compiles a tenant's deployments into Argo CD's Applications and AppProjects.
+
+Project, destination, Application name and namespace come from the platform, never from what a user wrote.
+
+A tenant has one AppProject, ``app-project-<id>``, without any right to resources outside of namespaces. Where an
+environment grants that right, a second one, ``app-project-<id>-cluster``, holds it: Argo CD checks such resources
+against the project alone, so in the first one the right would reach every destination of the tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from services.common.argocd_names import API_VERSION, APP_PROJECT, APPLICATION, LOCAL_CLUSTER, application_name
+from services.common.json_values import canonical
+from services.common.ownership import OURS
+from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
+from services.planner.engines.argocd.names import DATABASE_ID, cluster_name, cluster_project_name, project_name
+from services.planner.engines.interface import LOCAL, Confinement, Destination, Home, Target
+
+RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
+"""refresh: retry at the newest commit, not at the one that failed."""
+AUTOMATED = {"prune": True, "selfHeal": True, "allowEmpty": True}
+PRUNE_IN_BACKGROUND = "PrunePropagationPolicy=background"
+
+
+def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target = LOCAL) -> str:
+    """Canonical JSON of the Application that deploys ``spec``.
+
+    Agents apply only the fields of its spec that ``services/agent/objects/kinds.py`` lists.
+    """
+    project = cluster_project_name if target.cluster_resources else project_name
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": APPLICATION,
+        "metadata": {
+            "name": application_name(uid),
+            "namespace": home.instance.namespace,
+            "labels": {DATABASE_ID: str(deployment)} | OURS,
+        },
+        "spec": {
+            "project": project(home.tenant.id),
+            "source": _source(spec),
+            "destination": {
+                "name": _cluster(target),
+                "namespace": spec.destination.namespace or home.tenant.namespace,
+            },
+        }
+        | _sync_policy(spec),
+    }
+    return canonical(manifest)
+
+
+def app_projects(home: Home, confinement: Confinement) -> dict[str, str]:
+    """Canonical JSON of the AppProjects that confine a tenant to its repositories and destinations, by name.
+
+    Argo CD checks kinds against the project alone: those that are refused can be deployed to none of its destinations.
+    """
+    repositories = sorted(confinement.repositories)
+    ordinary = [each for each in confinement.destinations if not each.cluster_resources]
+    spec: dict[str, Any] = {"sourceRepos": repositories, "destinations": _listed(ordinary)}
+    if kinds := [{"group": each.group, "kind": each.kind} for each in sorted(confinement.refused_kinds)]:
+        spec["namespaceResourceBlacklist"] = kinds
+    projects = {project_name(home.tenant.id): spec}
+    if privileged := [each for each in confinement.destinations if each.cluster_resources]:
+        projects[cluster_project_name(home.tenant.id)] = {
+            "sourceRepos": repositories,
+            "destinations": _listed(privileged),
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+            # A second lock: its clusters' secrets name this project, and no other cluster will do.
+            "permitOnlyProjectScopedClusters": True,
+        }
+    return {name: _project(home, name, spec) for name, spec in projects.items()}
+
+
+def _cluster(target: Target) -> str:
+    """Name by which Argo CD knows the cluster; an empty one it takes for no cluster."""
+    if target.environment is not None:
+        return cluster_name(target.environment)
+    return LOCAL_CLUSTER if target.is_local else ""
+
+
+def _listed(destinations: Iterable[Destination]) -> list[dict[str, str]]:
+    """As an AppProject lists them."""
+    return [
+        {"name": name, "namespace": namespace}
+        for name, namespaces in sorted((_name(each), each.namespaces) for each in destinations)
+        for namespace in namespaces or ("*",)
+    ]
+
+
+def _name(destination: Destination) -> str:
+    return LOCAL_CLUSTER if destination.environment is None else cluster_name(destination.environment)
+
+
+def _project(home: Home, name: str, spec: dict[str, Any]) -> str:
+    metadata = {
+        "name": name,
+        "namespace": home.instance.namespace,
+        "labels": OURS,
+        "annotations": {"username": str(home.tenant.id)},
+    }
+    return canonical({"apiVersion": API_VERSION, "kind": APP_PROJECT, "metadata": metadata, "spec": spec})
+
+
+def _source(spec: GitOpsDeploymentSpec) -> dict[str, str]:
+    source = {"repoURL": spec.source.repo_url, "path": spec.source.path}
+    revision = {"targetRevision": spec.source.target_revision} if spec.source.target_revision else {}
+    return source | revision
+
+
+def _sync_policy(spec: GitOpsDeploymentSpec) -> dict[str, Any]:
+    if spec.automated:
+        options = [PRUNE_IN_BACKGROUND, *spec.sync_options]
+        return {"syncPolicy": {"automated": AUTOMATED, "syncOptions": options, "retry": RETRY}}
+    return {"syncPolicy": {"syncOptions": spec.sync_options}} if spec.sync_options else {}

@@ -1,0 +1,200 @@
+"""What the planner asks of a GitOps engine. Everything that only one engine knows is behind this.
+
+The rules speak of deployments, environments, credentials, sync runs, and of what confines a tenant. An engine says
+which objects those are: their kinds, names and contents, and what its agents' reports of them mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from services.common.json_values import digest
+from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
+from services.kinds.gitops_deployment.status import Report
+from services.kinds.managed_environment.model import ManagedEnvironmentSpec
+from services.kinds.repository_credential.model import RepositoryCredentialSpec
+from services.kinds.secret.rules import SealedSecret
+from services.kinds.shared.rows import Cause
+from services.kinds.sync_run.rows import SyncRun
+from services.planner.domain.rules import GroupKind
+from services.planner.rows import Desired, EngineKey, EngineRow, Instance, ObjectKey, Role, Tenant
+
+MAX_MANIFEST = 1024 * 1024
+"""Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an object of an engine is, and whose."""
+
+    role: Role
+    uid: str = ""
+    """Of the GitOpsDeployment, for a deployment or a sync."""
+    owner: UUID | None = None
+    """Id of the environment or credential that it was made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a tenant's objects are."""
+
+    tenant: Tenant
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object that an engine shall hold."""
+
+    kind: str
+    name: str
+    wave: int
+    """Within a tenant lower ones come first; deletions go in reverse."""
+    text: str
+    """Canonical JSON."""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", digest(self.text))
+
+    @property
+    def key(self) -> ObjectKey:
+        """Kind and name."""
+        return (self.kind, self.name)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.text) if self.text.isascii() else len(self.text.encode())
+
+    @property
+    def is_oversized(self) -> bool:
+        """Whether it must not be written: Kafka Connect or the API server would stop at it, for all tenants."""
+        return self.size > MAX_MANIFEST
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a deployment goes to: an environment, or the engine's own cluster."""
+
+    environment: UUID | None = None
+    cluster_resources: bool = False
+    """The environment allows resources outside of namespaces."""
+    is_local: bool = False
+    """The engine's own cluster. Neither that nor an environment: nowhere, what is there is left alone."""
+
+
+LOCAL = Target(is_local=True)
+NOWHERE = Target()
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A cluster that a tenant's deployments may go to."""
+
+    environment: UUID | None
+    """None: the engine's own cluster."""
+    namespaces: tuple[str, ...]
+    """Empty: all of them."""
+    cluster_resources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """All that a tenant's deployments may use."""
+
+    repositories: Collection[str]
+    destinations: tuple[Destination, ...]
+    refused_kinds: frozenset[GroupKind] = frozenset()
+    """Kinds that cannot be deployed to destinations without cluster resources."""
+
+
+class Engine(Protocol):
+    """One GitOps engine."""
+
+    @property
+    def shared_kinds(self) -> tuple[str, ...]:
+        """Kinds of a tenant's rows that are not of one deployment each: a tenant is loaded with them."""
+
+    def lane(self, tenant: UUID) -> str:
+        """Name under which all of a tenant's rows are kept in order."""
+
+    def subject(self, kind: str, name: str) -> Subject | None:
+        """What an object is; None: none that the planner asked for."""
+
+    def deployment_key(self, uid: str) -> ObjectKey:
+        """Of the object that a deployment becomes."""
+
+    def sync_key(self, uid: str) -> ObjectKey:
+        """Of the order to sync a deployment."""
+
+    def environment_key(self, environment: UUID) -> ObjectKey:
+        """Of the object that makes an environment known."""
+
+    def credential_key(self, credential: UUID) -> ObjectKey:
+        """Of the first of the objects that make a credential known."""
+
+    def deployment(
+        self, home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
+    ) -> Manifest:
+        """The object that deploys ``spec``."""
+
+    def projects(self, home: Home, confinement: Confinement) -> tuple[Manifest, ...]:
+        """The objects that confine a tenant."""
+
+    def environment(
+        self, home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
+    ) -> Manifest:
+        """The object that makes an environment known; without a ``secret`` one that is only good to find it by."""
+
+    def credential(
+        self,
+        home: Home,
+        credential: UUID,
+        uid: str,
+        spec: RepositoryCredentialSpec,
+        secret: SealedSecret | None,
+        *,
+        cluster_resources: bool,
+    ) -> tuple[Manifest, ...]:
+        """The objects that make a credential known; ``cluster_resources``: to deployments with such a target, too."""
+
+    def sync(self, home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
+        """The order to sync a deployment, or to end that sync."""
+
+    def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:
+        """What a reported status says.
+
+        Args:
+            status: JSON text as an agent sent it; empty if none did yet.
+            sync_error: the message of the condition that says why a sync failed, if it holds now.
+            environments: names of the tenant's environments.
+        """
+
+
+def engine_key(engine: Engine, home: Home, key: ObjectKey) -> EngineKey:
+    """Key of the row of a tenant's object."""
+    kind, name = key
+    return (home.instance.id, kind, home.instance.namespace, name, engine.lane(home.tenant.id))
+
+
+def engine_row(engine: Engine, home: Home, manifest: Manifest, desired: Desired, cause: Cause) -> EngineRow:
+    """The row of a tenant's object."""
+    return EngineRow(
+        engine_instance_id=home.instance.id,
+        kind=manifest.kind,
+        namespace=home.instance.namespace,
+        name=manifest.name,
+        workspace=home.tenant.workspace,
+        tenant_namespace=home.tenant.namespace,
+        lane=engine.lane(home.tenant.id),
+        wave=manifest.wave,
+        desired=desired,
+        manifest=manifest.text,
+        digest=manifest.digest,
+        trace_id=cause.trace_id,
+        seen_at=cause.at,
+    )

@@ -1,0 +1,10 @@
+"""The engines there are, by the name that an instance has for what it runs. Another one is a folder and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.planner.engines.argocd.engine import ArgoCD
+from services.planner.engines.interface import Engine
+
+ENGINES: Mapping[str, Engine] = {"argocd": ArgoCD()}

@@ -1,1 +1,0 @@
-"""One module per resource kind: all its rules, as functions from values to values. No I/O, no clock."""

@@ -1,0 +1,1 @@
+"""The planner's loop: consume, decode, coalesce, plan each tenant, save, commit."""

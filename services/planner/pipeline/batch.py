@@ -1,0 +1,211 @@
+"""Plans a batch: routes its events to tenants, loads these, and plans each. Pure, except for reads of the database.
+
+Tenants share nothing but the fleet and the transaction. So a rule that raises for one tenant stops only that one: the
+tenant is parked, its events are kept, and the others go on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from services.common.errors import Wait
+from services.common.messages import Command, ResyncCompleted
+from services.common.telemetry.metrics import Failure, count_failure
+from services.kinds.registry import Registry
+from services.planner import SERVICE
+from services.planner.database.load import Loaded
+from services.planner.database.sweeps import SweepFound
+from services.planner.domain import ids
+from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
+from services.planner.domain.dormancy import Lookup, lookup_for
+from services.planner.domain.events import Due, Event, SweepScope, Unseen
+from services.planner.domain.fleet import FleetView
+from services.planner.domain.plan import plan
+from services.planner.domain.rules import Rules, SweepGuard
+from services.planner.domain.state import TenantState
+from services.planner.pipeline.parking import parked_event, parked_tenant
+from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
+
+log = structlog.get_logger(__name__)
+
+Name = tuple[str, str]
+"""Workspace and namespace."""
+
+
+class Database(Protocol):
+    """What a batch asks."""
+
+    def load(self, wanted: Collection[UUID]) -> Loaded:
+        """The tenants with these ids that there are."""
+
+    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+        """``states`` with dormant rows."""
+
+    def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
+        """What complete lists did not show."""
+
+
+def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
+    """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
+
+    A resync marker is about all that came before it, and the database is asked about that: it begins a part.
+    """
+    part: list[Event] = []
+    for event in events:
+        if len(part) >= limit or (part and _scope(event) is not None and _scope(part[-1]) is None):
+            yield part
+            part = []
+        part.append(event)
+    yield part
+
+
+def plan_batch(
+    events: Sequence[Event], database: Database, rules: Rules, now: datetime, only: Name | None = None
+) -> BatchChanges:
+    """What a part's ``events``, in their order, change; of one tenant ``only`` if that is told.
+
+    Raises Wait if a new tenant cannot be placed.
+    """
+    routed, refused = route(events, database, rules.guard, now)
+    if only is not None:
+        routed = {name: each for name, each in routed.items() if name == only}
+    loaded = database.load([ids.tenant_id(*name) for name in routed])
+    kept = {name: each for name, each in routed.items() if ids.tenant_id(*name) in loaded.parked}
+    live = {name: each for name, each in routed.items() if name not in kept}
+    read = {ids.tenant_id(*name): _state(name, each, loaded) for name, each in live.items()}
+    states, defects = _looked_up(database, read, loaded.defects, live, rules.kinds)
+    planned: list[TenantChanges | ParkedTenant] = []
+    for name, each in live.items():
+        state = states[ids.tenant_id(*name)]
+        defect = defects.get(state.tenant.id)
+        planned.append(_parked(state, defect, now) if defect else _plan(state, each, loaded.fleet, rules, now))
+    other = Changes(refused_sweeps=tuple(refused), parked_events=_kept_events(kept))
+    failed = [
+        Changes(parked=(each,), parked_events=_kept_events({name: live[name]}))
+        for each in planned
+        if isinstance(each, ParkedTenant) and (name := (each.workspace, each.namespace))
+    ]
+    done = tuple(each for each in planned if isinstance(each, TenantChanges))
+    return BatchChanges(done, Changes.merged([other, *failed]))
+
+
+def route(
+    events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime
+) -> tuple[dict[Name, list[Event]], list[SweepScope]]:
+    """The events of each tenant, and the resync markers that would have removed an implausible share.
+
+    A marker is about many tenants: each is told what the list did not show of it. Of a parked one that is not known:
+    it is told of the marker.
+    """
+    scopes = [scope for event in events if (scope := _scope(event)) is not None]
+    found = database.find_unseen(scopes) if scopes else {}
+    routed: dict[Name, list[Event]] = defaultdict(list)
+    refused: list[SweepScope] = []
+    for event in events:
+        scope = _scope(event)
+        if scope is None:
+            routed[event.message.workspace, event.message.namespace].append(event)
+        elif guard.allows(len(found[scope].unseen), found[scope].known):
+            for name, subjects in _by_tenant(found[scope].unseen).items():
+                routed[name].append(_unseen(event, scope, name, subjects, now))
+            for name in found[scope].parked:
+                routed[name].append(event)
+        else:
+            refused.append(scope)
+    return routed, refused
+
+
+def _scope(event: Event) -> SweepScope | None:
+    match event.message:
+        case Command(event=ResyncCompleted() as marker) as command:
+            return SweepScope(command.source, marker.kind, event.partition, marker.epoch)
+        case _:
+            return None
+
+
+def _by_tenant(unseen: Mapping[UUID, Name]) -> dict[Name, list[UUID]]:
+    tenants: dict[Name, list[UUID]] = defaultdict(list)
+    for subject, name in unseen.items():
+        tenants[name].append(subject)
+    return tenants
+
+
+def _unseen(event: Event, scope: SweepScope, name: Name, subjects: Collection[UUID], now: datetime) -> Event:
+    workspace, namespace = name
+    return replace(event, message=Unseen(workspace, namespace, scope, frozenset(subjects), event.cause(now).at))
+
+
+def _state(name: Name, events: Sequence[Event], loaded: Loaded) -> TenantState:
+    workspace, namespace = name
+    tenant = ids.tenant_id(workspace, namespace)
+    known = loaded.states.get(tenant)
+    return known or TenantState(Tenant(tenant, workspace, namespace, events[-1].partition, ""))
+
+
+def _looked_up(
+    database: Database,
+    states: Mapping[UUID, TenantState],
+    defects: Mapping[UUID, Exception],
+    routed: Mapping[Name, Sequence[Event]],
+    kinds: Registry,
+) -> tuple[Mapping[UUID, TenantState], Mapping[UUID, Exception]]:
+    """With dormant rows: those that events name, and then the Secrets that these name. And on what a rule failed."""
+    for _ in range(2):
+        lookups: dict[UUID, Lookup] = {}
+        for name, events in routed.items():
+            tenant = ids.tenant_id(*name)
+            try:
+                lookups[tenant] = lookup_for(states[tenant], events, kinds)
+            except Exception as defect:
+                defects = {**defects, tenant: defect}
+        wanted = {tenant: lookup for tenant, lookup in lookups.items() if lookup}
+        if not wanted:
+            break
+        found = database.look_up({tenant: states[tenant] for tenant in wanted}, wanted)
+        if all(found[tenant] is states[tenant] for tenant in wanted):
+            break
+        states = {**states, **found}
+    return states, defects
+
+
+def _plan(
+    state: TenantState, events: Sequence[Event], fleet: FleetView, rules: Rules, now: datetime
+) -> TenantChanges | ParkedTenant:
+    """What becomes of a tenant; it is parked if a rule of ours fails on it."""
+    try:
+        return plan(state, events, fleet, rules, now)
+    except Wait:
+        raise
+    except Exception as defect:
+        return _parked(state, defect, now)
+
+
+def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenant:
+    """Told without the text of the exception, which may hold a tenant's values."""
+    parked = parked_tenant(state.tenant, defect, now)
+    count_failure(SERVICE, Failure.DEFECT, "plan")
+    log.error(
+        "a rule failed; the tenant is parked",
+        workspace=parked.workspace,
+        namespace=parked.namespace,
+        error=parked.error,
+    )
+    return parked
+
+
+def _kept_events(routed: Mapping[Name, Sequence[Event]]) -> tuple[ParkedEvent, ...]:
+    """What is due by the clock is due again."""
+    return tuple(
+        parked_event(ids.tenant_id(*name), event)
+        for name, events in routed.items()
+        for event in events
+        if not isinstance(event.message, Due)
+    )

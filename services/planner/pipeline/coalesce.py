@@ -1,0 +1,111 @@
+"""Keeps only the newest state of each resource in a batch. Called by ``loop`` between decoding and planning.
+
+What is replaced within a batch is never looked at: a tenant that changes one resource a hundred times costs one
+change. The newest message keeps its own place in the order. A resync marker keeps its place in its partition: nothing
+is carried across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never replaced. A stored
+Secret that was sealed anew replaces nothing: it counts only after what it was read from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+from services.common.api_resource import SECRET
+from services.common.messages import (
+    Applied,
+    Checked,
+    Command,
+    Failed,
+    Observation,
+    Removed,
+    ResourceChanged,
+    ResourceGone,
+    ResyncCompleted,
+    StatusReported,
+    SyncMoved,
+)
+from services.kinds.secret.rules import is_from_row
+from services.kinds.shared.lifecycle import version_order
+from services.kinds.sync_run.model import SYNC_RUN
+from services.kinds.sync_run.rules import FINAL
+from services.planner.domain.events import Event
+
+
+def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
+    """``events`` without those that a later one makes irrelevant, in their order."""
+    kept: dict[Hashable, Event] = {}
+    markers: Counter[int] = Counter()
+    for number, event in enumerate(events):
+        key = _key(event, markers)
+        if key is None:
+            kept[number] = event
+        else:
+            newest = _newest(kept.pop(key, None), event)
+            kept[key] = newest
+    return tuple(kept.values())
+
+
+def _key(event: Event, markers: Counter[int]) -> Hashable | None:
+    """Events with the same key replace each other; None: this one stands for itself."""
+    match event.message:
+        case Command(event=ResourceChanged(kind=kind) | ResourceGone(kind=kind)) if kind == SYNC_RUN.kind:
+            return None
+        case Command(event=ResourceChanged(kind=kind, spec=spec)) if kind == SECRET.kind and is_from_row(spec):
+            return None
+        case Command(event=ResourceChanged() | ResourceGone() as state) as command:
+            identity = (command.workspace, command.namespace, state.kind, state.name, state.uid)
+            return (event.partition, markers[event.partition], identity)
+        case Command(event=ResyncCompleted()):
+            markers[event.partition] += 1
+            return None
+        case Observation() as observation:
+            place = (observation.engine_instance_id, observation.kind, observation.name)
+            return (observation.workspace, observation.namespace, place, _aspect(observation))
+        case _:
+            return None
+
+
+def _aspect(observation: Observation) -> Hashable:
+    """Reports about different aspects of an object, or about different manifests of it, do not replace each other.
+
+    A late report is of an older manifest, which only the planner can tell.
+    """
+    match observation.event:
+        case StatusReported():
+            return "status"
+        case Applied(digest=digest) | Failed(digest=digest):
+            return ("outcome", digest)
+        case Removed():
+            return "removal"
+        case Checked(digest=digest):
+            return ("check", digest)
+        case SyncMoved(run=run):
+            return ("sync", run)
+
+
+def _newest(before: Event | None, event: Event) -> Event:
+    """The later of two, unless it is a late one; a change is known to be as recent as either says."""
+    match before, event:
+        case (
+            Event(message=Command(event=ResourceChanged() as first)),
+            Event(message=Command(event=ResourceChanged() as second) as command),
+        ):
+            late = version_order(second.resource_version) < version_order(first.resource_version)
+            if late and second.epoch <= first.epoch:
+                return before
+            merged = replace(second, epoch=max(first.epoch, second.epoch))
+            return replace(event, message=replace(command, event=merged))
+        case (
+            Event(message=Observation(event=StatusReported() as former, observed_at=then)),
+            Event(message=Observation(event=StatusReported() as latter, observed_at=at)),
+        ):
+            older = version_order(latter.resource_version) < version_order(former.resource_version)
+            return before if older and at <= then else event
+        case Event(message=Observation(event=SyncMoved(phase=phase))), _ if phase in FINAL:
+            return before
+        case Event(message=Command(event=ResourceGone())), Event(message=Command(event=ResourceChanged())):
+            return before
+        case _:
+            return event

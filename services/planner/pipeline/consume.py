@@ -1,0 +1,84 @@
+"""Consumes batches of ``gitops.commands`` and ``gitops.observations``, from the offsets in the database.
+
+One consumer for both topics. With the assignment strategy "range" equal partition numbers of both go to the same
+planner, and so does all that concerns a tenant. Where a partition's effects end is a row in PostgreSQL:
+
+1. A batch is polled. Crash: it is polled again.
+2. Its effects and the ends of its spans are written in one transaction, which fails if the database's offsets are not
+   where the spans begin: another planner has the partitions by now. Crash: as in 1.
+3. Its messages are acknowledged, and the offsets committed to Kafka, where tools see the lag. Crash: the offsets in
+   Kafka stay behind; nothing reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
+from services.planner import SERVICE
+from services.planner.database.offsets import Span
+
+GROUP = "gitops-planner"
+
+LoadOffsets = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages in the order in which they were consumed, and the offsets they span."""
+
+    messages: tuple[ConsumedMessage, ...]
+    spans: tuple[Span, ...]
+
+    @classmethod
+    def starting_at(cls, starts: Mapping[TopicPartition, int], messages: Iterable[ConsumedMessage]) -> Batch:
+        """The batch of ``messages``, of partitions whose effects end at ``starts``."""
+        messages = tuple(messages)
+        ends = {message.tracked.source: message.offset + 1 for message in messages}
+        return cls(messages, tuple(Span(*source, starts[source], ends[source]) for source in sorted(ends)))
+
+    def split_batch(self) -> Iterator[Batch]:
+        """The same messages, each as a batch of its own."""
+        starts = {TopicPartition(span.topic, span.partition): span.expected for span in self.spans}
+        for message in self.messages:
+            yield Batch.starting_at(starts, [message])
+            starts[message.tracked.source] = message.offset + 1
+
+
+class BatchConsumer:
+    """See the module. Not for more than one thread; rebalances happen inside :meth:`poll_batch`."""
+
+    def __init__(self, brokers: Brokers, topics: Sequence[str], load_offsets: LoadOffsets, group: str = GROUP) -> None:
+        """``load_offsets`` reads the database; it is called at each assignment and must not give up."""
+
+        def starts(sources: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            return {TopicPartition(*source): offset for source, offset in load_offsets(sources).items()}
+
+        self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", starts))
+        self.offsets = self._consumer.offsets
+        self.rewind_partitions = self._consumer.rewind_partitions
+        self.close = self._consumer.close
+
+    @property
+    def partitions(self) -> list[int]:
+        """The numbers of the assigned partitions, the same of both topics."""
+        return sorted({source.partition for source in self.offsets.partitions})
+
+    def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
+        """Wait for a message, then take what else is here already, up to ``limit``. May be empty."""
+        messages = self._consumer.poll_batch(limit, timeout_seconds)
+        return Batch.starting_at(self._starts(), messages)
+
+    def acknowledge_batch(self, batch: Batch) -> None:
+        """The database has the effects of ``batch``."""
+        for message in batch.messages:
+            self.offsets.acknowledge_offset(message.tracked)
+
+    def fence_partitions(self, partitions: Iterable[int]) -> list[Span]:
+        """Spans without messages: they can be saved only as long as these partitions are ours."""
+        wanted = set(partitions)
+        return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]
+
+    def _starts(self) -> dict[TopicPartition, int]:
+        return {source: self.offsets.committable_offset(source) or 0 for source in self.offsets.partitions}

@@ -1,0 +1,146 @@
+"""From messages to events. Called by the service for each batch, before anything is read or written.
+
+What cannot be understood goes to the dead letters, and is there before this returns: only then may the offsets pass
+it. A dead letter that cannot be written stops the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+
+import orjson
+
+from services.common.api_resource import SECRET
+from services.common.avro import AvroCodec
+from services.common.errors import Poison, Retry, Unavailable
+from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition, TrackedOffset, tenant_key
+from services.common.messages import (
+    Checked,
+    Command,
+    Failed,
+    Observation,
+    ResourceChanged,
+    ResourceGone,
+    StatusReported,
+)
+from services.common.telemetry import TRACEPARENT, traceparent
+from services.kinds.registry import REGISTRY
+from services.planner.domain.events import Event
+from services.planner.rows import ParkedEvent, ParkedTenant
+
+Codec = AvroCodec[Command] | AvroCodec[Observation]
+
+DELIVERY_SECONDS = 150.0
+"""Longer than the producer itself tries."""
+MAX_VERSION_DIGITS = 64
+KEPT = "parked_events"
+"""Stands for the topic in dead letters of what was kept in this table."""
+
+
+class Decoder:
+    """Knows the codec of each topic."""
+
+    def __init__(self, codecs: Mapping[str, Codec], dead_letters: DeadLetters, offsets: OffsetTracker) -> None:
+        """``codecs``: what each topic holds; ``offsets``: where messages given up are acknowledged."""
+        self._codecs, self._dead_letters, self._offsets = codecs, dead_letters, offsets
+
+    def decode_messages(self, messages: Iterable[ConsumedMessage]) -> list[Event]:
+        """The events in ``messages``, less those given up, which a batch that is tried again still holds.
+
+        Raises Retry (registry away), Unavailable (dead letter not written).
+        """
+        events, refused = [], []
+        for message in messages:
+            try:
+                if not self._offsets.is_acknowledged(message.tracked):
+                    events.append(self._event(message))
+            except Poison as error:
+                refused.append((message, error))
+        self.give_up_messages(refused)
+        return events
+
+    def give_up_messages(self, refused: Sequence[tuple[ConsumedMessage, Poison]]) -> None:
+        """Acknowledge these when their dead letters are delivered. Raises Unavailable if they cannot be."""
+        for letter in [self._send(message, error) for message, error in refused]:
+            _await(letter)
+        for message, _ in refused:
+            self._offsets.acknowledge_offset(message.tracked)
+
+    def give_up_kept(self, tenant: ParkedTenant, row: ParkedEvent, error: Poison) -> None:
+        """Its dead letter is delivered when this returns; what it was made of is as it was kept, at no offset."""
+        tracked = TrackedOffset(TopicPartition(KEPT, row.partition), -1, -1)
+        key, headers = tenant_key(tenant.workspace, tenant.namespace), {TRACEPARENT: row.trace_id.encode()}
+        _await(self._send(ConsumedMessage(tracked, key, row.message.encode(), headers, 0.0), error))
+
+    def _event(self, message: ConsumedMessage) -> Event:
+        codec = self._codecs.get(message.topic)
+        if codec is None:
+            raise Poison(f"topic {message.topic} is not one of ours")
+        decoded = codec.decode(message.value)
+        checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
+        return Event(checked, message.partition, traceparent(message.headers.items()))
+
+    def _send(self, message: ConsumedMessage, error: Poison) -> Future[int]:
+        try:
+            return self._dead_letters.send(message, error, datetime.now(UTC))
+        except Retry as full:
+            raise Unavailable(f"a dead letter cannot be written: {full}") from full
+
+
+def _await(letter: Future[int]) -> None:
+    try:
+        letter.result(timeout=DELIVERY_SECONDS)
+    except (Retry, TimeoutError) as error:
+        raise Unavailable(f"a dead letter cannot be written: {error}") from error
+
+
+def _checked_command(command: Command) -> Command:
+    match command.event:
+        case ResourceChanged(kind=kind) | ResourceGone(kind=kind) if kind not in REGISTRY:
+            raise Poison(f"there are no rules for kind '{kind[:64]}'")
+        case ResourceChanged() | ResourceGone() as state:
+            _orderly(state.resource_version)
+            _storable(
+                command.source, command.workspace, command.namespace, state.name, state.uid, state.resource_version
+            )
+            if state.kind == SECRET.kind and isinstance(state, ResourceChanged):
+                _parsable(state.spec)
+        case _:
+            _storable(command.source)
+    return command
+
+
+def _checked_observation(observation: Observation) -> Observation:
+    _storable(observation.workspace, observation.namespace, observation.name, observation.engine_instance_id)
+    match observation.event:
+        case StatusReported(status=status, resource_version=version):
+            _orderly(version)
+            _storable(version)
+            _parsable(status)
+        case Failed(digest=digest) | Checked(digest=digest):
+            _storable(digest)
+    return observation
+
+
+def _orderly(resource_version: str) -> None:
+    """Kubernetes' resource versions are 64-bit numbers; Python refuses to read one of thousands of digits."""
+    if len(resource_version) > MAX_VERSION_DIGITS:
+        raise Poison("a resource version is too long to be one")
+
+
+def _storable(*texts: str) -> None:
+    """PostgreSQL holds any character but one."""
+    if any("\0" in text for text in texts):
+        raise Poison("a name holds a NUL character")
+
+
+def _parsable(text: str) -> None:
+    try:
+        parsed = orjson.loads(text)
+        orjson.dumps(parsed)  # it refuses nesting that it reads
+    except (orjson.JSONDecodeError, TypeError) as error:
+        raise Poison(f"status or content is not JSON: {error}") from error
+    if not isinstance(parsed, dict) or "\0" in text:
+        raise Poison("status or content is not a JSON object")

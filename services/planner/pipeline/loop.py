@@ -1,0 +1,252 @@
+"""The planner's loop: consume a batch → decode → coalesce → plan its tenants → save → commit.
+
+Transient failures are retried with the same batch. A message that the database rejects is isolated and becomes a dead
+letter. A tenant on which a rule raises is parked. Anything else ends the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import Poison, Retry, Unavailable, Wait
+from services.common.telemetry import Heartbeat
+from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
+from services.planner import SERVICE
+from services.planner.database.offsets import Span
+from services.planner.database.save import Fenced
+from services.planner.database.store import Store
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.events import Event
+from services.planner.domain.rules import Rules
+from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.coalesce import coalesce
+from services.planner.pipeline.consume import Batch, BatchConsumer
+from services.planner.pipeline.decode import Decoder
+from services.planner.pipeline.parking import kept_event, parked_event, place
+from services.planner.rows import ParkedEvent, ParkedTenant
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.25
+KEPT_AT_ONCE = 500
+"""Events of a parked tenant that are planned together."""
+
+Arguments = ParamSpec("Arguments")
+ResultT = TypeVar("ResultT")
+
+
+def measured(step: str, function: Callable[Arguments, ResultT]) -> Callable[Arguments, ResultT]:
+    """``function``, with the time it takes observed as ``step`` of a batch."""
+    seconds = BATCH_SECONDS.labels(SERVICE, step)
+
+    def timed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultT:
+        with seconds.time():
+            return function(*args, **kwargs)
+
+    return timed
+
+
+def coalesced(events: Sequence[Event]) -> Sequence[Event]:
+    """``coalesce`` only saves work: where it fails, all that happened is planned."""
+    try:
+        return coalesce(events)
+    except Exception as defect:
+        count_failure(SERVICE, Failure.DEFECT, "coalesce")
+        log.error("events are not coalesced", error=f"{type(defect).__name__} at {place(defect)}")  # noqa: TRY400
+        return events
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Which part of what was kept the database does not take, and why."""
+
+    part: int
+    error: Poison
+
+
+@dataclass
+class Planner:
+    """The loop and the steps it is made of."""
+
+    consumer: BatchConsumer
+    decoder: Decoder
+    store: Store
+    rules: Rules
+    batch_limit: int
+    upkeep: Callable[[Planner], None]
+    """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    failing: str = ""
+    """Why the present batch cannot be done; empty if it can."""
+
+    def __post_init__(self) -> None:
+        self._decode = measured("decode", self.decoder.decode_messages)
+        self._coalesce = measured("coalesce", coalesced)
+        self._plan = measured("plan", plan_batch)
+        self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.store.save)
+        self._acknowledge = measured("commit", self.consumer.acknowledge_batch)
+
+    def run(self) -> None:
+        """Until ``stopping`` is set; the batch in hand is finished first."""
+        while not self.stopping.is_set():
+            self.heartbeat.beat()
+            batch = self.consumer.poll_batch(self.batch_limit, POLL_SECONDS)
+            if batch.messages:
+                self._until_done(batch)
+            self._keep_up()
+
+    def process(self, batch: Batch) -> None:
+        """The life of a batch."""
+        events = self._coalesce(self._decode(batch.messages))
+        self.apply(events, batch.spans)
+        self._acknowledge(batch)
+
+    def apply(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
+        """Effects and offsets, in one transaction."""
+        *before, last = split_at_markers(events)
+        for part in before:
+            changes = self._plan(part, self.store, self.rules, datetime.now(UTC))
+            self.store.write(changes, [replace(span, next=span.expected) for span in spans])
+            self._complain(changes)
+        changes = self._plan(last, self.store, self.rules, datetime.now(UTC))
+        self._save(changes, spans)
+        self._complain(changes)
+
+    def _complain(self, changes: BatchChanges) -> None:
+        """Tell operators what was not done."""
+        oversized = [key for tenant in changes.tenants for key in tenant.written.oversized]
+        for instance, kind, namespace, name, _ in oversized:
+            count_failure(SERVICE, Failure.REFUSED, "manifest")
+            log.error(
+                "manifest too long; it stays as it is", instance=instance, kind=kind, object=f"{namespace}/{name}"
+            )
+        for scope in changes.other.refused_sweeps:
+            count_failure(SERVICE, Failure.REFUSED, "resync")
+            log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
+
+    def _keep_up(self) -> None:
+        """What is due by the clock is tried once and then again when it is due: messages do not wait for it."""
+        try:
+            self.upkeep(self)
+        except (Retry, Wait) as error:
+            self._failed(error)
+        except Fenced as error:
+            self._failed(error)
+            self.consumer.rewind_partitions()
+        else:
+            self.failing = ""
+
+    def look_again(self, events: Sequence[Event]) -> None:
+        """Look at what the clock says is due; whoever does not own a partition any more is fenced.
+
+        What the database refuses for good is passed over, alone: it is due again, and the log says so each time.
+        """
+        try:
+            self.apply(events, self.consumer.fence_partitions(event.partition for event in events))
+        except Poison as error:
+            if len(events) == 1:
+                self._failed(error)
+                return
+            for event in events:
+                self.look_again([event])
+
+    def retry_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> None:
+        """Plan what has happened to a parked tenant; it stays parked if that still fails, whatever the reason."""
+        try:
+            parts = list(split_at_markers(coalesced([kept_event(row) for row in rows]), KEPT_AT_ONCE))
+            spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
+            while refused := self._replay(tenant, parts, spans):
+                parts = self._narrowed(tenant, parts, refused)
+        except (Retry, Fenced, Unavailable):
+            raise
+        except Exception as defect:
+            self.store.abandon()
+            count_failure(SERVICE, defect if isinstance(defect, Wait) else Failure.DEFECT, "parked")
+            log.error(  # noqa: TRY400 - the text of the exception may hold a tenant's values
+                "the tenant stays parked",
+                workspace=tenant.workspace,
+                namespace=tenant.namespace,
+                error=f"{type(defect).__name__} at {place(defect)}",
+            )
+
+    def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
+        """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
+        self.store.write(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
+        for number, part in enumerate(parts):
+            self.heartbeat.beat()
+            name = (tenant.workspace, tenant.namespace)
+            try:
+                changes = self._plan(part, self.store, self.rules, datetime.now(UTC), name)
+                if changes.other.parked:
+                    self.store.abandon()
+                    return None
+                self.store.write(changes, spans)
+            except Poison as error:
+                self.store.abandon()
+                return Refused(number, error)
+            self._complain(changes)
+        self._save(BatchChanges(), spans)
+        log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
+        return None
+
+    def _narrowed(self, tenant: ParkedTenant, parts: list[Sequence[Event]], refused: Refused) -> list[Sequence[Event]]:
+        """The part that the database refuses in halves; without it if it is one event, which is given up."""
+        part, half = parts[refused.part], len(parts[refused.part]) // 2
+        if half:
+            return [*parts[: refused.part], part[:half], part[half:], *parts[refused.part + 1 :]]
+        for event in part:
+            self.decoder.give_up_kept(tenant, parked_event(tenant.tenant_id, event), refused.error)
+        return [*parts[: refused.part], *parts[refused.part + 1 :]]
+
+    def _until_done(self, batch: Batch) -> None:
+        try:
+            self.until_done(partial(self.process, batch))
+        except Poison as error:
+            self._narrow_down(batch, error)
+
+    def _narrow_down(self, batch: Batch, error: Poison) -> None:
+        """One message is to blame: each is tried alone, the one that fails alone is given up."""
+        if len(batch.messages) > 1:
+            for single in batch.split_batch():
+                self._until_done(single)
+            return
+        self.decoder.give_up_messages([(batch.messages[0], error)])
+        if self.until_done(partial(self.store.save, BatchChanges(), batch.spans)):
+            self.consumer.acknowledge_batch(batch)
+
+    def until_done(self, work: Callable[[], None]) -> bool:
+        """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
+
+        Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved.
+        """
+        delays = Backoff()
+        while True:
+            try:
+                work()
+            except (Retry, Wait) as error:
+                self._failed(error)
+                if self.stopping.wait(delays.next()):
+                    return False
+            except Fenced as error:
+                self._failed(error)
+                self.consumer.rewind_partitions()
+                return False
+            else:
+                self.failing = ""
+                return True
+
+    def _failed(self, error: Exception) -> None:
+        self.store.abandon()
+        self.failing = str(error)
+        self.heartbeat.beat()
+        count_failure(SERVICE, Failure.FENCED if isinstance(error, Fenced) else error, "batch")
+        log.warning("batch not done", error=str(error), type=type(error).__name__)

@@ -1,0 +1,102 @@
+"""What the planner does by the clock: deletions that take long, room, parked tenants, old rows, gauges.
+
+Called by the loop between batches, so that it never runs beside one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from services.common.telemetry.metrics import RESOURCES, TENANTS_IN_MEMORY, TENANTS_PARKED
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner import SERVICE
+from services.planner.database import upkeep as database
+from services.planner.pipeline.loop import Planner
+
+log = structlog.get_logger(__name__)
+
+SECOND = 1.0
+MINUTE = 60.0
+PRUNED_AT_ONCE = 1000
+NOTICED_AT_ONCE = 500
+
+
+@dataclass
+class Upkeep:
+    """Remembers what was done when."""
+
+    operations_kept: timedelta
+    sync_runs_kept: timedelta = timedelta(days=15)
+    _last: dict[str, float] = field(default_factory=dict)
+    _partitions: frozenset[int] = frozenset()
+
+    def __call__(self, planner: Planner) -> None:
+        """Do what is due."""
+        partitions = frozenset(planner.consumer.partitions)
+        if partitions != self._partitions:
+            self._take_up(planner, partitions - self._partitions)
+            self._partitions = partitions
+        if self._due("look", SECOND):
+            self._look_again(planner)
+        if self._due("prune", MINUTE):
+            self._prune(planner)
+        if self._due("count", 10 * SECOND):
+            self._count(planner)
+        if self._due("parked", 10 * MINUTE):
+            self._retry_parked(planner, partitions)
+
+    def _due(self, what: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now - self._last.get(what, -seconds) < seconds:
+            return False
+        self._last[what] = now
+        return True
+
+    def _take_up(self, planner: Planner, partitions: frozenset[int]) -> None:
+        """Quotas may be others than those of the planner before, and what it failed on may be mended."""
+        with planner.store.connected() as connection:
+            events = database.crowded(connection, sorted(partitions))
+        for first in range(0, len(events), NOTICED_AT_ONCE):
+            planner.look_again(events[first : first + NOTICED_AT_ONCE])
+        self._last["parked"] = time.monotonic()
+        self._retry_parked(planner, partitions)
+
+    def _look_again(self, planner: Planner) -> None:
+        """Deletions that take long, and changes that were held back some time ago and are no news any more."""
+        with planner.store.connected() as connection:
+            now = datetime.now(UTC)
+            events = database.due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.look_again(events)
+
+    def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
+        with planner.store.connected() as connection:
+            tenants = database.parked_tenants(connection, sorted(partitions))
+        TENANTS_PARKED.labels(SERVICE).set(len(tenants))
+        for tenant in tenants:
+            with planner.store.connected() as connection:
+                rows = database.parked_events(connection, tenant.tenant_id)
+            planner.retry_parked(tenant, rows)
+
+    def _prune(self, planner: Planner) -> None:
+        """A bounded piece at a time; if there is more, the next turn goes on."""
+        now = datetime.now(UTC)
+        with planner.store.connected() as connection:
+            pruned = (
+                database.prune_operations(connection, now - self.operations_kept, PRUNED_AT_ONCE),
+                database.forget_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
+            )
+        if PRUNED_AT_ONCE in pruned:
+            del self._last["prune"]
+
+    def _count(self, planner: Planner) -> None:
+        partitions = planner.consumer.partitions
+        with planner.store.connected() as connection:
+            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(database.count_deployments(connection, partitions))
+            TENANTS_PARKED.labels(SERVICE).set(len(database.parked_tenants(connection, partitions)))
+        TENANTS_IN_MEMORY.labels(SERVICE).set(planner.store.tenants.size)
+        planner.store.refresh_fleet()

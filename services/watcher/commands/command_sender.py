@@ -1,0 +1,147 @@
+"""Sends pending changes as commands: reads what a command must contain and is only read when it is sent.
+
+Run by :mod:`feed`. Commands are sent in the order in which the changes left the queue, although several reads are under
+way at a time, and an epoch is declared complete only after all commands of its list.
+
+``next_change → note → look up, several at a time → send, in order``
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from services.common.kubernetes import SECRET
+from services.common.messages import Command, ResourceChanged, ResourceGone
+from services.common.telemetry import metrics
+from services.watcher import SERVICE
+from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.last_sent import LastSent
+from services.watcher.commands.object_reader import ObjectReader
+from services.watcher.commands.pending_changes import Change, PendingChanges
+from services.watcher.commands.references import Reference, References
+from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.translation import Translator
+from services.watcher.kinds import FollowedKind
+
+LOOKUPS = 8
+"""Look-ups of one kind under way, and so the commands that are held between the queue and Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandBuilder:
+    """Builds the command of a change, with what is known only when it is sent."""
+
+    kind: FollowedKind
+    translate: Translator
+    reader: ObjectReader
+    types: SecretTypes
+
+    async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> tuple[Command | None, str]:
+        """The command, and the name of what the resource refers to; None if the resource is gone: its removal follows.
+
+        Raises Refused if the resource may not be read.
+        """
+        command, refers_to = change.command, change.refers_to
+        if command is None:
+            manifest = await self.reader.find_incarnation(self.kind.resource, change.tenant, change.name, change.uid)
+            if manifest is None:
+                return None, ""
+            command = self.translate.changed(manifest, epoch, change.seen_at)
+            refers_to = self.kind.reference_of(manifest)
+        if isinstance(command.event, ResourceChanged):
+            found = await self._found(change.tenant, refers_to)
+            command = replace(command, event=replace(command.event, held_back_ms=held_back_ms, **found))
+        return command, refers_to
+
+    async def _found(self, namespace: str, name: str) -> dict[str, Any]:
+        """What a command says of the object that its resource refers to."""
+        if not name or self.kind.refers_to is None:
+            return {}
+        if self.kind.refers_to is SECRET:
+            return {"secret_type": await self.types.type_of(namespace, name)}
+        target = await self.reader.find_object(self.kind.refers_to, namespace, name)
+        if target is None:
+            return {}
+        meta = target["metadata"]
+        return {"target_uid": meta["uid"], "target_generation": meta.get("generation", 0)}
+
+
+@dataclass(frozen=True, slots=True)
+class _ListIsOut:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    change: Change
+    command: asyncio.Task[tuple[Command | None, str]]
+
+
+@dataclass(slots=True)
+class CommandSender:
+    """Empties ``changes`` into ``producer``."""
+
+    changes: PendingChanges
+    producer: CommandProducer
+    builder: CommandBuilder
+    last_sent: LastSent
+    references: References
+    epoch: Callable[[], int]
+    """Of the newest list."""
+    complete_epoch: Callable[[int], Awaitable[None]]
+    """Declare that all of the list of this epoch was put into the producer."""
+    _begun: asyncio.Queue[_Begun | _ListIsOut] = field(default_factory=lambda: asyncio.Queue(LOOKUPS))
+
+    async def start_builds(self) -> None:
+        """For ever: take the next change and start to build its command."""
+        while True:
+            taken = await self.changes.next_change()
+            if taken is None:
+                await self._begun.put(_ListIsOut(self.epoch()))
+                continue
+            change, held_back_ms = taken
+            # Noted before it is sent: if sending fails, all of this is given up.
+            if change.fingerprint is None:
+                self.last_sent.forget_object(change.uid)
+            else:
+                self.last_sent.note_state(change.uid, change.fingerprint)
+            command = asyncio.ensure_future(self.builder.build_command(change, self.epoch(), held_back_ms))
+            try:
+                await self._begun.put(_Begun(change, command))
+            except asyncio.CancelledError:
+                command.cancel()
+                raise
+
+    async def send_commands(self) -> None:
+        """For ever: send the commands that are built, in order. Raises Retry if a command was lost, Refused."""
+        while True:
+            begun = await self._begun.get()
+            if isinstance(begun, _ListIsOut):
+                await self.complete_epoch(begun.epoch)
+            else:
+                await self._send(begun.change, *await begun.command)
+
+    def close(self) -> None:
+        """Cancel the builds under way."""
+        while not self._begun.empty():
+            begun = self._begun.get_nowait()
+            if isinstance(begun, _Begun):
+                begun.command.cancel()
+
+    async def _send(self, change: Change, command: Command | None, refers_to: str) -> None:
+        self._keep(change, command, refers_to)
+        if command is not None:
+            await self.producer.send_command(command)
+            what = "removed" if isinstance(command.event, ResourceGone) else "changed"
+            metrics.WATCH_EVENTS.labels(SERVICE, self.builder.kind.name, what).inc()
+
+    def _keep(self, change: Change, command: Command | None, refers_to: str) -> None:
+        """Remember which type of Secret a command named, to send another when that changes."""
+        event = command.event if command else None
+        if isinstance(event, ResourceChanged) and refers_to and self.builder.kind.refers_to is SECRET:
+            self.references.note(Reference(change.uid, change.tenant, change.name, refers_to, event.secret_type))
+        else:
+            self.references.forget(change.uid)

@@ -1,0 +1,243 @@
+"""Follows one kind of resource and sends every change as a command.
+
+Started by the bootstrap, one per kind. Of every state of a resource the planner gets that state or a later one; of a
+deleted resource it gets ResourceGone, or a ResyncCompleted whose epoch is newer than all commands about that resource.
+A command may be sent twice, which is harmless.
+
+``reflection → is it news? → wait its turn → look up → send → acknowledged``; the first two in :meth:`_read`, the others
+in :mod:`command_sender`, so that a tenant that waits for its turn, or has much to be sent, never stops the reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import Retry, Unavailable
+from services.common.kubernetes import (
+    SECRET,
+    Changed,
+    KubeClient,
+    ListCompleted,
+    ListStarted,
+    Manifest,
+    Reflection,
+    Removed,
+    Seen,
+    reflect,
+)
+from services.common.telemetry import metrics
+from services.watcher import SERVICE
+from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.command_sender import CommandBuilder, CommandSender
+from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.last_sent import LastSent, TakeFingerprint, fingerprint
+from services.watcher.commands.object_reader import ObjectReader
+from services.watcher.commands.pending_changes import Change, PendingChanges
+from services.watcher.commands.rate_limiter import RateLimiter
+from services.watcher.commands.references import References
+from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, SecretRechecks
+from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.translation import Translator
+from services.watcher.kinds import FollowedKind
+
+log = structlog.get_logger(__name__)
+
+MAX_LOSSES = 3
+"""Reflections in a row that lost a command before completing a list; then a new process, with a new producer, may
+do better: a producer whose state the broker no longer knows never recovers by itself."""
+
+
+async def never() -> None:
+    """Waits for ever."""
+    await asyncio.Event().wait()
+
+
+def ignore(_: Reflection) -> None:
+    """Nobody else needs to know."""
+
+
+@dataclass(slots=True)
+class Feed:
+    """One kind of resource being followed."""
+
+    kube: KubeClient
+    kind: FollowedKind
+    translate: Translator
+    epochs: Epochs
+    limiter: RateLimiter
+    list_limiter: RateLimiter
+    new_producer: Callable[[], CommandProducer]
+    count_partitions: Callable[[], Awaitable[int]]
+    reader: ObjectReader
+    types: SecretTypes
+    fingerprint: TakeFingerprint = fingerprint
+    until_outdated: Callable[[], Awaitable[None]] = never
+    """Returns when all that was said has to be said anew."""
+    observe: Callable[[Reflection], None] = ignore
+    """Is told of everything that is read."""
+    recheck_seconds: float = RECHECK_SECONDS
+    delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
+    listed: bool = False
+    """Whether a list was completed and acknowledged since :meth:`run` began."""
+    _last_sent: LastSent = field(default_factory=LastSent)
+    _references: References = field(default_factory=References)
+    _epoch: int = 0
+    _losses: int = 0
+
+    async def run(self) -> None:
+        """Follow for ever.
+
+        Raises Refused if the API server forbids it, Unavailable if Kafka takes no commands for long.
+        """
+        self.listed = False
+        while True:
+            try:
+                await self._follow()
+            except Retry as error:
+                self._losses += 1
+                metrics.count_failure(SERVICE, error, "send")
+                log.warning("a command was lost; listing again", error=str(error), losses=self._losses)
+                if self._losses == MAX_LOSSES:
+                    raise Unavailable(f"Kafka takes no commands: {error}") from error
+                await asyncio.sleep(self.delays.next())
+
+    async def _follow(self) -> None:
+        """Follow until a command is lost (raises Retry), or everything has to be said anew (returns).
+
+        A command can be lost while the watch is silent, so all are waited for together.
+        """
+        producer, changes = self.new_producer(), PendingChanges(self.kind.name, self.limiter, self.list_limiter)
+        sender = self._new_sender(changes, producer)
+        rechecks = SecretRechecks(self._references, self.types, self._last_sent, changes, self.recheck_seconds)
+        steps = [self._read(changes), sender.start_builds(), sender.send_commands(), self.until_outdated()]
+        if self.kind.refers_to is SECRET:
+            steps.append(rechecks.run())
+        tasks = [asyncio.ensure_future(step) for step in steps]
+        try:
+            done, _ = await asyncio.wait([*tasks, producer.lost], return_when=asyncio.FIRST_COMPLETED)
+            for outcome in done:
+                outcome.result()
+            log.info("listing anew", kind=self.kind.name)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            sender.close()
+            changes.close()
+
+    def _new_sender(self, changes: PendingChanges, producer: CommandProducer) -> CommandSender:
+        return CommandSender(
+            changes=changes,
+            producer=producer,
+            builder=CommandBuilder(self.kind, self.translate, self.reader, self.types),
+            last_sent=self._last_sent,
+            references=self._references,
+            epoch=lambda: self._epoch,
+            complete_epoch=partial(self._complete_epoch, producer),
+        )
+
+    async def _read(self, changes: PendingChanges) -> None:
+        kind = self.kind
+        reflection = reflect(self.kube, kind.resource, parts=kind.parts, metadata_only=kind.metadata_only)
+        async with aclosing(reflection) as events:
+            async for event in events:
+                self.observe(event)
+                self._take_in(event, changes)
+
+    def _take_in(self, event: Reflection, changes: PendingChanges) -> None:
+        """See to it that what an event means is sent.
+
+        A crash at any point is followed by a new list under a newer epoch. Therefore:
+
+        1. A list begins: the epoch is taken before the first object is read. What waits from before is forgotten, as
+           the list shows it, but for removals. Crash: nothing was sent under it.
+        2. Each object of the list is sent, known or not: what is not sent would be swept. They go out when the list
+           is complete, tenants in turn; changes from exactly the list's version on are watched meanwhile, and go
+           first. An object that changes while the list is read is of the list: its change is sent before the list
+           counts as sent. One that is found to be gone when its turn comes is not sent, rightly: it would be swept.
+           Crash: the planner knows some objects under an epoch that is never completed; it sweeps nothing by it.
+           The same if a new list begins before this one is out.
+        3. All of them are acknowledged.
+           Crash: the same.
+        4. Only then the epoch is declared complete, in every partition.
+           Crash: the partitions that have the marker sweep, rightly, as every object was acknowledged before it;
+           the others sweep at the next epoch.
+        5. The markers are acknowledged; changes follow.
+           Crash with changes unsent or unacknowledged: the next list holds what they said; of a resource that is gone
+           it holds nothing, and the next epoch sweeps it.
+        """
+        match event:
+            case ListStarted():
+                changes.begin_list()
+                self._begin_epoch()
+            case Seen(manifest):
+                changes.add_listed(self._changed(manifest))
+            case ListCompleted():
+                changes.end_list()
+            case Changed(manifest):
+                self._take_change(manifest, changes)
+            case Removed(manifest):
+                self._take_removal(manifest, changes)
+        metrics.RESOURCES.labels(SERVICE, self.kind.name).set(len(self._last_sent))
+
+    def _begin_epoch(self) -> None:
+        self._epoch = self.epochs.next(time.time_ns() // 1_000_000)
+        self._last_sent.clear()
+        self._references.clear()
+        metrics.WATCH_RELISTS.labels(SERVICE, self.kind.name).inc()
+
+    def _take_change(self, manifest: Manifest, changes: PendingChanges) -> None:
+        """A state that matters waits its turn; so does one the planner knows, if another would be sent before it."""
+        uid = manifest["metadata"]["uid"]
+        if uid not in changes and self._last_sent.is_echo(uid, self.fingerprint(manifest)):
+            metrics.WATCH_EVENTS.labels(SERVICE, self.kind.name, "echo").inc()
+        else:
+            changes.add_change(self._changed(manifest), of_list=self._may_be_of_list(uid, changes))
+
+    def _take_removal(self, manifest: Manifest, changes: PendingChanges) -> None:
+        """A removal waits its turn, in place of what waits of the same resource.
+
+        Of one that the planner was never told of nothing needs to be said: otherwise creating and deleting without
+        end would fill our memory.
+        """
+        uid = manifest["metadata"]["uid"]
+        of_list = self._may_be_of_list(uid, changes)
+        if of_list or uid in self._last_sent or changes.is_listed(uid):
+            changes.add_change(self._removed(manifest), of_list=of_list)
+        else:
+            changes.drop_change(uid)
+
+    def _may_be_of_list(self, uid: str, changes: PendingChanges) -> bool:
+        """Whether it may have existed when the list began that is being read, and was not told of since."""
+        return changes.is_listing and uid not in self._last_sent
+
+    def _changed(self, manifest: Manifest) -> Change:
+        meta, seen_at, state = manifest["metadata"], datetime.now(UTC), self.fingerprint(manifest)
+        command, refers_to = None, ""
+        if not self.kind.metadata_only:
+            command = self.translate.changed(manifest, self._epoch, seen_at)
+            refers_to = self.kind.reference_of(manifest)
+        return Change(meta["uid"], meta.get("namespace", ""), meta["name"], state, seen_at, command, refers_to)
+
+    def _removed(self, manifest: Manifest) -> Change:
+        meta, seen_at = manifest["metadata"], datetime.now(UTC)
+        command = self.translate.gone(manifest, seen_at)
+        return Change(meta["uid"], meta.get("namespace", ""), meta["name"], None, seen_at, command)
+
+    async def _complete_epoch(self, producer: CommandProducer, epoch: int) -> None:
+        await producer.wait_for_delivery()
+        marker = self.translate.resync_completed(epoch, datetime.now(UTC))
+        await producer.send_to_all_partitions(marker, await self.count_partitions())
+        await producer.wait_for_delivery()
+        self.listed, self._losses = True, 0
+        self.delays.reset()
+        log.info("resync completed", kind=self.kind.name, epoch=epoch, resources=len(self._last_sent))

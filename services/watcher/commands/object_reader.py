@@ -1,0 +1,63 @@
+"""Reads single objects when a command is built; waits while the API server does not answer.
+
+Called by :mod:`command_sender`, several at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from services.common.backoff import Backoff
+from services.common.errors import GitOpsError, Retry
+from services.common.kubernetes import ApiResource, ForbiddenGrace, KubeClient, Manifest, NotFound, Refused
+from services.common.kubernetes.grace import GRACE_SECONDS
+
+log = structlog.get_logger(__name__)
+
+OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""What Kubernetes takes as a name, and nothing that means something else in a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReader:
+    """Keeps nothing of what it reads. An object counts as gone only if the API server says so of this very object.
+
+    What was not found because its kind is not served at the moment, or not read because rights are not known yet, is
+    asked for again. Raises Refused if that stays so: what the planner is told of a sync run's deployment at first is
+    what it keeps, so nothing may be told that is not known.
+    """
+
+    kube: KubeClient
+    new_delays: Callable[[], Backoff] = Backoff
+    grace_seconds: float = GRACE_SECONDS
+
+    async def find_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
+        """The object of this name at this moment, None if there is none; the name is a user's, and may be anything."""
+        if not OBJECT_NAME.fullmatch(name):
+            return None
+        delays, grace = self.new_delays(), ForbiddenGrace(self.grace_seconds)
+        while True:
+            reason: GitOpsError
+            try:
+                return await self.kube.get(resource, namespace, name)
+            except NotFound as error:
+                if f'"{name}" not found' in str(error):
+                    return None
+                reason = error
+            except Refused as error:
+                grace.bear_refusal(error)
+                reason = error
+            except Retry as error:
+                reason = error
+            log.info("awaiting the API server", resource=resource.plural, namespace=namespace, error=str(reason))
+            await asyncio.sleep(delays.next())
+
+    async def find_incarnation(self, resource: ApiResource, namespace: str, name: str, uid: str) -> Manifest | None:
+        """The object of this name, unless it is another one by now."""
+        manifest = await self.find_object(resource, namespace, name)
+        return manifest if manifest is not None and manifest["metadata"]["uid"] == uid else None

@@ -1,0 +1,229 @@
+"""Changes that are not sent yet: the latest of each resource, tenants in turn, each within its rate limit.
+
+Filled by :mod:`feed`, emptied by :mod:`command_sender`. A tenant that changes too much waits here with the latest state
+of each of its resources, and delays nobody else. What a list shows waits behind what the watch shows, and goes out at a
+pace that the planner keeps up with, so a long list does not delay a new change either. Holds at most one change per
+resource. Of their contents it holds what :class:`HeldBytes` has room for; of the others only which resource it is, to
+be read when its turn comes.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from services.common.clock import Clock, SystemClock
+from services.common.messages import Command, ResourceChanged
+from services.common.queueing import Place, Wakeup, WorkQueue
+from services.common.telemetry import metrics
+from services.watcher.commands.held_bytes import HeldBytes
+from services.watcher.commands.last_sent import Fingerprint
+from services.watcher.commands.rate_limiter import RateLimiter
+
+ALL_TENANTS = ""
+CHANGES_PER_LISTED = 8
+"""So many changes go out before the next of a list does, if both wait: a list ends, however much changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The newest state of a resource, to be sent."""
+
+    uid: str
+    """Changes of one resource replace each other."""
+    tenant: str
+    """Its namespace: whose tokens it needs."""
+    name: str
+    fingerprint: Fingerprint | None
+    """None if the resource is gone."""
+    seen_at: datetime
+    command: Command | None = None
+    """None if the resource is to be read when its turn comes."""
+    refers_to: str = ""
+    """Name of the other resource that the command has to tell of."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of content; the rest of a change is small, and of one size."""
+        event = self.command.event if self.command else None
+        return sys.getsizeof(event.spec) if isinstance(event, ResourceChanged) else 0
+
+
+@dataclass(slots=True)
+class _Held:
+    change: Change
+    since: float
+
+
+@dataclass(slots=True)
+class PendingChanges:
+    """The changes of one kind. Belongs to the running event loop; the limiters may be shared with other kinds."""
+
+    kind: str
+    limiter: RateLimiter
+    """Of what the watch shows, by tenant."""
+    list_limiter: RateLimiter
+    """Of what lists show, of all tenants together."""
+    bytes: HeldBytes = field(default_factory=HeldBytes)
+    clock: Clock = field(default_factory=SystemClock)
+    _held: dict[str, _Held] = field(default_factory=dict)
+    _changed: WorkQueue[str] = field(default_factory=WorkQueue)
+    """What the watch has shown; each costs its tenant a token."""
+    _listed: WorkQueue[str] = field(default_factory=WorkQueue)
+    """What has to go out before the list is complete: without regard to the limits of tenants."""
+    _unsent: set[str] | None = None
+    """The uids in ``_listed``; None if the last list is out."""
+    _listing: bool = False
+    _changes_in_a_row: int = 0
+    _list_due: float | None = None
+    """When more of the list may go out; None if none of it waits for that."""
+    _was_held_back: set[str] = field(default_factory=set)
+    _wakeup: Wakeup = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._wakeup = Wakeup(self.clock)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._held
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether a list is being read."""
+        return self._listing
+
+    def is_listed(self, uid: str) -> bool:
+        """Whether a list is not out before this resource is."""
+        return self._unsent is not None and uid in self._unsent
+
+    def add_change(self, change: Change, *, of_list: bool = False) -> None:
+        """Let ``change`` wait its turn, or take the turn of an older one of the same resource.
+
+        ``of_list``: the resource may be in the list that is being read, which does not show it any more.
+        """
+        self._hold(change)
+        self._changed.add_key(change.uid, Place(change.tenant))
+        if of_list:
+            self._list(change)
+
+    def add_listed(self, change: Change) -> None:
+        """Let what a list shows wait its turn."""
+        self._hold(change)
+        self._list(change)
+
+    def drop_change(self, uid: str) -> None:
+        """Forget the change of this resource."""
+        if uid in self._held:
+            self._release(uid)
+            self._wakeup.wake_consumers()  # it may have been the last of a list
+
+    async def next_change(self) -> tuple[Change, int] | None:
+        """The next change that may be sent, and the milliseconds it was held back for want of tokens.
+
+        None if by now all of a list was returned, once for each list.
+        """
+        while True:
+            if self._unsent is not None and not self._unsent and not self._listing:
+                self._unsent = None
+                return None
+            uid = self._next_uid()
+            if uid is not None:
+                held = self._release(uid)
+                return held.change, self._held_back_ms(held)
+            metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.held_owners)
+            dues = (self._changed.next_due(), self._list_due)
+            await self._wakeup.wait_until(min((due for due in dues if due is not None), default=None))
+
+    def begin_list(self) -> None:
+        """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
+        removals = [held for held in self._held.values() if held.change.fingerprint is None]
+        self._forget()
+        self._unsent, self._listing = set(), True
+        for held in removals:
+            self._held[held.change.uid] = held
+            self._list(held.change)
+
+    def end_list(self) -> None:
+        """The list is complete, and goes out, tenants in turn: not before, as it shows one tenant after the other."""
+        self._listing = False
+        self._wakeup.wake_consumers()
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._forget()
+
+    def _hold(self, change: Change) -> None:
+        held = self._held.get(change.uid)
+        if held is None:
+            self._held[change.uid] = _Held(self._bounded(change), self.clock.time())
+        else:
+            self.bytes.give(held.change.tenant, held.change.size)
+            held.change = self._bounded(change)
+            metrics.CHANGES_COLLAPSED.labels(self.kind).inc()
+        self._wakeup.wake_consumers()
+
+    def _list(self, change: Change) -> None:
+        if self._unsent is not None:
+            self._unsent.add(change.uid)
+            self._listed.add_key(change.uid, Place(change.tenant))
+            self._wakeup.wake_consumers()
+
+    def _bounded(self, change: Change) -> Change:
+        """``change``, without its content if there is no room for it."""
+        return change if self.bytes.take(change.tenant, change.size) else replace(change, command=None)
+
+    def _next_uid(self) -> str | None:
+        now = self.clock.time()
+        if self._changes_in_a_row >= CHANGES_PER_LISTED and (uid := self._next_listed(now)) is not None:
+            return uid
+        if (uid := self._next_changed(now)) is not None:
+            self._changes_in_a_row += 1
+            return uid
+        return self._next_listed(now)
+
+    def _next_listed(self, now: float) -> str | None:
+        self._changes_in_a_row, self._list_due = 0, None
+        if self._listing or not self._listed:
+            return None
+        seconds = self.list_limiter.take_token(ALL_TENANTS, now)
+        if seconds:
+            self._list_due = now + seconds
+            return None
+        return self._listed.pop_key(now)
+
+    def _next_changed(self, now: float) -> str | None:
+        """Of the tenant whose turn it is and who may send; whoever has no token is held back until there is one."""
+        while (tenant := self._changed.next_owner(now)) is not None:
+            seconds = self.limiter.take_token(tenant, now)
+            if not seconds:
+                return self._changed.pop_key(now)
+            self._was_held_back.add(tenant)
+            self._changed.hold_owner(tenant, now + seconds)
+        return None
+
+    def _release(self, uid: str) -> _Held:
+        held = self._held.pop(uid)
+        self.bytes.give(held.change.tenant, held.change.size)
+        self._changed.remove_key(uid)
+        self._listed.remove_key(uid)
+        if self._unsent is not None:
+            self._unsent.discard(uid)
+        return held
+
+    def _held_back_ms(self, held: _Held) -> int:
+        tenant = held.change.tenant
+        if tenant not in self._was_held_back:
+            return 0
+        if not self._changed.has_keys_of(tenant):
+            self._was_held_back.discard(tenant)
+        seconds = self.clock.time() - held.since
+        metrics.HELD_BACK.labels(self.kind).observe(seconds)
+        return int(seconds * 1000)
+
+    def _forget(self) -> None:
+        for part in (self._held, self.bytes, self._changed, self._listed, self._was_held_back):
+            part.clear()
+        self._unsent, self._listing = None, False

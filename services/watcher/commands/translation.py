@@ -1,0 +1,110 @@
+"""Objects of the API server to commands. Pure: :mod:`feed` calls it for every event it passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from services.common.kubernetes import ApiResource, Manifest
+from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages.command import CommandEvent
+
+OMITTED_SPEC = "{}"
+
+Content = Callable[[Manifest], tuple[str, str]]
+"""What a command says of a resource: the spec as JSON, and why it was left out; one of the two says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """Speaks of one kind of resource in one workspace."""
+
+    workspace: str
+    kind: ApiResource
+    content: Content
+
+    def changed(self, manifest: Manifest, epoch: int, seen_at: datetime) -> Command:
+        """The resource exists, as ``manifest`` says."""
+        meta = manifest["metadata"]
+        spec, omitted = self.content(manifest)
+        event = ResourceChanged(
+            api_version=self.kind.api_version,
+            kind=self.kind.kind,
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=meta["resourceVersion"],
+            generation=meta.get("generation", 0),
+            epoch=epoch,
+            deleting=is_deleting(meta),
+            finalizers=finalizers(meta),
+            actor=actor(meta),
+            spec=spec,
+            spec_omitted=omitted,
+            created_at=created_at(meta),
+        )
+        return self._command(meta.get("namespace", ""), event, seen_at)
+
+    def gone(self, manifest: Manifest, seen_at: datetime) -> Command:
+        """The resource no longer exists; ``manifest`` is its last state."""
+        meta = manifest["metadata"]
+        event = ResourceGone(self.kind.kind, meta["name"], meta["uid"], meta["resourceVersion"])
+        return self._command(meta.get("namespace", ""), event, seen_at)
+
+    def resync_completed(self, epoch: int, seen_at: datetime) -> Command:
+        """All there are were sent since ``epoch`` began. It concerns every tenant, so it names none."""
+        event = ResyncCompleted(self.kind.kind, epoch)
+        return Command(source=self.workspace, workspace="", namespace="", seen_at=seen_at, event=event)
+
+    def _command(self, namespace: str, event: CommandEvent, seen_at: datetime) -> Command:
+        return Command(self.workspace, self.workspace, namespace, seen_at, event)
+
+
+def is_deleting(meta: Manifest) -> bool:
+    """Whether deletion was asked for and waits for finalizers."""
+    return bool(meta.get("deletionTimestamp"))
+
+
+def finalizers(meta: Manifest) -> tuple[str, ...]:
+    """What the deletion waits for."""
+    return tuple(meta.get("finalizers") or ())
+
+
+def created_at(meta: Manifest) -> int:
+    """Milliseconds since 1970, in whole seconds as Kubernetes records them; 0 if it does not say."""
+    try:
+        return int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()) * 1000
+    except (KeyError, TypeError, ValueError):
+        return 0
+
+
+def spec_within(limit: int) -> Content:
+    """A custom resource's spec, if it has at most ``limit`` bytes."""
+    return lambda manifest: bounded_spec(manifest.get("spec"), limit)
+
+
+def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:
+    """The spec as JSON and why it was left out: one of the two says something.
+
+    A spec beyond ``limit`` bytes is left out, not cut: the planner must be able to tell the user, and nobody may
+    take half a spec for a whole one.
+    """
+    text = orjson.dumps({} if spec is None else spec)
+    if len(text) <= limit:
+        return text.decode(), ""
+    return OMITTED_SPEC, f"the spec is too long: {len(text)} bytes as JSON, of at most {limit}"
+
+
+def actor(meta: Manifest) -> str:
+    """Field manager of the newest change that was not to the status, "" if none is recorded.
+
+    Times have whole seconds; of equal ones the later entry counts.
+    """
+    newest: Manifest = {}
+    for entry in meta.get("managedFields") or ():
+        if entry.get("subresource") != "status" and entry.get("time", "") >= newest.get("time", ""):
+            newest = entry
+    return str(newest.get("manager", ""))

@@ -1,0 +1,166 @@
+"""Writes consumed statuses: ``consume → keep the newest of each resource → write it → acknowledge the offset``.
+
+:mod:`row_consumer` hands over from its thread; everything else happens on the event loop. An offset is committed only
+when every message before it has had its effect, or its dead letter is delivered.
+
+    1. Rows are consumed; nothing of them is kept but in memory.   Crash: they are consumed again.
+    2. A newer row of the same resource replaces one that waits.   Crash: both are consumed again, in order.
+    3. The status is written, the finalizer taken off.             Crash: done again, which changes nothing.
+    4. The offset is acknowledged, and committed within a second.  Crash before the commit: as in 3.
+
+A row is written only in the assignment of the partition in which it was consumed, which is asked again right before
+the write, and a write is over before the partition is given up: the next owner's newer status is never overwritten. Two
+windows remain. A write that was cut off when its time was over may still be in the API server. And a process that stood
+still for longer than the session time-out, in the middle of this, does not know yet that the partition went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
+from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition
+from services.common.messages import WorkspaceResource
+from services.common.telemetry import metrics
+from services.watcher import SERVICE
+from services.watcher.status.pending_statuses import PendingStatus, PendingStatuses
+from services.watcher.status.row_consumer import DecodedRow
+
+log = structlog.get_logger(__name__)
+
+WRITE_SECONDS = 10.0
+REVOKE_SECONDS = WRITE_SECONDS + 2
+"""How long giving up a partition waits for statuses being written. The broker waits for minutes."""
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Writes what was read. Created on the event loop that it belongs to."""
+
+    write: Callable[[WorkspaceResource], Awaitable[bool]]
+    offsets: OffsetTracker
+    dead_letters: DeadLetters
+    limit: int
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _pending: PendingStatuses = field(default_factory=PendingStatuses)
+    _failed: asyncio.Future[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._failed = self._loop.create_future()
+
+    # On the consumer's thread.
+
+    def handle_rows(self, rows: list[DecodedRow]) -> None:
+        """Take over these rows."""
+        self._loop.call_soon_threadsafe(self._receive, rows)
+
+    def revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return when nothing of these partitions will be written any more."""
+        dropped = asyncio.run_coroutine_threadsafe(self._pending.drop_partitions(partitions), self._loop)
+        try:
+            dropped.result(REVOKE_SECONDS)
+        except TimeoutError:
+            log.warning("partitions given up while a status was still being written", partitions=partitions)
+
+    def is_full(self) -> bool:
+        """Whether consuming shall pause."""
+        return len(self._pending) >= self.limit
+
+    # On the event loop.
+
+    async def run(self, writers: int) -> None:
+        """Write with this many writers, for ever. Raises Unavailable if a dead letter cannot be written."""
+        working = [asyncio.create_task(self._work()) for _ in range(writers)]
+        try:
+            done, _ = await asyncio.wait([self._failed, *working], return_when=asyncio.FIRST_COMPLETED)
+            for outcome in done:
+                outcome.result()
+        finally:
+            for task in working:
+                task.cancel()
+            await asyncio.wait(working)
+
+    async def drain(self) -> None:
+        """Begin no more writes, finish those begun."""
+        await self._pending.drop_partitions()
+
+    def _receive(self, rows: list[DecodedRow]) -> None:
+        for row in rows:
+            if not self.offsets.is_current(row.message.tracked):
+                continue  # revoked since it was consumed: the next owner is sent it again
+            match row.content:
+                case Poison() as error:
+                    metrics.count_failure(SERVICE, error, "decode")
+                    self._give_up(row.message, error)
+                case WorkspaceResource() as content:
+                    if superseded := self._pending.add_item(PendingStatus(content, row.message)):
+                        self._acknowledge(superseded.message)
+                case None:
+                    self._acknowledge(row.message)
+
+    async def _work(self) -> None:
+        while True:
+            item = await self._pending.next_item()
+            try:
+                if self.offsets.is_current(item.message.tracked):
+                    await self._write(item.row)
+            except (Retry, Wait, Permanent) as error:
+                self._failed_to_write(item, error)
+            except asyncio.CancelledError:
+                self._pending.finish_item(item)
+                raise
+            else:
+                self._pending.finish_item(item)
+                self._acknowledge(item.message)
+
+    async def _write(self, row: WorkspaceResource) -> None:
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                if await self.write(row):
+                    _observe(row)
+        except TimeoutError as error:
+            raise Retry(f"not written within {WRITE_SECONDS:g} s") from error
+
+    def _failed_to_write(self, item: PendingStatus, error: GitOpsError) -> None:
+        """What becomes of a row that could not be written: later again, or its message is a dead letter."""
+        metrics.count_failure(SERVICE, error, "status")
+        about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
+        if isinstance(error, Permanent):
+            log.error("status refused; the row is given up", **about)
+            self._pending.finish_item(item)
+            self._give_up(item.message, error)
+            return
+        seconds = item.delays.next()
+        log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
+        if superseded := self._pending.set_item_aside(item, seconds):
+            self._acknowledge(superseded.message)
+
+    def _acknowledge(self, message: ConsumedMessage) -> None:
+        self.offsets.acknowledge_offset(message.tracked)
+
+    def _give_up(self, message: ConsumedMessage, error: Poison | Permanent) -> None:
+        try:
+            delivery = self.dead_letters.send(message, error, datetime.now(UTC))
+        except Retry as undelivered:
+            self._fail(undelivered)
+            return
+        delivery.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, message, done))
+
+    def _delivered(self, message: ConsumedMessage, delivery: Future[int]) -> None:
+        error = delivery.exception()
+        self._acknowledge(message) if error is None else self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._failed.done():
+            self._failed.set_exception(Unavailable(f"a dead letter could not be written: {error}"))
+
+
+def _observe(row: WorkspaceResource) -> None:
+    seconds = (datetime.now(UTC) - row.seen_at).total_seconds()
+    metrics.END_TO_END.labels("status", row.kind).observe(max(0.0, seconds))

@@ -1,0 +1,117 @@
+"""Consumes ``gitops.workspace`` on a thread of its own: messages in, decoded rows out.
+
+librdkafka's calls block, and must go on while statuses are written, or the broker would take this process for dead. So
+the thread only consumes and decodes, and hands over to the event loop, which acknowledges the offsets.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from services.common.avro import SchemaRegistry, decode_record
+from services.common.backoff import Backoff
+from services.common.errors import Poison, Retry, Unavailable
+from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
+from services.common.messages import WorkspaceResource
+from services.watcher import SERVICE
+from services.watcher.status.status_writer import known
+
+log = structlog.get_logger(__name__)
+
+MAX_BATCH = 500
+POLL_SECONDS = 0.25  # only how soon a stop is noticed: a message ends the poll at once
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRow:
+    """A consumed message and what it says."""
+
+    message: ConsumedMessage
+    content: WorkspaceResource | Poison | None
+    """The row to write; None if it does not concern this watcher."""
+
+
+class RowHandler(Protocol):
+    """Writes the rows. All methods are called on the consumer's thread."""
+
+    def handle_rows(self, rows: list[DecodedRow]) -> None:
+        """Take over these rows."""
+
+    def revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Return when nothing of these partitions will be written any more."""
+
+    def is_full(self) -> bool:
+        """Whether consuming shall pause."""
+
+
+def consumer_group(workspace: str) -> str:
+    """The group is the workspace's own: a watcher passes over other workspaces' rows, and would lose a shared one's."""
+    return f"gitops-watcher-{workspace}"
+
+
+class RowConsumer:
+    """Consumes the rows of one workspace; what was handed over is acknowledged at ``offsets``."""
+
+    def __init__(self, brokers: Brokers, registry: SchemaRegistry, workspace: str, topic: str) -> None:
+        """Joins the group when it runs."""
+        self._registry, self._workspace = registry, workspace
+        self._handler: RowHandler | None = None
+        self._stopping = threading.Event()
+        group = consumer_group(workspace)
+        membership = Membership(SERVICE, group, (topic,), "cooperative-sticky", on_revoke=self._revoke_partitions)
+        self._consumer = Consumer(brokers, membership)
+        self.offsets = self._consumer.offsets
+
+    @property
+    def was_assigned(self) -> bool:
+        """Whether the group has ever given this process its share of the partitions."""
+        return self._consumer.was_assigned
+
+    def run(self, handler: RowHandler) -> None:
+        """Consume until :meth:`stop`. Raises Unavailable when the consumer cannot go on."""
+        self._handler = handler
+        while not self._stopping.is_set():
+            self._consumer.set_paused(handler.is_full())
+            messages = self._consumer.poll_batch(MAX_BATCH, POLL_SECONDS)
+            if messages:
+                handler.handle_rows([self._decode_message(message) for message in messages])
+
+    def stop(self) -> None:
+        """Take no more messages. What was handed over may still be acknowledged, until :meth:`close`."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Commit what was acknowledged, and leave the group. Called when :meth:`run` has returned."""
+        self._consumer.close()
+
+    def _revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._handler is not None:
+            self._handler.revoke_partitions(partitions)
+
+    def _decode_message(self, message: ConsumedMessage) -> DecodedRow:
+        delays = Backoff(limit=2)
+        while True:
+            try:
+                return DecodedRow(message, self._row(message.value))
+            except Poison as error:
+                return DecodedRow(message, error)
+            except Retry as error:
+                log.warning("a row waits for its schema", error=str(error))
+                if self._stopping.wait(delays.next()):
+                    raise Unavailable(str(error)) from error
+
+    def _row(self, value: bytes | None) -> WorkspaceResource | None:
+        """The row to write; None for a tombstone, a deleted row and one of another workspace."""
+        if value is None:
+            return None
+        record = decode_record(self._registry, value)
+        if not isinstance(record, dict):
+            raise Poison(f"not a row but {type(record).__name__}")
+        if record.get("__deleted") == "true" or record.get("workspace", self._workspace) != self._workspace:
+            return None
+        return known(WorkspaceResource.from_record(record))

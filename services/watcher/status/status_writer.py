@@ -1,0 +1,109 @@
+"""Makes a resource agree with its compiled row: its status replaced, our finalizer off. Called by :mod:`reporter`.
+
+Writing a row twice, or one of a resource that is gone, changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.common.errors import Poison, Retry, Wait
+from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Refused
+from services.common.messages import WorkspaceResource
+from services.common.telemetry import metrics
+from services.watcher import SERVICE
+from services.watcher.kinds import BY_NAME
+from services.watcher.status import patches
+
+FIELD_MANAGER = "gitops-watcher"
+UNPROCESSABLE = 422
+RELEASE_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWriter:
+    """Writes to one workspace cluster."""
+
+    kube: KubeClient
+
+    async def write(self, row: WorkspaceResource) -> bool:
+        """Bring the effects of ``row`` about; returns whether a status was written.
+
+        The finalizer goes first: most often the resource goes with it, and then has no status to write.
+
+        Raises Retry (API server away), Wait (an operator has to permit it), Refused (it will never work).
+        """
+        try:
+            if row.release_finalizer and not await self._release(row):
+                return False
+            return await self._replace_status(row)
+        except Refused as error:
+            if error.is_forbidden:
+                raise Wait(f"grant 'patch' on {BY_NAME[row.kind].plural} and its status: {error}") from error
+            raise
+
+    async def _replace_status(self, row: WorkspaceResource) -> bool:
+        kind = BY_NAME[row.kind]
+        patch = patches.replace_status(row.uid, row.status)
+        try:
+            await self.kube.patch(
+                kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER, subresource="status"
+            )
+        except NotFound:
+            return _unneeded(kind)
+        except Refused as error:
+            # A failed test of the uid and a status that the CRD refuses look the same from here.
+            if error.status == UNPROCESSABLE and await self._find(row) is None:
+                return _unneeded(kind)
+            raise
+        metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "status").inc()
+        return True
+
+    async def _release(self, row: WorkspaceResource) -> bool:
+        """Take our finalizer off; returns whether the resource may still be there."""
+        kind = BY_NAME[row.kind]
+        for _ in range(RELEASE_ATTEMPTS):
+            manifest = await self._find(row)
+            if manifest is None:
+                return _unneeded(kind)
+            if not patches.is_held(manifest):
+                return True
+            if (left := await self._try_release(kind, row, manifest)) is not None:
+                metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "finalizer").inc()
+                return left
+        raise Retry(f"finalizers of {row.namespace}/{row.name} keep changing")
+
+    async def _try_release(self, kind: ApiResource, row: WorkspaceResource, seen: Manifest) -> bool | None:
+        """One attempt: None if the finalizers were changed meanwhile, else whether others keep the resource."""
+        patch = patches.release(seen)
+        try:
+            after = await self.kube.patch(kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER)
+        except NotFound:
+            return False
+        except Conflict:
+            return None
+        except Refused as error:
+            if error.status == UNPROCESSABLE:
+                return None
+            raise
+        return bool(after["metadata"].get("finalizers"))
+
+    async def _find(self, row: WorkspaceResource) -> Manifest | None:
+        """The resource the row is about, unless it is gone or another one has its name now."""
+        try:
+            manifest = await self.kube.get(BY_NAME[row.kind], row.namespace, row.name)
+        except NotFound:
+            return None
+        return manifest if manifest["metadata"]["uid"] == row.uid else None
+
+
+def known(row: WorkspaceResource) -> WorkspaceResource:
+    """``row`` if its kind is one that can be written. Raises Poison."""
+    if row.kind not in BY_NAME:
+        raise Poison(f"this watcher knows no resource of kind {row.kind!r}")
+    return row
+
+
+def _unneeded(kind: ApiResource) -> bool:
+    metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "unneeded").inc()
+    return False

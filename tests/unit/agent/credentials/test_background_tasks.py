@@ -1,0 +1,46 @@
+"""Tasks beside the pool: what they do not handle ends the process, and tells nothing."""
+
+from __future__ import annotations
+
+import traceback
+
+from services.agent.credentials import CheckResult
+from services.agent.credentials.background_tasks import BackgroundTasks
+from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks
+from services.agent.credentials.waiting_applications import WaitingApplications
+from services.agent.objects.engine_objects import EngineObjects
+from services.agent.objects.keys import ObjectKey, key_of
+from services.common.messages import EngineResource
+from tests.unit.agent.fakes import RULES, FakeComposers, MemoryCluster
+from tests.unit.agent.rows import cluster_row
+from tests.unit.fake_clock import FakeClock, settle
+
+
+async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect_without_local_variables() -> None:
+    def fail(row: EngineResource) -> None:
+        raise KeyError(row.name)
+
+    async def admit(key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
+        return made
+
+    clock, defects = FakeClock(), list[BaseException]()
+    tasks = BackgroundTasks(MemoryCluster(clock), defects.append)
+    intervals = CheckIntervals(RULES.check_interval, RULES.failed_check_interval)
+    compositions = SecretChecks(
+        tasks,
+        FakeComposers(),
+        clock,
+        intervals,
+        admit=admit,
+        waiting_applications=WaitingApplications(EngineObjects(), list),
+        settled=fail,
+    )
+    row = cluster_row()
+    compositions.outcome(key_of(row), row)
+    await settle()
+    [defect] = defects
+    assert isinstance(defect, KeyError)
+    frames = [frame for frame, _ in traceback.walk_tb(defect.__traceback__)]
+    assert frames[-1].f_code.co_name == "fail"
+    assert [frame.f_locals for frame in frames] == [{}] * len(frames)
+    await compositions.suspend()

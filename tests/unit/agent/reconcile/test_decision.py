@@ -1,0 +1,86 @@
+"""The next step, where the difference of an object and its row is of interest."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.agent.objects.desired import desired_object, desired_secret
+from services.agent.objects.kinds import APPLICATION_KIND, SECRET_KIND
+from services.agent.objects.live import live_object
+from services.agent.reconcile.decision import Apply, Delete, MergePatch, Step, Unchanged, difference, next_step
+from services.common.errors import Permanent
+from services.common.kubernetes import Manifest
+from tests.unit.agent.fakes import secret_of
+from tests.unit.agent.rows import application_row, cluster_row
+from tests.unit.fake_clock import EPOCH
+
+ROW = cluster_row()
+DESIRED = desired_secret(ROW, secret_of(ROW, name="n", server="https://one"))
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def step(live: Manifest) -> Step:
+    meta = {"uid": "u", "resourceVersion": "3"} | DESIRED["metadata"]
+    known = live_object(SECRET_KIND, DESIRED | {"metadata": meta} | live)
+    return next_step(SECRET_KIND, DESIRED, known, EPOCH, timedelta(seconds=60))
+
+
+def test_secret_when_its_values_are_the_same_then_nothing_is_to_do() -> None:
+    assert step({}) == Unchanged()
+
+
+def test_secret_when_a_value_differs_then_the_whole_of_it_is_applied() -> None:
+    assert step({"data": {"name": encoded("n"), "server": encoded("https://two")}}) == Apply(DESIRED)
+
+
+def test_secret_when_a_value_is_too_many_then_it_is_removed_and_the_others_are_sent_as_they_are() -> None:
+    more = {"name": encoded("other"), "server": encoded("https://one"), "shard": encoded("1")}
+    assert step({"data": more}) == MergePatch({"data": {"name": encoded("n"), "shard": None}})
+
+
+@pytest.mark.parametrize("change", [{"type": "kubernetes.io/tls"}, {"immutable": True}])
+def test_secret_when_the_api_server_would_never_change_it_back_then_it_is_deleted(change: dict[str, Any]) -> None:
+    assert step(change) == Delete("u")
+
+
+def test_live_secret_when_it_is_kept_then_none_of_its_values_are() -> None:
+    meta = {"uid": "u", "resourceVersion": "3"} | DESIRED["metadata"]
+    known = repr(live_object(SECRET_KIND, DESIRED | {"metadata": meta}))
+    assert encoded("https://one") not in known
+    assert "https://one" not in known
+
+
+def test_composed_secret_when_it_claims_another_identity_then_the_rows_counts() -> None:
+    stray = {"metadata": {"name": "x", "namespace": "kube-system", "labels": {"a": "b"}, "finalizers": ["f"]}}
+    made = desired_secret(ROW, stray | {"kind": "ConfigMap", "type": "Opaque", "data": {}, "stringData": {"a": "b"}})
+    assert (made["kind"], made["metadata"]["name"], made["metadata"]["namespace"]) == ("Secret", ROW.name, "argocd")
+    assert sorted(made["metadata"]) == ["labels", "name", "namespace"]
+    assert "stringData" not in made
+
+
+def test_application_when_it_carries_an_operation_then_that_is_no_difference() -> None:
+    desired = desired_object(application_row())
+    carried = {
+        "metadata": desired["metadata"]
+        | {
+            "uid": "u",
+            "resourceVersion": "3",
+            "annotations": {"managed-gitops.redhat.com/sync-sequence": "4"},
+        },
+        "operation": {"sync": {}},
+        "status": {"operationState": {"phase": "Running"}},
+    }
+    assert difference(APPLICATION_KIND, desired, live_object(APPLICATION_KIND, desired | carried)) == {}
+
+
+@pytest.mark.parametrize("labels", ["text", ["a"]])
+def test_row_when_its_labels_are_no_mapping_then_it_is_refused(labels: object) -> None:
+    with pytest.raises(Permanent):
+        desired_secret(ROW, {"metadata": {"labels": labels}, "data": {}})

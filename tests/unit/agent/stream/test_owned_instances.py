@@ -1,0 +1,154 @@
+"""Which instances an agent works for, and where it passes rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from services.agent.instances.instance import Instance
+from services.agent.observe.pending_acks import Acknowledge
+from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.partitions import partition_of
+from services.common.kafka import TopicPartition
+from services.common.messages import EngineResource, Failed
+from tests.unit.agent.fakes import MemoryReports
+from tests.unit.agent.rows import application_row
+from tests.unit.fake_clock import settle
+
+PARTITIONS = 12
+NAMES = {name: name for name in ("argocd", "argocd-1", "argocd-2")}
+ALL = set(range(PARTITIONS))
+
+
+@dataclass
+class FakeInstance:
+    name: str
+    listed: bool = True
+    told: list[str] = field(default_factory=list)
+    rows: list[EngineResource] = field(default_factory=list)
+    complete: bool | None = None
+
+    def start(self) -> None:
+        self.told.append("start")
+
+    def work(self, rows: Any, *, complete: bool = True) -> None:
+        self.told.append("work")
+        self.rows, self.complete = list(rows), complete
+
+    async def suspend(self) -> None:
+        self.told.append("suspend")
+
+    async def stop(self) -> None:
+        self.told.append("stop")
+
+    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+        self.told.append(f"submit {row.name}")
+
+    def forget(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+        self.told.append(f"forget {row.name}")
+
+
+class Rig:
+    """A fleet of fakes."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, FakeInstance] = {}
+        self.reports = MemoryReports()
+        self.acknowledged = 0
+        self.desired = DesiredState(lambda _: application_row())
+        self.fleet = OwnedInstances(NAMES, PARTITIONS, self.reports, self._new)
+
+    def _new(self, name: str, namespace: str) -> Instance:
+        self.made[name] = FakeInstance(name)
+        return cast("Instance", self.made[name])
+
+    def acknowledge(self) -> None:
+        self.acknowledged += 1
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def row_of(instance: str, **changes: Any) -> EngineResource:
+    return replace(application_row(), engine_instance_id=instance, **changes)
+
+
+async def test_assignment_when_it_holds_some_partitions_then_only_their_instances_are_watched(rig: Rig) -> None:
+    await rig.fleet.assign_partitions({partition_of("argocd-1", PARTITIONS)}, rig.desired)
+    assert list(rig.made) == ["argocd-1"]
+    assert rig.made["argocd-1"].told == ["start", "work"]
+
+
+async def test_assignment_when_rows_speak_of_an_instance_then_it_is_ours_whatever_its_partition(rig: Rig) -> None:
+    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("argocd-2"))
+    await rig.fleet.assign_partitions(set(), rig.desired)
+    assert list(rig.made) == ["argocd-2"]
+
+
+async def test_assignment_when_an_instance_leaves_then_it_is_stopped_and_the_others_keep_their_watches(
+    rig: Rig,
+) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    await rig.fleet.suspend()
+    await rig.fleet.assign_partitions({partition_of("argocd", PARTITIONS)}, rig.desired)
+    assert rig.made["argocd"].told == ["start", "work", "suspend", "work"]
+    assert rig.made["argocd-2"].told == ["start", "work", "suspend", "stop"]
+
+
+async def test_work_when_the_desired_state_has_a_gap_then_the_instances_are_told(rig: Rig) -> None:
+    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("argocd"))
+    rig.desired.complete = False
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    assert (rig.made["argocd"].rows, rig.made["argocd"].complete) == ([row_of("argocd")], False)
+
+
+async def test_readiness_when_something_is_missing_then_it_is_named(rig: Rig) -> None:
+    assert "no partitions" in rig.fleet.not_ready()
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.made["argocd"].listed = False
+    assert rig.fleet.not_ready() == "watches not listed yet: argocd"
+    rig.made["argocd"].listed = True
+    assert rig.fleet.not_ready() == ""
+    await rig.fleet.suspend()
+    assert rig.fleet.not_ready() != ""
+
+
+async def test_row_when_it_comes_then_its_instance_has_it(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.fleet.submit(row_of("argocd"), rig.acknowledge)
+    rig.fleet.submit(row_of("argocd", deleted=True), rig.acknowledge)
+    assert rig.made["argocd"].told == ["start", "work", "submit app", "forget app"]
+
+
+async def test_row_when_it_comes_by_an_unexpected_partition_then_its_instance_is_taken_on(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(set(), rig.desired)
+    rig.fleet.submit(row_of("argocd"), rig.acknowledge)
+    assert rig.made["argocd"].told == ["start", "work", "submit app"]
+
+
+async def test_row_when_its_instance_is_not_configured_then_that_is_reported_until_it_arrives(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.reports.behind = True
+    rig.fleet.submit(row_of("elsewhere"), rig.acknowledge)
+    rig.reports.catch_up(arrived=False)
+    await settle()
+    assert [type(event) for event in rig.reports.of("app")] == [Failed, Failed]
+    assert rig.acknowledged == 1
+
+
+async def test_deleted_row_when_its_instance_is_not_configured_then_it_is_only_acknowledged(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.fleet.submit(row_of("elsewhere", deleted=True), rig.acknowledge)
+    assert rig.reports.sent == []
+    assert rig.acknowledged == 1
+
+
+async def test_stop_when_it_is_called_then_every_instance_ends(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    await rig.fleet.stop()
+    assert [made.told[-1] for made in rig.made.values()] == ["stop"] * 3

@@ -1,0 +1,224 @@
+"""The life of a message before its row reaches its instance."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from concurrent.futures import Future
+from datetime import datetime
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from services.agent.observe.pending_acks import Acknowledge
+from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.row_consumer import Event, RowConsumer
+from services.agent.stream.snapshot import Snapshot
+from services.common.avro import frame
+from services.common.errors import Poison, Retry
+from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition, TrackedOffset
+from services.common.messages import EngineResource
+from tests.unit.agent.rows import application_row
+from tests.unit.fake_clock import settle
+
+TOPIC = "gitops.engine"
+SOURCE, OTHER = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 3)
+KEY = b"argocd/Application/app"
+
+
+class FakeFleet:
+    def __init__(self) -> None:
+        self.submitted: list[tuple[EngineResource, Acknowledge]] = []
+
+    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+        self.submitted.append((row, acknowledge))
+
+
+class FakeDeadLetters:
+    def __init__(self) -> None:
+        self.sent: list[tuple[ConsumedMessage, str]] = []
+        self.failure: Exception | None = None
+
+    def send(self, message: ConsumedMessage, error: Exception, at: datetime) -> Future[int]:
+        self.sent.append((message, str(error)))
+        outcome: Future[int] = Future()
+        outcome.set_exception(self.failure) if self.failure else outcome.set_result(0)
+        return outcome
+
+
+class Rig:
+    """A consumer of rows and everything around it. A row's digest is what its message says."""
+
+    def __init__(self) -> None:
+        self.fleet, self.letters, self.offsets = FakeFleet(), FakeDeadLetters(), OffsetTracker()
+        self.desired = DesiredState(self.decode)
+        self.trouble: list[Exception] = []
+        self.registry_answers = threading.Event()
+        self.registry_answers.set()
+        instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetters", self.letters)
+        self.consumer = RowConsumer(self.decode, self.desired, instances, letters, self.offsets)
+
+    def decode(self, value: bytes) -> EngineResource:
+        assert self.registry_answers.wait(10)
+        if self.trouble:
+            raise self.trouble.pop(0)
+        digest = value[5:].decode()
+        return dataclasses.replace(application_row("app"), digest=digest, deleted=digest == "deleted")
+
+    async def consume(self, offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> None:
+        await self.consumer.consume_event(event(offset, says, source))
+
+    async def load(self, offset: int, says: str | None, start: int) -> None:
+        """Load what was read of the topic, this message last, and have the partition from ``start`` on."""
+        newest = ConsumedMessage(TrackedOffset(SOURCE, offset, 0), KEY, value(says), {}, 0)
+        snapshot = Snapshot({SOURCE: start}, {SOURCE: {KEY: newest}})
+        await self.desired.load_snapshot(snapshot)
+        self.consumer.assign_partitions(snapshot.starts)
+
+    @property
+    def submitted(self) -> list[str]:
+        return [row.digest for row, _ in self.fleet.submitted]
+
+    @property
+    def committable(self) -> int | None:
+        return self.offsets.committable_offset(SOURCE)
+
+
+def value(says: str | None) -> bytes | None:
+    return None if says is None else frame(1, says.encode())
+
+
+def event(offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> Event:
+    topic, partition = source
+    message = SimpleNamespace(
+        topic=topic, partition=partition, offset=offset, key=KEY, value=value(says), timestamp=0.0, headers=None
+    )
+    return cast("Event", SimpleNamespace(message=message))
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    made = Rig()
+    made.consumer.assign_partitions({SOURCE: 0, OTHER: 0})
+    return made
+
+
+async def test_row_when_it_comes_then_it_is_kept_and_handed_over_unacknowledged(rig: Rig) -> None:
+    await rig.consume(0)
+    assert rig.submitted == ["a row"]
+    assert [row.digest for row in rig.desired.rows_of("argocd")] == ["a row"]
+    assert rig.committable == 0
+    rig.fleet.submitted[0][1]()
+    assert rig.committable == 1
+
+
+async def test_tombstone_when_it_comes_then_it_is_acknowledged_and_nothing_else(rig: Rig) -> None:
+    await rig.consume(0, None)
+    assert (rig.submitted, rig.committable) == ([], 1)
+
+
+async def test_replayed_row_when_a_newer_one_was_read_then_it_is_acknowledged_and_not_acted_on() -> None:
+    rig = Rig()
+    await rig.load(20, "of today", start=10)
+    await rig.consume(10, "of yesterday")
+    assert (rig.submitted, rig.committable) == ([], 11)
+    assert [row.digest for row in rig.desired.rows_of("argocd")] == ["of today"]
+    await rig.consume(20, "of today")
+    await rig.consume(21, "of tomorrow")
+    assert rig.submitted == ["of today", "of tomorrow"]
+
+
+@pytest.mark.parametrize("newest", ["deleted", None], ids=["deleted", "tombstone"])
+async def test_replayed_row_when_its_deletion_was_read_then_it_does_not_come_back(newest: str | None) -> None:
+    rig = Rig()
+    await rig.load(20, newest, start=10)
+    await rig.consume(10, "of yesterday")
+    assert (rig.submitted, list(rig.desired.rows_of("argocd"))) == ([], [])
+
+
+async def test_replayed_row_when_the_newer_one_could_not_be_understood_then_it_is_not_acted_on() -> None:
+    rig = Rig()
+    rig.trouble = [Poison("not a row")]
+    await rig.load(20, "what is this", start=10)
+    await rig.consume(10, "of yesterday")
+    assert (rig.submitted, rig.desired.complete) == ([], False)
+
+
+async def test_message_when_it_comes_twice_then_it_is_consumed_once(rig: Rig) -> None:
+    await rig.consume(0)
+    await rig.consume(0)
+    assert rig.submitted == ["a row"]
+
+
+async def test_message_when_it_cannot_be_understood_then_it_becomes_a_dead_letter_and_is_acknowledged(rig: Rig) -> None:
+    rig.trouble = [Poison("not a row")]
+    await rig.consume(0, "what is this")
+    [(message, error)] = rig.letters.sent
+    assert (message.offset, message.value, error) == (0, value("what is this"), "not a row")
+    assert rig.committable == 1
+
+
+async def test_message_when_not_even_the_dead_letter_can_be_written_then_it_is_not_passed_over(rig: Rig) -> None:
+    rig.trouble, rig.letters.failure = [Poison("not a row")], Retry("no broker")
+    with pytest.raises(Retry):
+        await rig.consume(0)
+    assert rig.committable == 0
+
+
+async def test_schema_when_the_registry_is_silent_then_the_message_waits_and_is_not_given_up(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.common.backoff.random.uniform", lambda *_: 0.0)
+    rig.trouble = [Retry("silent"), Retry("silent")]
+    await rig.consume(0)
+    assert (rig.submitted, rig.letters.sent) == (["a row"], [])
+
+
+async def test_message_when_nothing_is_assigned_yet_then_it_waits_for_the_desired_state() -> None:
+    rig = Rig()
+    consuming = asyncio.create_task(rig.consume(0))
+    await settle()
+    assert (rig.submitted, rig.consumer.is_busy) == ([], True)
+    rig.consumer.assign_partitions({SOURCE: 0})
+    await consuming
+    assert (rig.submitted, rig.consumer.is_busy) == (["a row"], False)
+
+
+async def test_waiting_message_when_the_partition_is_revoked_then_it_is_dropped() -> None:
+    rig = Rig()
+    consuming = asyncio.create_task(rig.consume(50))
+    await settle()
+    waiting = rig.consumer._assignment
+    rig.consumer.revoke_partitions()
+    rig.consumer.assign_partitions({SOURCE: 40})
+    waiting.set()
+    await consuming
+    assert (rig.submitted, rig.offsets.next_offset(SOURCE)) == ([], 40)
+
+
+async def test_message_when_its_partition_goes_while_it_waits_for_a_schema_then_it_is_dropped(rig: Rig) -> None:
+    rig.registry_answers.clear()
+    consuming = asyncio.create_task(rig.consume(0, "of before"))
+    await settle()
+    rig.consumer.revoke_partitions()
+    rig.consumer.assign_partitions({SOURCE: 0})
+    rig.registry_answers.set()
+    await consuming
+    assert (rig.submitted, list(rig.desired.rows_of("argocd"))) == ([], [])
+
+
+async def test_open_message_when_the_partition_is_revoked_then_its_end_acknowledges_nothing(rig: Rig) -> None:
+    await rig.consume(0)
+    rig.consumer.revoke_partitions()
+    rig.consumer.assign_partitions({SOURCE: 0})
+    rig.fleet.submitted[0][1]()
+    assert rig.committable == 0
+
+
+async def test_offsets_when_there_are_several_partitions_then_each_has_its_own(rig: Rig) -> None:
+    await rig.consume(4, source=SOURCE)
+    await rig.consume(9, source=OTHER)
+    assert [rig.offsets.next_offset(source) for source in (SOURCE, OTHER)] == [5, 10]

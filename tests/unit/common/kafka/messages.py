@@ -1,0 +1,21 @@
+"""Messages as they were consumed, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.common.kafka import ConsumedMessage, TopicPartition, TrackedOffset
+
+
+def consumed(
+    topic: str,
+    offset: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    *,
+    partition: int = 0,
+    headers: Mapping[str, bytes] | None = None,
+    epoch: int = 1,
+) -> ConsumedMessage:
+    """A message at this place."""
+    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, epoch), key, value, headers or {}, 0)

@@ -1,0 +1,144 @@
+"""The client's answers are values or one of our error types, whatever comes over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+
+from services.common.errors import GitOpsError, InvalidConfiguration, Retry
+from services.common.kubernetes import (
+    NAMESPACE,
+    AlreadyExists,
+    ApiResource,
+    Conflict,
+    Expired,
+    KubeClient,
+    NotFound,
+    Refused,
+    ServerFailed,
+    Unauthenticated,
+    connect,
+)
+from services.common.kubernetes.answers import MESSAGE_LIMIT
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, says, serving
+
+
+@pytest.fixture
+async def server() -> FakeApiServer:
+    return FakeApiServer()
+
+
+@pytest.fixture
+async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
+    async with serving(server) as client:
+        yield client
+
+
+ANSWERS: dict[str, tuple[Fault, type[GitOpsError], str]] = {
+    "400": (answers(400, "BadRequest"), Refused, "400 BadRequest"),
+    "401": (answers(401, "Unauthorized"), Unauthenticated, "401"),
+    "403": (answers(403, "Forbidden", "user may not"), Refused, "user may not"),
+    "404": (answers(404, "NotFound"), NotFound, "404"),
+    "409-exists": (answers(409, "AlreadyExists"), AlreadyExists, "409"),
+    "409-conflict": (answers(409, "Conflict"), Conflict, "409"),
+    "410": (answers(410, "Expired"), Expired, "410"),
+    "422": (answers(422, "Invalid", "spec.path: Required"), Refused, "spec.path: Required"),
+    "429": (answers(429, "TooManyRequests"), Retry, "429"),
+    "500": (answers(500, "InternalError"), ServerFailed, "500"),
+    "503": (answers(503, "ServiceUnavailable"), Retry, "503"),
+    "504": (answers(504, "Timeout"), ServerFailed, "504"),
+    "html-error": (says(b"<html>bad gateway</html>", code=502), Retry, "bad gateway"),
+    "json-error-that-is-no-status": (says(b'"overloaded"', code=503), Retry, "overloaded"),
+    "html-success": (says(b"<html>welcome</html>"), Retry, "not JSON"),
+    "truncated": (says(b'{"metadata":{"na'), Retry, "not JSON"),
+}
+
+
+@pytest.mark.parametrize(("answer", "type_", "text"), ANSWERS.values(), ids=ANSWERS)
+async def test_answer_when_it_is_a_refusal_then_its_type_says_what_to_do(
+    server: FakeApiServer, kube: KubeClient, answer: Fault, type_: type[GitOpsError], text: str
+) -> None:
+    server.get_faults.append(answer)
+    with pytest.raises(GitOpsError, match=text) as refusal:
+        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+    assert type(refusal.value) is type_
+
+
+async def test_answer_when_its_message_is_long_then_the_error_is_not(server: FakeApiServer, kube: KubeClient) -> None:
+    server.get_faults.append(answers(422, "Invalid", "x" * 100_000))
+    with pytest.raises(Refused) as refusal:
+        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+    assert len(str(refusal.value)) < MESSAGE_LIMIT + 100
+
+
+async def test_api_server_when_nobody_listens_then_it_is_worth_a_retry(server: FakeApiServer) -> None:
+    async with serving(server) as kube:
+        host = kube.configuration.host
+    async with serving(FakeApiServer()) as other:
+        other.configuration.host = host
+        with pytest.raises(Retry, match="GET /api"):
+            await other.get(NAMESPACE, None, "default")
+
+
+PATHS: dict[str, tuple[ApiResource, tuple[str | None, ...], str]] = {
+    "core-cluster-scoped": (NAMESPACE, (None, "a"), "/api/v1/namespaces/a"),
+    "collection": (GITOPS_DEPLOYMENT, (), "/apis/managed-gitops.redhat.com/v1alpha1/gitopsdeployments"),
+    "subresource": (
+        GITOPS_DEPLOYMENT,
+        ("team-a", "web", "status"),
+        "/apis/managed-gitops.redhat.com/v1alpha1/namespaces/team-a/gitopsdeployments/web/status",
+    ),
+    "hostile-name": (
+        GITOPS_DEPLOYMENT,
+        ("team-a", "../../x?y"),
+        "/apis/managed-gitops.redhat.com/v1alpha1/namespaces/team-a/gitopsdeployments/..%2F..%2Fx%3Fy",
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "parts", "path"), PATHS.values(), ids=PATHS)
+def test_path_when_built_then_every_part_stays_in_its_place(
+    resource: ApiResource, parts: tuple[str | None, ...], path: str
+) -> None:
+    assert resource.path(*parts) == path
+
+
+KUBECONFIGS = {"missing": None, "empty": "", "not-yaml": "{", "no-contexts": "apiVersion: v1\nkind: Config\n"}
+
+
+@pytest.mark.parametrize("content", KUBECONFIGS.values(), ids=KUBECONFIGS)
+async def test_kubeconfig_when_unusable_then_the_file_is_named(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InvalidConfiguration, match=str(path)):
+        await connect(path)
+
+
+async def test_request_when_the_kubeconfig_has_a_token_then_it_bears_that_and_a_renewed_one(
+    server: FakeApiServer, kube: KubeClient, tmp_path: Path
+) -> None:
+    path, borne = tmp_path / "kubeconfig", []
+
+    async def note(_: FakeApiServer, request: web.Request) -> web.Response:
+        borne.append(request.headers["Authorization"])
+        return web.json_response({"metadata": {}})
+
+    server.get_faults.extend([note, note])
+    config = {
+        "clusters": [{"name": "here", "cluster": {"server": kube.configuration.host}}],
+        "users": [{"name": "me", "user": {"token": "first"}}],
+        "contexts": [{"name": "me", "context": {"cluster": "here", "user": "me"}}],
+        "current-context": "me",
+    }
+    path.write_text(yaml.safe_dump(config))
+    async with await connect(path) as client:
+        await client.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        client.configuration.api_key["BearerToken"] = "Bearer second"
+        await client.get(GITOPS_DEPLOYMENT, "team-a", "web")
+    assert borne == ["Bearer first", "Bearer second"]

@@ -1,0 +1,107 @@
+"""Git repositories of the local stack, and who may read them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from devstack.git.https_server import application
+from devstack.git.repository import Repository
+from devstack.git.site import PRIVATE, GitSite, site_of
+from devstack.git.ssh_server import requested
+from services.common.errors import Unavailable
+
+REFS = "info/refs?service=git-upload-pack"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> GitSite:
+    """A site with a public and a private repository, each with a commit."""
+    made = GitSite(tmp_path, 20_001, 20_002, "pass-1")
+    made.prepare()
+    made.create("open").commit({"a.yaml": "a: 1"})
+    made.create("closed", PRIVATE).commit({"a.yaml": "a: 1"})
+    return made
+
+
+def test_commit_when_files_change_and_go_then_the_tree_is_so(site: GitSite) -> None:
+    repository = site.create("tree")
+    first = repository.commit({"a.yaml": "a: 1\n", "deep/b.yaml": "b: ü\n"}, "First")
+    second = repository.commit({"a.yaml": None, "deep/b.yaml": "b: 2\n"}, "Second")
+    assert repository.head() == second != first
+    assert repository.show(first, "deep/b.yaml") == "b: ü\n"
+    assert repository.show(second, "deep/b.yaml") == "b: 2\n"
+    with pytest.raises(Unavailable, match=r"path 'a\.yaml' does not exist"):
+        repository.show(second, "a.yaml")
+
+
+def test_commit_when_on_another_branch_then_the_first_one_stays(site: GitSite) -> None:
+    repository = site.create("branches")
+    main = repository.commit({"a.yaml": "a: 1"})
+    assert repository.commit({"a.yaml": "a: 2"}, branch="next") != main
+    assert repository.head() == main
+
+
+def test_site_when_prepared_again_at_other_ports_then_keys_stay_and_known_hosts_follow(site: GitSite) -> None:
+    keys = site.host_key.read_text(), site.client_key.read_text()
+    moved = GitSite(site.folder, 20_041, 20_042, "pass-1")
+    moved.prepare()
+    assert (moved.host_key.read_text(), moved.client_key.read_text()) == keys
+    assert moved.known_hosts.read_text().startswith("[127.0.0.1]:20042 ssh-ed25519 ")
+
+
+def test_site_when_found_again_by_its_environment_then_it_is_the_same(site: GitSite) -> None:
+    assert site_of(site.environment()) == site
+
+
+@pytest.mark.parametrize(
+    ("path", "password", "status"),
+    [
+        ("public/open.git", "", 200),
+        ("private/closed.git", "pass-1", 200),
+        ("private/closed.git", "", 401),
+        ("private/closed.git", "wrong", 401),
+        ("public/absent.git", "", 404),
+        ("public/..%2fprivate/closed.git", "", 404),
+        ("secrets/closed.git", "", 404),
+    ],
+)
+async def test_https_when_a_repository_is_asked_for_then_only_those_with_a_right_get_it(
+    site: GitSite, path: str, password: str, status: int
+) -> None:
+    login = base64.b64encode(f"git:{password}".encode()).decode()
+    headers = {"Authorization": f"Basic {login}"} if password else {}
+    async with TestClient(TestServer(application(site))) as client:
+        answer = await client.get(f"/{path}/{REFS}", headers=headers)
+        assert answer.status == status
+
+
+async def test_https_when_pushed_to_then_it_is_refused(site: GitSite) -> None:
+    async with TestClient(TestServer(application(site))) as client:
+        answer = await client.get("/public/open.git/info/refs?service=git-receive-pack")
+        assert answer.status == 403
+
+
+def test_ssh_when_a_repository_is_asked_for_then_it_is_found_below_the_root(site: GitSite) -> None:
+    found = requested("git-upload-pack '/private/closed.git'", site.repositories)
+    assert Repository(found).head()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git-receive-pack '/private/closed.git'",
+        "git-upload-pack '/private/closed.git' extra",
+        "git-upload-pack '/../ssh_host_key'",
+        "git-upload-pack '/../../..'",
+        "git-upload-pack '/private/absent.git'",
+        "git-upload-pack 'unbalanced",
+        "",
+    ],
+)
+def test_ssh_when_anything_else_is_asked_for_then_it_is_refused(site: GitSite, command: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        requested(command, site.repositories)

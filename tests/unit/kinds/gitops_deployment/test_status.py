@@ -1,0 +1,29 @@
+"""What a GitOpsDeployment shows of what blocks it and of being held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.kinds.gitops_deployment.status import Report, compiled
+from tests.unit.kinds.given import at, conditions, deployment
+
+
+@pytest.mark.parametrize(
+    ("error", "blocked", "expected"), [("bad path", "", "bad path"), ("", "no room", "no room"), ("a", "b", "a")]
+)
+def test_status_when_its_spec_cannot_be_had_then_an_error_occurred(error: str, blocked: str, expected: str) -> None:
+    status = compiled(deployment(error=error, blocked=blocked), None, Report(), "{}", at(0))
+    assert conditions(status) == {"ErrorOccurred": ("True", "ErrorOccurred", expected)}
+
+
+def test_status_when_its_change_was_held_back_then_throttled_shows_until_one_was_not() -> None:
+    held = compiled(deployment(held_back_ms=1000), None, Report(), "{}", at(0))
+    assert conditions(held) == {
+        "Throttled": (
+            "True",
+            "Throttled",
+            "changes of this namespace arrive faster than allowed; this one was held back for 1 s",
+        )
+    }
+    later = compiled(deployment(held_back_ms=0), None, Report(), held, at(1))
+    assert conditions(later) == {"Throttled": ("False", "ThrottledResolved", "")}

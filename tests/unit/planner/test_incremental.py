@@ -1,0 +1,107 @@
+"""One change costs what it concerns, however much the tenant has: nothing else is compiled again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.planner.domain.events import Event
+from services.planner.engines.argocd.engine import ArgoCD
+from tests.unit.planner.given import (
+    SYNC_RUN,
+    changed,
+    credential,
+    environment,
+    observed,
+    resource,
+    resource_gone,
+    secret,
+    spec,
+    status,
+    sync_run,
+)
+from tests.unit.planner.tenant import MANUAL
+from tests.unit.planner.world import World
+
+MANY = 20
+
+
+class Counting(ArgoCD):
+    """Argo CD, and how often it was asked to compile what."""
+
+    def __init__(self) -> None:
+        self.compiled: Counter[str] = Counter()
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    def compile_it(self: Counting, *args: Any, **options: Any) -> Any:
+        self.compiled[name] += 1
+        return getattr(ArgoCD, name)(self, *args, **options)
+
+    return compile_it
+
+
+for method in ("deployment", "projects", "environment", "credential", "sync"):
+    setattr(Counting, method, _counted(method))
+
+
+@pytest.fixture
+def engine() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def crowded(engine: Counting) -> World:
+    """A tenant with many of everything, each with a Secret or a repository of its own."""
+    world = World(engines={"argocd": engine})
+    for number in range(MANY):
+        world.take(secret(number, f"s-{number}"), environment(100 + number, f"e-{number}", f"s-{number}"))
+        world.take(secret(200 + number, f"l-{number}", "repository-credential"))
+        world.take(credential(300 + number, f"c-{number}", f"l-{number}"))
+        world.take(changed(400 + number, f"w-{number}", uid=f"uid-{number}", content=MANUAL))
+        world.take(sync_run(500 + number, f"r-{number}", f"w-{number}"))
+    engine.compiled.clear()
+    return world
+
+
+REPORT = observed(900, status(1, sync={"status": "Synced"}), instance="engine-1", name="gitopsdepl-uid-7")
+OTHER = spec(type="manual", source={"path": "other"})
+
+
+@pytest.mark.parametrize(
+    ("event", "compiled"),
+    [
+        (changed(900, "w-7", uid="uid-7", generation=2, content=OTHER), {"deployment": 1, "sync": 1}),
+        (environment(900, "e-7", "s-7", generation=2, namespaces=["a"]), {"environment": 1, "projects": 1}),
+        (secret(900, "s-7"), {"environment": 1}),
+        (secret(900, "l-7", "repository-credential"), {"credential": 1}),
+        (resource(900, "Secret", "another", {"type": "t", "sealed": "x", "keyId": "k"}), {}),
+        (sync_run(900, "late", "w-7"), {"sync": 1}),
+        (resource_gone(900, SYNC_RUN, "r-7"), {"sync": 1}),
+        (REPORT, {}),
+        (changed(407, "w-7", uid="uid-7", content=MANUAL, epoch=2), {}),
+        (environment(107, "e-7", "s-7", epoch=2), {}),
+        (secret(7, "s-7", epoch=2), {}),
+    ],
+    ids=[
+        "deployment",
+        "environment",
+        "kubeconfig",
+        "login",
+        "another Secret",
+        "sync run",
+        "run gone",
+        "status",
+        "deployment seen",
+        "environment seen",
+        "Secret seen",
+    ],
+)
+def test_plan_when_one_thing_changes_then_only_what_it_concerns_is_compiled(
+    crowded: World, engine: Counting, event: Event, compiled: dict[str, int]
+) -> None:
+    crowded.take(event)
+    assert engine.compiled == compiled

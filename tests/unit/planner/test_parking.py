@@ -1,0 +1,221 @@
+"""A rule that fails on one tenant stops only that one, and nothing of it is lost until the rule is mended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from services.common.messages import Removed
+from services.planner.domain import plan as plan_module
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.dormancy import Lookup
+from services.planner.domain.events import Due, Event, SweepScope, Unseen
+from services.planner.domain.ids import tenant_id
+from services.planner.pipeline import batch
+from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.coalesce import coalesce
+from services.planner.pipeline.parking import kept_event, parked_event
+from tests.unit.planner.given import (
+    NAMESPACE,
+    WORKSPACE,
+    Applied,
+    Checked,
+    Failed,
+    at,
+    changed,
+    gone,
+    observed,
+    resync,
+    secret,
+    status,
+)
+from tests.unit.planner.tenant import moved
+from tests.unit.planner.world import NOW, World
+
+BROKEN, FINE = "team-a", "team-b"
+ID = tenant_id("a", "b")
+
+
+@pytest.fixture
+def defect(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A rule that fails on one tenant; calling it mends the rule."""
+    deploy = plan_module.deploy
+
+    def failing(planned: Any, context: Any) -> Any:
+        if planned.state.tenant.namespace == BROKEN:
+            raise ZeroDivisionError("token of the tenant")
+        return deploy(planned, context)
+
+    monkeypatch.setattr(plan_module, "deploy", failing)
+    return lambda: monkeypatch.setattr(plan_module, "deploy", deploy)
+
+
+def names(world: World) -> set[str]:
+    return {row.name for row in world.deployments.values()}
+
+
+def retry(world: World) -> bool:
+    """As the loop does it: whether the tenant goes on."""
+    (parked,) = world.parked.values()
+    events = coalesce([kept_event(row) for row in world.parked_events])
+    world.write(BatchChanges(other=Changes(unparked=(parked.tenant_id,))))
+    for part in split_at_markers(events):
+        changes = plan_batch(part, world, world.rules, NOW, (parked.workspace, parked.namespace))
+        if changes.other.parked:
+            world.abandon()
+            return False
+        world.write(changes)
+    world.save(BatchChanges())
+    return True
+
+
+@pytest.mark.usefixtures("defect")
+def test_batch_when_a_rule_fails_on_one_tenant_then_the_others_are_planned_and_that_is_told(world: World) -> None:
+    with capture_logs() as lines:
+        world.take(changed(1, namespace=BROKEN), changed(2, "api", uid="uid-2", namespace=FINE))
+    assert names(world) == {"api"}
+    (parked,) = world.parked.values()
+    assert parked.tenant_id == tenant_id(WORKSPACE, BROKEN)
+    assert [(line["namespace"], line["log_level"], line["error"]) for line in lines] == [
+        (BROKEN, "error", parked.error)
+    ]
+
+
+@pytest.mark.usefixtures("defect")
+def test_tenant_when_a_rule_fails_on_it_then_type_and_place_are_told_and_none_of_its_values(world: World) -> None:
+    with capture_logs() as lines:
+        world.take(changed(1, namespace=BROKEN))
+    (parked,) = world.parked.values()
+    assert re.match(
+        r"ZeroDivisionError at unit/planner/test_parking\.py:\d+ < planner/domain/plan\.py:\d+", parked.error
+    )
+    assert "token" not in f"{parked}{lines}"
+    assert not any("exc_info" in line for line in lines)
+
+
+def test_tenant_when_it_is_parked_then_later_events_are_kept_in_order_and_planned_when_the_rule_is_mended(
+    world: World, defect: Callable[[], None]
+) -> None:
+    world.take(changed(1, namespace=BROKEN))
+    world.take(changed(2, generation=2, namespace=BROKEN), changed(3, "more", uid="uid-2", namespace=BROKEN))
+    world.take(gone(4, "more", uid="uid-2", namespace=BROKEN))
+    world.take(replace(gone(5), message=Due(WORKSPACE, BROKEN, ID)))
+    assert (names(world), len(world.parked_events)) == (set(), 4)
+    assert not retry(world)
+    defect()
+    world.take(changed(5, "last", uid="uid-3", namespace=BROKEN))
+    assert names(world) == set()
+    assert retry(world)
+    assert {(row.name, row.generation) for row in world.deployments.values()} == {("web", 2), ("last", 1)}
+    world.take(changed(6, "new", uid="uid-4", namespace=BROKEN))
+    assert "new" in names(world)
+
+
+def test_tenant_when_it_is_parked_then_what_it_had_stays(world: World, defect: Callable[[], None]) -> None:
+    defect()
+    world.take(changed(1, namespace=BROKEN))
+    before = world.rows()
+    with pytest.MonkeyPatch.context() as again:
+        again.setattr(plan_module, "deploy", _fail)
+        world.take(gone(2, namespace=BROKEN), resync(3, epoch=9))
+    assert world.rows() == before
+    assert retry(world)
+    assert [row.desired for row in world.engine.values() if row.kind == "Application"] == ["absent"]
+
+
+def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(world: World) -> None:
+    world.take(changed(1, namespace=BROKEN))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", _fail)
+        world.take(changed(2, "x", uid="uid-x", namespace=BROKEN))
+    world.take(gone(3, "x", uid="uid-x", namespace=BROKEN), changed(4, "y", uid="uid-y", namespace=BROKEN))
+    assert names(world) == {"web"}
+    assert retry(world)
+    assert {row.name for row in world.deployments.values() if row.present} == {"web", "y"}
+
+
+def test_marker_when_a_tenant_is_parked_then_others_are_swept_and_it_is_once_it_goes_on(world: World) -> None:
+    crowd = [changed(1, f"w-{number}", uid=f"uid-{number}", namespace=BROKEN) for number in range(100)]
+    healthy = [changed(1, f"h-{number}", uid=f"uid-h-{number}", namespace=FINE) for number in range(60)]
+    world.take(*crowd, *healthy)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", _fail)
+        world.take(changed(2, "w-0", uid="uid-0", generation=2, namespace=BROKEN))
+    shown = [replace(each, message=_of_epoch(each, 2)) for each in (*crowd[:90], *healthy[:55])]
+    changes = world.take(*shown, resync(3, epoch=2))
+    assert changes.refused_sweeps == ()
+    assert _present(world, "h-") == 55
+    assert _present(world, "w-") == 100
+    assert retry(world)
+    assert _present(world, "w-") == 90
+
+
+def test_marker_when_nothing_of_a_parked_tenant_was_shown_then_the_guard_holds_once_it_goes_on(world: World) -> None:
+    world.take(*(changed(1, f"w-{number}", uid=f"uid-{number}", namespace=BROKEN) for number in range(50)))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", _fail)
+        world.take(changed(2, "w-0", uid="uid-0", generation=2, namespace=BROKEN))
+    world.take(resync(3, epoch=2))
+    assert retry(world)
+    assert _present(world, "w-") == 50
+
+
+def _present(world: World, prefix: str) -> int:
+    return sum(row.present and row.name.startswith(prefix) for row in world.deployments.values())
+
+
+def _of_epoch(event: Event, epoch: int) -> Any:
+    message: Any = event.message
+    return replace(message, event=replace(message.event, epoch=epoch))
+
+
+def test_tenant_when_its_dormant_rows_cannot_be_named_then_only_that_one_is_parked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(state: Any, *_: Any) -> Lookup:
+        if state.tenant.namespace == BROKEN:
+            raise KeyError("a kind")
+        return Lookup()
+
+    monkeypatch.setattr(batch, "lookup_for", failing)
+    world.take(changed(1, namespace=BROKEN), changed(2, "api", uid="uid-2", namespace=FINE))
+    assert names(world) == {"api"}
+    assert [parked.namespace for parked in world.parked.values()] == [BROKEN]
+
+
+def _fail(*_: Any) -> Any:
+    raise KeyError("a rule")
+
+
+SCOPE = SweepScope("local", "GitOpsDeployment", 3, 9)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        changed(1, finalizers=("a", "b"), held_back_ms=3),
+        gone(2),
+        secret(3),
+        *(
+            observed(4, each, instance="engine-1")
+            for each in (
+                Applied("d"),
+                Failed("d", permanent=True, message="no"),
+                Removed(forced=True),
+                status(5, sync={"status": "ü"}),
+                Checked("d", "Succeeded", ""),
+                moved("now", "Succeeded", started="2026-05-04T12:00:00Z"),
+            )
+        ),
+        resync(6, epoch=9),
+        replace(gone(7), message=Unseen(WORKSPACE, NAMESPACE, SCOPE, frozenset({ID}), at(7))),
+    ],
+    ids=lambda event: type(getattr(event.message, "event", event.message)).__name__,
+)
+def test_event_when_it_is_kept_as_text_then_it_is_the_same_afterwards(event: Event) -> None:
+    assert kept_event(parked_event(ID, event)) == event

@@ -1,0 +1,80 @@
+"""Tenants in memory: bounded by bytes, and dropped when somebody else may have written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from services.planner.database.tenants import OVERHEAD, TenantCache
+from services.planner.domain.state import TenantState
+from services.planner.rows import Tenant
+from tests.unit.planner.given import changed, gone, spec
+from tests.unit.planner.world import World
+
+
+def state(number: int, deployments: int = 1) -> TenantState:
+    """A tenant with so many deployments."""
+    world = World()
+    world.take(*(changed(1, f"w-{each}", uid=f"uid-{number}-{each}") for each in range(deployments)))
+    (made,) = world.memory.values()
+    return made._replace(tenant=Tenant(UUID(int=number), "local", f"t-{number}", 0, "engine-1"))
+
+
+def size(*states: TenantState) -> int:
+    cache = TenantCache(10**9)
+    for each in states:
+        cache.keep(each.tenant.id, each)
+    return cache.size
+
+
+def test_tenant_when_kept_then_it_is_there_until_it_is_gone() -> None:
+    cache, first = TenantCache(10**9), state(1)
+    cache.keep(first.tenant.id, first)
+    assert cache.get(first.tenant.id) is first
+    cache.keep(first.tenant.id, None)
+    assert (cache.get(first.tenant.id), cache.size, len(cache)) == (None, 0, 0)
+
+
+def test_tenants_when_they_are_too_large_together_then_the_least_recently_used_goes() -> None:
+    first, second, third = (state(number) for number in (1, 2, 3))
+    cache = TenantCache(size(first, second, third) - 1)
+    cache.keep(first.tenant.id, first)
+    cache.keep(second.tenant.id, second)
+    assert cache.get(first.tenant.id) is first
+    cache.keep(third.tenant.id, third)
+    assert [cache.get(each.tenant.id) is not None for each in (first, second, third)] == [True, False, True]
+
+
+def test_tenant_when_it_alone_is_too_large_then_it_is_not_kept() -> None:
+    large = state(1, deployments=20)
+    cache = TenantCache(size(large) - 1)
+    cache.keep(large.tenant.id, large)
+    assert (len(cache), cache.size) == (0, 0)
+
+
+@pytest.mark.parametrize("content", [spec(), spec(source={"path": "a" * 500})])
+def test_size_when_a_tenant_changes_then_it_is_that_of_the_tenant_as_it_is(content: dict[str, object]) -> None:
+    world, cache = World(), TenantCache(10**9)
+    for events in ([changed(1)], [changed(2, "api", uid="uid-2", content=content)], [gone(3, "api", uid="uid-2")]):
+        world.take(*events)
+        ((tenant, kept),) = world.memory.items()
+        cache.keep(tenant, kept)
+        assert cache.size == size(kept) > OVERHEAD
+
+
+def test_size_when_a_character_is_wide_then_every_character_of_its_text_is() -> None:
+    plain = state(1, deployments=10)
+    rows = {known: replace(row, spec="a" * 1000 + "\N{PARTY POPPER}") for known, row in plain.deployments.items()}
+    narrow = {known: replace(row, spec="a" * 1001) for known, row in plain.deployments.items()}
+    larger = size(plain._replace(deployments=rows)) - size(plain._replace(deployments=narrow))
+    assert larger > 10 * 3 * 1000
+
+
+def test_tenants_when_it_is_not_known_what_the_database_holds_then_all_are_forgotten() -> None:
+    cache = TenantCache(10**9)
+    for each in (state(1), state(2)):
+        cache.keep(each.tenant.id, each)
+    cache.clear()
+    assert (len(cache), cache.size) == (0, 0)

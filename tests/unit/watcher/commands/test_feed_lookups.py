@@ -1,0 +1,234 @@
+"""What a feed reads when a command goes out: contents, types of Secrets, deployments of sync runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from services.common.kubernetes import SECRET, KubeClient, Refused, Seen
+from services.common.messages import ResourceChanged
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.registry import REGISTRY
+from services.watcher.commands.command_sender import LOOKUPS
+from services.watcher.commands.held_bytes import HeldBytes
+from services.watcher.commands.rate_limiter import RateLimiter
+from services.watcher.commands.translation import Translator
+from services.watcher.kinds import CUSTOM_KINDS, SECRETS
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers
+from tests.unit.watcher.commands.test_feed import (
+    DEADLINE_SECONDS,
+    PARTITIONS,
+    epochs,
+    feed_of,
+    put,
+    running,
+    told,
+    until,
+)
+from tests.unit.watcher.fakes import FakePublisher
+
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+TYPE = REGISTRY.secret_types[0]
+CONTENT = "PLANTED-CONTENT"
+
+
+def changes(publisher: FakePublisher) -> list[ResourceChanged]:
+    return [event for event in publisher.events if isinstance(event, ResourceChanged)]
+
+
+def sealing() -> Translator:
+    """Says of a Secret what it holds; that it is sealed is shown elsewhere."""
+    return Translator("local", SECRET, lambda manifest: (orjson.dumps(manifest["data"]).decode(), ""))
+
+
+def secret_feed(kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Any:
+    feed: Any = feed_of(SECRETS, kube, publisher, translate=sealing(), **parts)
+    feed.observe = feed.types.observe
+    return feed
+
+
+async def put_secret(server: FakeApiServer, name: str, content: str = CONTENT) -> None:
+    await put(server, name, type=TYPE, data={"kubeconfig": content})
+
+
+async def test_secrets_when_followed_then_only_metadata_is_asked_for_and_content_read_when_it_is_sent(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    await put_secret(server, "listed")
+    feed = secret_feed(kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put_secret(server, "changed")
+        await until(lambda: ("changed", "changed") in told(publisher))
+    assert server.partial
+    assert all(server.partial)
+    assert [orjson.loads(event.spec) for event in changes(publisher)] == [{"kubeconfig": CONTENT}] * 2
+
+
+async def test_secrets_when_many_wait_then_nothing_of_their_content_is_held(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = secret_feed(kube, publisher, limiter=RateLimiter(0.001, 1))
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for number in range(20):
+            await put_secret(server, f"secret-{number}", CONTENT * 1000)
+        await until(lambda: len(changes(publisher)) == 1)
+        assert len(server.gets) == 1, "those that wait have not been read"
+
+
+async def test_secret_when_it_is_gone_by_its_turn_then_the_list_is_complete_without_it(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for name in ("a", "b"):
+        await put_secret(server, name)
+    server.get_faults.append(answers(404, "NotFound", 'secrets "a" not found'))
+    feed = secret_feed(kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert told(publisher) == [("b", "changed")]
+
+
+async def test_secret_when_it_cannot_be_read_for_a_moment_then_it_is_waited_for_and_not_swept(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    await put_secret(server, "a")
+    server.get_faults.extend([answers(403, "Forbidden"), answers(404, "NotFound", "no such kind"), answers(500)])
+    feed = secret_feed(kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert told(publisher) == [("a", "changed")]
+
+
+async def test_contents_when_there_is_no_room_for_them_then_they_are_read_when_their_turn_comes(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HeldBytes.__init__, "__defaults__", (1, 1, *(HeldBytes.__init__.__defaults__ or ())[2:]))
+    for name in ("a", "b"):
+        await put(server, name, generation=3)
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert [(event.name, event.generation) for event in changes(publisher)] == [("a", 3), ("b", 3)]
+    assert len(server.gets) == 2
+    assert len({event.epoch for event in changes(publisher)} | set(epochs(publisher))) == 1
+
+
+def environment(number: int = 0) -> dict[str, Any]:
+    return {"credentialsSecret": f"secret-{number}"}
+
+
+def place(name: str, plural: str = "secrets", namespace: str = "team-a") -> str:
+    return (GITOPS_DEPLOYMENT if plural != "secrets" else SECRET).path(namespace, name)
+
+
+async def test_environments_when_many_are_listed_then_their_secrets_are_asked_for_several_at_a_time_in_order(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for number in range(100):
+        await put(server, f"env-{number}", spec=environment(number))
+        server.others[place(f"secret-{number}")] = {"type": f"type-{number}"}
+    server.get_seconds = 0.005
+    feed = feed_of(ENVIRONMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert [(event.name, event.secret_type) for event in changes(publisher)] == [
+        (f"env-{number}", f"type-{number}") for number in range(100)
+    ]
+    assert 1 < server.most_getting <= LOOKUPS + 2
+    assert len(server.gets) == 100
+
+
+async def test_environments_when_their_secrets_are_followed_then_nobody_is_asked(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for number in range(5):
+        await put(server, f"env-{number}", spec=environment(0))
+    feed = feed_of(ENVIRONMENTS, kube, publisher)
+    meta = {"name": "secret-0", "namespace": "team-a", "uid": "uid-secret", "resourceVersion": "1"}
+    feed.types.observe(Seen({"metadata": meta}, f"type={TYPE}"))
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert [event.secret_type for event in changes(publisher)] == [TYPE] * 5
+    assert server.gets == []
+
+
+async def test_sync_run_when_sent_then_the_generation_of_its_deployment_goes_with_it(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    server.others[place("web", "gitopsdeployments")] = {"metadata": {"name": "web", "uid": "uid-web", "generation": 7}}
+    feed = feed_of(SYNC_RUNS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for name, spec in {
+            "run": {"gitopsDeploymentName": "web"},
+            "lost": {"gitopsDeploymentName": "none"},
+            "bare": {},
+        }.items():
+            await put(server, name, spec=spec)
+        await until(lambda: len(changes(publisher)) == 3)
+    assert {event.name: (event.target_uid, event.target_generation) for event in changes(publisher)} == {
+        "run": ("uid-web", 7),
+        "lost": ("", 0),
+        "bare": ("", 0),
+    }
+
+
+async def put_run(server: FakeApiServer) -> None:
+    web = {"metadata": {"name": "web", "uid": "uid-web", "generation": 7}}
+    server.others[place("web", "gitopsdeployments")] = web
+    await put(server, "run", spec={"gitopsDeploymentName": "web"})
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [answers(403, "Forbidden"), answers(404, "NotFound", "the server could not find the requested resource")],
+    ids=["forbidden", "not-served"],
+)
+async def test_sync_run_when_its_deployment_cannot_be_read_for_a_moment_then_it_does_not_lose_it(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher, refusal: Fault
+) -> None:
+    await put_run(server)
+    server.get_faults.append(refusal)
+    feed = feed_of(SYNC_RUNS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert [(event.name, event.target_uid) for event in changes(publisher)] == [("run", "uid-web")]
+
+
+async def test_sync_run_when_its_deployment_may_not_be_read_for_long_then_that_is_said_and_the_run_is_not_told(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    await put_run(server)
+    server.get_faults.extend(answers(403, "Forbidden", "may not get gitopsdeployments") for _ in range(1000))
+    with pytest.raises(Refused, match="may not get gitopsdeployments"):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await feed_of(SYNC_RUNS, kube, publisher).run()
+    assert changes(publisher) == []
+
+
+async def test_environment_when_a_secret_of_another_type_comes_later_and_goes_then_it_is_told_again_each_time(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    await put(server, "env", spec=environment())
+    await put(server, "other", spec=environment(1))
+    feed = feed_of(ENVIRONMENTS, kube, publisher, recheck_seconds=0.005)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        server.others[place("secret-0")] = {"type": "Opaque"}
+        await until(lambda: len(changes(publisher)) == 3)
+        del server.others[place("secret-0")]
+        await until(lambda: len(changes(publisher)) == 4)
+        asked = len(server.gets)
+        await until(lambda: len(server.gets) > asked + 10)
+    assert [(event.name, event.secret_type) for event in changes(publisher)] == [
+        ("env", ""),
+        ("other", ""),
+        ("env", "Opaque"),
+        ("env", ""),
+    ]
+    assert len({(event.resource_version, event.epoch) for event in changes(publisher) if event.name == "env"}) == 1
+    assert len(epochs(publisher)) == PARTITIONS

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
+from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
+from services.common.messages import WorkspaceResource
+from services.watcher.status import reporter
+from services.watcher.status.reporter import Reporter
+from services.watcher.status.row_consumer import DecodedRow
+from tests.unit.watcher.manifests import row
+
+DEADLINE_SECONDS = 5
+TOPIC = "gitops.workspace"
+PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
+
+
+@dataclass
+class FakeCluster:
+    """Writes at once unless told to fail or to hold."""
+
+    written: list[WorkspaceResource] = field(default_factory=list)
+    failures: dict[str, list[GitOpsError]] = field(default_factory=dict)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def write(self, item: WorkspaceResource) -> bool:
+        await self.gate.wait()
+        if self.failures.get(item.name):
+            raise self.failures[item.name].pop(0)
+        self.written.append(item)
+        return True
+
+
+@dataclass
+class FakeDeadLetters:
+    outcome: Future[int] = field(default_factory=Future)
+    sent: list[ConsumedMessage] = field(default_factory=list)
+
+    def send(self, message: ConsumedMessage, error: Exception, failed_at: Any) -> Future[int]:
+        self.sent.append(message)
+        return self.outcome
+
+
+@dataclass
+class Bench:
+    """A reporter and what is around it."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    dead_letters: Any = field(default_factory=FakeDeadLetters)
+    offsets: OffsetTracker = field(default_factory=OffsetTracker)
+    reporter: Reporter = field(init=False)
+    working: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
+        self.reporter = Reporter(self.cluster.write, self.offsets, self.dead_letters, limit=2)
+        self.working = asyncio.create_task(self.reporter.run(writers=4))
+
+    @property
+    def committable(self) -> dict[int, int]:
+        found = {source.partition: self.offsets.committable_offset(source) for source in PARTITIONS}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def consume(
+        self, *items: WorkspaceResource | Poison | None, first: int = 0, partition: int = 0
+    ) -> list[DecodedRow]:
+        """Messages with these contents."""
+        tracked = [self.offsets.track_offset(PARTITIONS[partition], first + number) for number in range(len(items))]
+        return [
+            DecodedRow(ConsumedMessage(each, b"k", b"v", {}, 0), item)
+            for each, item in zip(tracked, items, strict=True)
+            if each
+        ]
+
+    def read(self, *items: WorkspaceResource | Poison | None, first: int = 0, partition: int = 0) -> None:
+        """Hand over messages with these contents."""
+        self.reporter.handle_rows(self.consume(*items, first=first, partition=partition))
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.working.cancel()
+    await asyncio.wait([bench.working])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the fakes signal nothing
+            await asyncio.sleep(0.001)
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_rows_when_written_then_their_offsets_are_stored(bench: Bench) -> None:
+    bench.read(row("a"), row("b"), None)
+    await until(lambda: bench.committable == {0: 3})
+    assert {item.name for item in bench.cluster.written} == {"a", "b"}
+
+
+async def test_rows_when_of_one_resource_then_only_the_newest_that_waits_is_written(bench: Bench) -> None:
+    bench.cluster.gate.clear()
+    bench.read(row("a", digest="1"))
+    await settle()
+    bench.read(row("a", digest="2"), row("a", digest="3"), first=1)
+    await settle()
+    assert bench.committable == {}, "nothing is stored before the first of them is written"
+    bench.cluster.gate.set()
+    await until(lambda: bench.committable == {0: 3})
+    assert [item.digest for item in bench.cluster.written] == ["1", "3"]
+
+
+@pytest.mark.parametrize("error", [Retry("away"), Wait("forbidden")], ids=["retry", "wait"])
+async def test_row_when_it_cannot_be_written_yet_then_others_are_and_nothing_behind_it_is_stored(
+    bench: Bench, error: GitOpsError
+) -> None:
+    bench.cluster.failures["stuck"] = [error]
+    bench.read(row("before"), row("stuck"), row("after"))
+    await until(lambda: len(bench.cluster.written) == 2)
+    assert bench.committable == {0: 1}
+    await until(lambda: bench.committable == {0: 3})
+    assert bench.cluster.written[-1].name == "stuck"
+
+
+async def test_row_when_it_can_never_be_written_then_it_is_passed_over_once_its_dead_letter_is_delivered(
+    bench: Bench,
+) -> None:
+    bench.cluster.failures["bad"] = [Permanent("refused")]
+    bench.read(row("bad"), row("good"))
+    await until(lambda: len(bench.cluster.written) == 1)
+    assert len(bench.dead_letters.sent) == 1
+    assert bench.committable == {}
+    bench.dead_letters.outcome.set_result(0)
+    await until(lambda: bench.committable == {0: 2})
+    assert [item.name for item in bench.cluster.written] == ["good"]
+
+
+async def test_message_when_unreadable_then_it_is_passed_over_only_once_its_dead_letter_is_delivered(
+    bench: Bench,
+) -> None:
+    bench.read(Poison("what is this"), row("a"))
+    await until(lambda: len(bench.cluster.written) == 1)
+    assert len(bench.dead_letters.sent) == 1
+    assert bench.committable == {}
+    bench.dead_letters.outcome.set_result(0)
+    await until(lambda: bench.committable == {0: 2})
+
+
+async def test_reporter_when_a_dead_letter_cannot_be_delivered_then_it_stops_and_stores_nothing(bench: Bench) -> None:
+    bench.read(Poison("what is this"))
+    await until(lambda: len(bench.dead_letters.sent) == 1)
+    bench.dead_letters.outcome.set_exception(Retry("not delivered"))
+    with pytest.raises(Unavailable, match="dead letter"):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await bench.working
+    assert bench.committable == {}
+
+
+async def test_partition_when_revoked_then_its_waiting_rows_are_neither_written_nor_stored(bench: Bench) -> None:
+    bench.cluster.failures["a"] = [Retry("away")] * 50
+    bench.read(row("a"), partition=1)
+    await until(lambda: len(bench.cluster.failures["a"]) < 50)
+    await asyncio.to_thread(bench.reporter.revoke_partitions, [PARTITIONS[1]])
+    bench.cluster.failures["a"] = []
+    bench.read(row("b"), partition=2)
+    await until(lambda: bench.committable == {2: 1})
+    assert [item.name for item in bench.cluster.written] == ["b"]
+
+
+async def test_row_when_its_partition_was_revoked_before_it_is_handed_over_then_nothing_is_written(
+    bench: Bench,
+) -> None:
+    late = bench.consume(row("late"))
+    bench.offsets.revoke_partitions([PARTITIONS[0]])
+    bench.reporter.handle_rows(late)
+    bench.read(row("other"), partition=1)
+    await until(lambda: bench.committable == {1: 1})
+    assert [item.name for item in bench.cluster.written] == ["other"]
+
+
+async def test_row_when_its_partition_goes_and_comes_back_while_it_waits_then_it_is_not_written_from_before(
+    bench: Bench,
+) -> None:
+    bench.cluster.gate.clear()
+    bench.read(*(row(name) for name in "abcd"), partition=1)  # one for each writer
+    bench.read(row("web", digest="of before"))
+    await settle()
+    bench.offsets.revoke_partitions([PARTITIONS[0]])
+    bench.offsets.assign_partitions({PARTITIONS[0]: None})
+    bench.cluster.gate.set()
+    await until(lambda: bench.committable == {1: 4})
+    bench.read(row("web", digest="of now"))
+    await until(lambda: bench.committable == {0: 1, 1: 4})
+    assert [item.digest for item in bench.cluster.written if item.name == "web"] == ["of now"]
+
+
+async def test_partition_when_revoked_while_the_api_server_hangs_then_it_is_given_up_with_no_write_in_flight(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "WRITE_SECONDS", 0.05)
+    bench.cluster.gate.clear()
+    bench.read(row("web"), partition=1)
+    await settle()
+    await asyncio.to_thread(bench.reporter.revoke_partitions, [PARTITIONS[1]])
+    bench.cluster.gate.set()
+    bench.read(row("other"))
+    await until(lambda: bench.committable == {0: 1})
+    assert [item.name for item in bench.cluster.written] == ["other"]
+
+
+async def test_reporter_when_as_many_wait_as_allowed_then_it_is_full(bench: Bench) -> None:
+    bench.cluster.gate.clear()
+    bench.read(*(row(name) for name in "abcd"))  # one for each writer
+    await settle()
+    assert not bench.reporter.is_full()
+    bench.read(row("e"), row("f"), first=4)
+    await settle()
+    assert bench.reporter.is_full()

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.common.errors import GitOpsError, Poison, Retry, Wait
+from services.common.kubernetes import Conflict, Manifest, NotFound, Refused
+from services.kinds.shared.names import FINALIZER
+from services.watcher.status.status_writer import StatusWriter, known
+from tests.unit.watcher.manifests import resource, row
+
+OTHER = "example.com/other"
+
+
+class FakeKube:
+    """An API server with one object, or none. ``failures`` are raised by the next patches; None lets one through."""
+
+    def __init__(self, manifest: Manifest | None, *failures: GitOpsError | None) -> None:
+        self.manifest = manifest
+        self.failures = list(failures)
+        self.patches: list[tuple[str, list[Manifest]]] = []
+
+    async def get(self, *_: Any) -> Manifest:
+        if self.manifest is None:
+            raise NotFound("not found")
+        return self.manifest
+
+    async def patch(self, *_: Any, field_manager: str, subresource: str = "") -> Manifest:
+        self.patches.append((subresource, _[-1]))
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+        manifest = await self.get()
+        for operation in _[-1]:
+            if operation["path"] == "/metadata/finalizers" and operation["op"] == "replace":
+                manifest["metadata"]["finalizers"] = operation["value"]
+        return manifest
+
+    @property
+    def written(self) -> list[str]:
+        """Which part each patch was about."""
+        return [subresource or "finalizers" for subresource, _ in self.patches]
+
+
+def writer(kube: Any) -> StatusWriter:
+    return StatusWriter(kube)
+
+
+UNPROCESSABLE = Refused("the server rejected our request", 422)
+
+STATUS: dict[str, tuple[Callable[[], FakeKube], bool]] = {
+    "there": (lambda: FakeKube(resource()), True),
+    "gone": (lambda: FakeKube(None), False),
+    "another-uid": (lambda: FakeKube(resource(uid="another"), UNPROCESSABLE), False),
+    "gone-after-the-refusal": (lambda: FakeKube(None, UNPROCESSABLE), False),
+}
+
+
+@pytest.mark.parametrize(("make", "expected"), STATUS.values(), ids=STATUS)
+async def test_status_when_the_resource_is_like_this_then_it_is_written_or_not_needed(
+    make: Callable[[], FakeKube], expected: bool
+) -> None:
+    assert await writer(make()).write(row()) is expected
+
+
+ERRORS: dict[str, tuple[GitOpsError, type[GitOpsError]]] = {
+    "schema-refuses-it": (UNPROCESSABLE, Refused),
+    "forbidden": (Refused("forbidden", 403), Wait),
+    "malformed": (Refused("bad request", 400), Refused),
+    "api-server-away": (Retry("away"), Retry),
+}
+
+
+@pytest.mark.parametrize(("failure", "expected"), ERRORS.values(), ids=ERRORS)
+async def test_status_when_it_cannot_be_written_then_the_error_says_what_to_do(
+    failure: GitOpsError, expected: type[GitOpsError]
+) -> None:
+    with pytest.raises(expected):
+        await writer(FakeKube(resource(), failure)).write(row())
+
+
+RELEASES: dict[str, tuple[Callable[[], FakeKube], list[str]]] = {
+    "only-ours": (lambda: FakeKube(resource(finalizers=[FINALIZER])), ["finalizers"]),
+    "others-stay": (lambda: FakeKube(resource(finalizers=[OTHER, FINALIZER])), ["finalizers", "status"]),
+    "not-held": (lambda: FakeKube(resource(finalizers=[OTHER])), ["status"]),
+    "gone": (lambda: FakeKube(None), []),
+    "another-uid": (lambda: FakeKube(resource(uid="another", finalizers=[FINALIZER])), []),
+    "changed-meanwhile": (
+        lambda: FakeKube(resource(finalizers=[FINALIZER]), Conflict("conflict"), UNPROCESSABLE),
+        ["finalizers"] * 3,
+    ),
+    "gone-meanwhile": (lambda: FakeKube(resource(finalizers=[FINALIZER]), NotFound("gone")), ["finalizers"]),
+}
+
+
+@pytest.mark.parametrize(("make", "written"), RELEASES.values(), ids=RELEASES)
+async def test_finalizer_when_released_then_these_parts_are_written(
+    make: Callable[[], FakeKube], written: list[str]
+) -> None:
+    kube = make()
+    await writer(kube).write(row(release_finalizer=True))
+    assert kube.written == written
+
+
+async def test_finalizer_when_the_list_never_keeps_still_then_it_is_tried_again_later() -> None:
+    kube = FakeKube(resource(finalizers=[FINALIZER]), *[Conflict("conflict")] * 20)
+    with pytest.raises(Retry, match="keep changing"):
+        await writer(kube).write(row(release_finalizer=True))
+
+
+def test_row_when_its_kind_is_unknown_then_it_is_poison() -> None:
+    with pytest.raises(Poison, match="OfTheFuture"):
+        known(row(kind="OfTheFuture"))
