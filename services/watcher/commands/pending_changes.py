@@ -188,20 +188,17 @@ class PendingChanges:
         self._changes_in_a_row, self._list_due = 0, None
         if self._listing or not self._listed:
             return None
-        seconds = self.list_limiter.take_token(ALL_TENANTS, now)
-        if seconds:
-            self._list_due = now + seconds
-            return None
-        return self._listed.pop_key(now)
+        self._list_due = self.list_limiter.take_token(ALL_TENANTS, now)
+        return None if self._list_due is not None else self._listed.pop_key(now)
 
     def _next_changed(self, now: float) -> str | None:
         """Of the tenant whose turn it is and who may send; whoever has no token is held back until there is one."""
         while (tenant := self._changed.next_owner(now)) is not None:
-            seconds = self.limiter.take_token(tenant, now)
-            if not seconds:
+            due = self.limiter.take_token(tenant, now)
+            if due is None:
                 return self._changed.pop_key(now)
             self._was_held_back.add(tenant)
-            self._changed.hold_owner(tenant, now + seconds)
+            self._changed.hold_owner(tenant, due)
         return None
 
     def _release(self, uid: str) -> _Held:

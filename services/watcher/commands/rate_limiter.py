@@ -6,12 +6,8 @@ from dataclasses import dataclass, field
 
 FORGET_FROM = 1024
 """Full buckets are forgotten, so that no more are held than there are busy tenants; below this it is not worth it."""
-
-
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    filled_at: float
+TOLERANCE_SECONDS = 1e-6
+"""Whoever comes back at the very moment it was given finds a token, however floats are rounded."""
 
 
 @dataclass(slots=True)
@@ -20,36 +16,24 @@ class RateLimiter:
 
     per_second: float
     burst: int
-    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    _full_at: dict[str, float] = field(default_factory=dict)
+    """When each bucket will be full again: all that has to be known of it."""
     _forget_at: int = FORGET_FROM
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return len(self._full_at)
 
-    def take_token(self, tenant: str, now: float) -> float:
-        """0 if ``tenant`` may make one more change, which is then counted; else the seconds until it may."""
-        bucket = self._buckets.get(tenant)
-        if bucket is None:
-            bucket = self._begin(tenant, now)
-        self._fill(bucket, now)
-        if bucket.tokens >= 1:
-            bucket.tokens -= 1
-            return 0.0
-        return (1 - bucket.tokens) / self.per_second
-
-    def _begin(self, tenant: str, now: float) -> _Bucket:
-        if len(self._buckets) >= self._forget_at:
+    def take_token(self, tenant: str, now: float) -> float | None:
+        """None if ``tenant`` may make one more change, which is then counted; else the moment at which it may."""
+        full_at = max(now, self._full_at.get(tenant, now))
+        due = full_at - (self.burst - 1) / self.per_second
+        if due > now + TOLERANCE_SECONDS:
+            return due
+        if len(self._full_at) >= self._forget_at:
             self._forget_full(now)
-        bucket = self._buckets[tenant] = _Bucket(self.burst, now)
-        return bucket
-
-    def _fill(self, bucket: _Bucket, now: float) -> None:
-        bucket.tokens = min(self.burst, bucket.tokens + (now - bucket.filled_at) * self.per_second)
-        bucket.filled_at = now
+        self._full_at[tenant] = full_at + 1 / self.per_second
+        return None
 
     def _forget_full(self, now: float) -> None:
-        for tenant, bucket in list(self._buckets.items()):
-            self._fill(bucket, now)
-            if bucket.tokens >= self.burst:
-                del self._buckets[tenant]
-        self._forget_at = max(FORGET_FROM, 2 * len(self._buckets))
+        self._full_at = {tenant: full_at for tenant, full_at in self._full_at.items() if full_at > now}
+        self._forget_at = max(FORGET_FROM, 2 * len(self._full_at))
