@@ -15,7 +15,6 @@ from services.common.errors import Unavailable
 from services.common.kubernetes import ApiResource, KubeClient, Manifest
 from services.kinds.shared.names import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
-from tests.argocd.operations import until_operation
 from tests.argocd.sources import Source, Sources, config_map, endless_hook
 from tests.e2e.api import Api
 from tests.e2e.tenant import USER, Tenant, application_name, condition, find
@@ -46,14 +45,14 @@ async def test_controller_when_restarted_in_the_middle_of_a_sync_then_the_run_is
     """
     created = await tenant.create(type="manual", source=source(config_map("first"), endless_hook()).spec())
     await api.sync_run("long")
-    await until_operation(tenant, created, "Running", "waiting for completion of hook")
+    await tenant.until_operation(created, "Running", "waiting for completion of hook")
     async with without(stack, *CONTROLLERS):
         await complete(deployed.kube, tenant.namespace)
     operation = await api.until_ended("long")
     if operation["phase"] == "Error":
         assert "which does not exist" in operation["message"]
         await api.sync_run("again")
-        await until_operation(tenant, created, "Running", "waiting for completion of hook")
+        await tenant.until_operation(created, "Running", "waiting for completion of hook")
         await complete(deployed.kube, tenant.namespace)
         operation = await api.until_ended("again")
     assert (operation["phase"], operation["message"]) == ("Succeeded", "successfully synced (all tasks run)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.argocd.deployed import HEALTHY, Deployed
-from tests.argocd.operations import until_operation
 from tests.argocd.sources import Sources, config_map, endless_hook
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant
@@ -60,10 +59,10 @@ async def test_run_when_deleted_while_it_runs_then_the_sync_is_terminated_and_th
     repository = source(config_map("first"), endless_hook())
     created = await tenant.create(**MANUAL, source=repository.spec())
     await api.sync_run("stuck")
-    await until_operation(tenant, created, "Running", "waiting for completion of hook")
+    await tenant.until_operation(created, "Running", "waiting for completion of hook")
     await api.until_phase("stuck", "Running")
     await api.delete(SYNC_RUN, "stuck")
-    await until_operation(tenant, created, "Failed", "Operation terminated")
+    await tenant.until_operation(created, "Failed", "Operation terminated")
     repository.remove(endless_hook())
     await api.sync_run("after")
     await api.until_phase("after", "Succeeded")
@@ -75,6 +74,6 @@ async def test_deployment_when_deleted_while_a_run_is_under_way_then_it_goes_all
 ) -> None:
     created = await tenant.create(**MANUAL, source=source(config_map("first"), endless_hook()).spec())
     await api.sync_run("stuck")
-    await until_operation(tenant, created, "Running", "waiting for completion of hook")
+    await tenant.until_operation(created, "Running", "waiting for completion of hook")
     await tenant.delete()
     await tenant.until_application_gone(created)

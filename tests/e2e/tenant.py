@@ -77,6 +77,22 @@ class Tenant:
         name = application_name(created)
         await self.applications.until(f"{name} is gone", lambda objects: find(objects, name) is None, timeout_seconds)
 
+    def operation(self, created: Manifest) -> dict[str, Any]:
+        """What Argo CD says of the last sync of a GitOpsDeployment, {} if it says nothing."""
+        application = find(self.applications.objects, application_name(created)) or {}
+        state: dict[str, Any] = application.get("status", {}).get("operationState", {})
+        return state
+
+    async def until_operation(self, created: Manifest, phase: str, message: str = "") -> None:
+        """Wait until Argo CD says so of the last sync of a GitOpsDeployment; ``message`` is how its own begins."""
+        await self.applications.until(
+            f"{application_name(created)} is {phase}, '{message}'; it is {self.operation(created)}",
+            lambda _: (
+                self.operation(created).get("phase") == phase
+                and self.operation(created).get("message", "").startswith(message)
+            ),
+        )
+
     async def leave(self) -> None:
         """Delete every GitOpsDeployment, and wait until nothing of them is left."""
         own = {

@@ -7,11 +7,10 @@ import asyncio
 import pytest
 
 from devstack.harness.hosted import HostedStack
-from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, Refused, reflect
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.api import Api
-from tests.e2e.tenant import USER, Tenant, application_name
+from tests.e2e.tenant import USER, Tenant
 
 MANUAL = {"type": "manual"}
 
@@ -50,21 +49,13 @@ async def test_sync_when_one_fails_then_the_next_runs(api: Api, tenant: Tenant) 
 
 
 async def test_sync_when_deleted_while_it_runs_then_it_is_terminated_and_the_next_runs(
-    api: Api, tenant: Tenant, applications: Mirror
+    api: Api, tenant: Tenant
 ) -> None:
     created = await tenant.create(**MANUAL, source={"path": "simulate/slow-sync"})
     await api.sync_run("slow")
-    await api.until_phase("slow", "Running")
+    await tenant.until_operation(created, "Running")  # the run says so as soon as the sync was ordered
     await api.delete(SYNC_RUN, "slow")
-    name = application_name(created)
-    await applications.until(
-        "the sync was terminated",
-        lambda objects: any(
-            item.get("status", {}).get("operationState", {}).get("phase") == "Failed"
-            for (_, other), item in objects.items()
-            if other == name
-        ),
-    )
+    await tenant.until_operation(created, "Failed")
     await tenant.patch("web", {"spec": {"source": {"path": "apps/web"}}})
     await api.sync_run("after")
     await api.until_phase("after", "Succeeded")
