@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from services.common.errors import GitOpsError, NoPermission, Unavailable
-from services.common.kubernetes import Changed, KubeClient, Refused, Seen, connect, reflect
+from services.common.kubernetes import Changed, KubeClient, Rejected, Seen, connect, reflect
 from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, Manifest
 from services.common.package_data import CRDS
 
@@ -41,7 +41,7 @@ async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
                 await kube.apply(CUSTOM_RESOURCE_DEFINITION, manifest, field_manager=FIELD_MANAGER)
                 async with asyncio.timeout(ESTABLISH_SECONDS):
                     await _established(kube, name)
-            except Refused as error:
+            except Rejected as error:
                 raise NoPermission(f"cannot apply {name}: {error}") from error
             except (GitOpsError, TimeoutError) as error:
                 raise Unavailable(f"{name} is not served: {error or 'not established in time'}") from error

@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Unavailable
-from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Refused, connect
+from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Rejected, connect
 from services.common.kubernetes.resources import ApiResource, Manifest
 from services.common.package_data import RBAC
 from services.common.settings import parse_engine_namespaces
@@ -74,7 +74,7 @@ async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
             try:
                 await _ensure_namespace(kube, manifest)
                 await kube.apply(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
-            except Refused as error:
+            except Rejected as error:
                 raise NoPermission(f"cannot apply {manifest['kind']} {place}: {error}") from error
             except GitOpsError as error:
                 raise Unavailable(f"cannot apply {manifest['kind']} {place}: {error}") from error

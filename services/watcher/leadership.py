@@ -15,7 +15,7 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import NoPermission, Retry
-from services.common.kubernetes import Election, Refused, startup_error
+from services.common.kubernetes import Election, Rejected, startup_error
 from services.common.startup import one_line
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
@@ -62,7 +62,7 @@ class Leadership:
             return
         try:
             await self.election.run(self._follow)
-        except Refused as error:
+        except Rejected as error:
             raise NoPermission(f"cannot hold the lease {self.election.name}: {one_line(error)}") from error
 
     async def resign(self) -> None:
@@ -104,5 +104,5 @@ class Leadership:
 async def _follow(feed: Feed) -> None:
     try:
         await feed.run()
-    except Refused as error:
+    except Rejected as error:
         raise startup_error(access_to(feed.kind), error) from error

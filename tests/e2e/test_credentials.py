@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import SECRET, Refused
+from services.common.kubernetes import SECRET, Rejected
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, find
 
@@ -68,7 +68,7 @@ async def test_project_when_there_is_a_credential_then_it_lists_its_repository(
 async def test_credential_when_its_repository_is_a_trick_then_the_api_server_refuses_it(
     api: Api, repository: str
 ) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         await api.credential(repository=repository)
 
 

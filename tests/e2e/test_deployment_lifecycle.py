@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import APPLICATION, Refused
+from services.common.kubernetes import APPLICATION, Rejected
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.names import FINALIZER
 from tests.e2e.tenant import Tenant, application_name, create_namespace, deployment, find
@@ -195,14 +195,14 @@ async def test_tenants_when_they_are_many_then_both_engine_instances_are_used(te
 async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_reason(
     tenant: Tenant, spec: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(Rejected) as refusal:
         await tenant.create(**spec)
     assert message in str(refusal.value)
 
 
 async def test_api_server_when_the_version_is_unknown_then_it_does_not_know_the_resource(tenant: Tenant) -> None:
     manifest = deployment(tenant.namespace) | {"apiVersion": "managed-gitops.redhat.com/v1beta9"}
-    with pytest.raises(Refused, match=r"v1beta9"):
+    with pytest.raises(Rejected, match=r"v1beta9"):
         await tenant.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager="e2e")
 
 

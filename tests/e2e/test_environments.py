@@ -7,7 +7,7 @@ import json
 import pytest
 
 from devstack.harness.mirror import Mirror, mirrored
-from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, Refused
+from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, Rejected
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.tenant import Tenant, find
@@ -136,7 +136,7 @@ async def test_environment_when_it_names_an_address_that_tenants_must_not_reach_
 
 
 async def test_environment_when_it_is_not_https_then_the_api_server_refuses_it(api: Api) -> None:
-    with pytest.raises(Refused, match="cluster api url must start with https://"):
+    with pytest.raises(Rejected, match="cluster api url must start with https://"):
         await api.environment(apiURL="http://cluster.example.com")
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from devstack.harness.hosted import HostedStack
-from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, Refused, reflect
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, Rejected, reflect
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.api import Api
 from tests.e2e.tenant import USER, Tenant
@@ -70,7 +70,7 @@ async def test_sync_when_its_fields_change_then_the_api_server_refuses_it(
         ({"gitopsDeploymentName": "other"}, "deployment name field is immutable"),
         ({"revisionID": "v2"}, "revision change is not supported"),
     ):
-        with pytest.raises(Refused, match=message):
+        with pytest.raises(Rejected, match=message):
             await kube.patch(SYNC_RUN, api.namespace, "fixed", {"spec": change}, field_manager=USER)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import KubeClient, Refused
+from services.common.kubernetes import KubeClient, Rejected
 from tests.e2e.api import Api, Cluster
 from tests.e2e.tenant import Tenant, application_name, condition, find
 
@@ -90,7 +90,7 @@ async def test_finalizers_when_a_user_puts_on_others_then_only_that_cr_waits(ten
 
 async def test_name_when_it_cannot_be_one_then_the_api_server_refuses_it(api: Api) -> None:
     for name in ("../../kube-system", "UPPER", "a" * 254, "\uff41dmin"):
-        with pytest.raises(Refused):
+        with pytest.raises(Rejected):
             await api.environment(name, apiURL="https://cluster.example.com")
 
 

@@ -23,7 +23,7 @@ from services.common.kubernetes import (
     KubeClient,
     Manifest,
     NotFound,
-    Refused,
+    Rejected,
     connect,
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -132,7 +132,7 @@ async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:
         await calls[case.verb]()
     except NotFound:
         return True
-    except Refused as error:
+    except Rejected as error:
         if error.status not in {400, 403, 422}:
             raise
         return error.status != 403

@@ -26,7 +26,7 @@ from services.agent.reconcile.outcomes import Blocked, Done, InProgress, Outcome
 from services.agent.reconcile.reconciler import Reconciler
 from services.common.clock import Clock
 from services.common.errors import Permanent
-from services.common.kubernetes import APPLICATION, Manifest, Refused
+from services.common.kubernetes import APPLICATION, Manifest, Rejected
 from services.common.messages import Checked, EngineResource, RowKind
 
 A_WHILE = timedelta(minutes=10)
@@ -140,7 +140,7 @@ class SecretApplier:
         """Check, then apply the composed Secret; or remove the account, then delete the Secret."""
         try:
             return await (self._remove(key, row) if row.desired == "absent" else self._hold(key, row))
-        except Refused as error:
+        except Rejected as error:
             # An admission message may quote the object.
             raise Permanent(f"the API server refuses the Secret with status {error.status}") from None
 

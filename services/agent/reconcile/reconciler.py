@@ -30,7 +30,7 @@ from services.agent.reconcile.decision import (
 from services.agent.reconcile.outcomes import Done, InProgress
 from services.common.clock import Clock
 from services.common.errors import Permanent, Wait
-from services.common.kubernetes import AlreadyExists, ForbiddenGrace, Manifest, NotFound, Refused
+from services.common.kubernetes import AlreadyExists, ForbiddenGrace, Manifest, NotFound, Rejected
 from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.telemetry import metrics
 
@@ -107,11 +107,11 @@ class Reconciler:
             if live is None:
                 raise Wait(f"namespace {key.namespace} is missing: {error}") from error
             self._live.remove_object(key, live.uid)
-        except Refused as error:
+        except Rejected as error:
             if error.is_forbidden and "being terminated" in str(error):
                 raise Wait(str(error)) from error
             grace = self._graces.setdefault(key, ForbiddenGrace(clock=self._clock))
-            grace.bear_refusal(error)
+            grace.tolerate_rejection(error)
             # Without its words: they may quote what was sent.
             raise Wait("the API server forbids it, which may pass") from error
         return False

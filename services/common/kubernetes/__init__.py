@@ -11,7 +11,7 @@ from services.common.kubernetes.errors import (
     Conflict,
     Expired,
     NotFound,
-    Refused,
+    Rejected,
     ServerFailed,
     Unauthenticated,
 )
@@ -63,7 +63,7 @@ __all__ = [
     "NotFound",
     "ObjectStore",
     "Reflection",
-    "Refused",
+    "Rejected",
     "Removed",
     "Seen",
     "ServerFailed",

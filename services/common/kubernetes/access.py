@@ -20,7 +20,7 @@ from services.common.errors import (
     Wait,
 )
 from services.common.kubernetes.client import KubeClient
-from services.common.kubernetes.errors import FORBIDDEN, NotFound, Refused, Unauthenticated
+from services.common.kubernetes.errors import FORBIDDEN, NotFound, Rejected, Unauthenticated
 from services.common.kubernetes.grace import ForbiddenGrace
 from services.common.kubernetes.resources import ApiResource
 from services.common.ownership import FIELD_MANAGER
@@ -76,7 +76,7 @@ async def require_access(client: KubeClient, access: Access, timeout_seconds: fl
         reason: GitOpsError
         try:
             return await _check(client, access)
-        except Refused as error:
+        except Rejected as error:
             _bear(error, grace, access)
             reason = error
         except (Retry, Wait) as error:
@@ -88,7 +88,7 @@ async def require_access(client: KubeClient, access: Access, timeout_seconds: fl
         await asyncio.sleep(delays.next())
 
 
-def startup_error(access: Access, error: Refused) -> StartupError:
+def startup_error(access: Access, error: Rejected) -> StartupError:
     """What ``error`` means for an operator; its text names the verb and the resource."""
     if error.is_forbidden:
         return NoPermission(f"{one_line(error)}; {access.remedy}")
@@ -96,13 +96,13 @@ def startup_error(access: Access, error: Refused) -> StartupError:
 
 
 async def _check(client: KubeClient, access: Access) -> None:
-    """Raises Refused with 403 if a right is missing."""
+    """Raises Rejected with 403 if a right is missing."""
     for selector in access.listed:
         await _try_list(client, access, selector)
     for verb, subresource in access.rights:
         if not await _is_allowed(client, access, verb, subresource):
             what = f"{access.name}/{subresource}" if subresource else access.name
-            raise Refused(f"may not {verb} {what} {access.where}", FORBIDDEN)
+            raise Rejected(f"may not {verb} {what} {access.where}", FORBIDDEN)
 
 
 async def _try_list(client: KubeClient, access: Access, selector: str) -> None:
@@ -113,9 +113,9 @@ async def _try_list(client: KubeClient, access: Access, selector: str) -> None:
         try:
             await anext(pages)
         except Unauthenticated as error:
-            raise Refused(f"may not list {access.name}: our credentials are refused: {error}", FORBIDDEN) from error
-        except Refused as error:
-            raise Refused(f"may not list {access.name} {access.where}: {error}", error.status) from error
+            raise Rejected(f"may not list {access.name}: our credentials are refused: {error}", FORBIDDEN) from error
+        except Rejected as error:
+            raise Rejected(f"may not list {access.name} {access.where}: {error}", error.status) from error
 
 
 async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource: str) -> bool:
@@ -134,8 +134,8 @@ async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource
     }
     try:
         answer = await client.create(ACCESS_REVIEW, review, field_manager=FIELD_MANAGER)
-    except Refused as error:
-        raise Refused(
+    except Rejected as error:
+        raise Rejected(
             f"may not create {ACCESS_REVIEW.plural}.{ACCESS_REVIEW.group}, so it cannot be told what else is missing; "
             f"bind our account to the ClusterRole system:basic-user: {error}",
             error.status,
@@ -143,11 +143,11 @@ async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource
     return bool(answer.get("status", {}).get("allowed"))
 
 
-def _bear(error: Refused, grace: ForbiddenGrace, access: Access) -> None:
+def _bear(error: Rejected, grace: ForbiddenGrace, access: Access) -> None:
     """Raises NoPermission when a refusal is to be believed."""
     try:
-        grace.bear_refusal(error)
-    except Refused:
+        grace.tolerate_rejection(error)
+    except Rejected:
         raise startup_error(access, error) from error
 
 

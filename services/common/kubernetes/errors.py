@@ -1,4 +1,4 @@
-"""What the API server's refusals mean. The one place where HTTP statuses become error types."""
+"""What the API server's answers mean. The one place where HTTP statuses become error types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServerFailed(Retry):
     """500, 504: the API server stumbled over this very request. The same request may never work: vary it."""
 
 
-class Refused(Permanent):
+class Rejected(Permanent):
     """400, 403, 405, 413, 415, 422: the API server will never accept this request as it is.
 
     ``status`` tells which; 403 may be mended by an operator.
@@ -47,7 +47,7 @@ class Refused(Permanent):
         return self.status == FORBIDDEN
 
 
-REFUSALS = frozenset({400, 403, 405, 413, 415, 422})
+REJECTIONS = frozenset({400, 403, 405, 413, 415, 422})
 _BY_STATUS: dict[int, type[GitOpsError]] = {
     401: Unauthenticated,
     404: NotFound,
@@ -63,6 +63,6 @@ def from_status(status: int, reason: str, message: str) -> GitOpsError:
     text = f"API server answered {status} {reason}: {message}"
     if reason == "AlreadyExists":
         return AlreadyExists(text)
-    if status in REFUSALS:
-        return Refused(text, status)
+    if status in REJECTIONS:
+        return Rejected(text, status)
     return _BY_STATUS.get(status, Retry)(text)

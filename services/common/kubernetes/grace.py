@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from services.common.clock import Clock, SystemClock
-from services.common.kubernetes.errors import Refused
+from services.common.kubernetes.errors import Rejected
 
 GRACE_SECONDS = 30.0
 
@@ -18,7 +18,7 @@ class ForbiddenGrace:
     clock: Clock = field(default_factory=SystemClock)
     _since: float | None = None
 
-    def bear_refusal(self, error: Refused) -> None:
+    def tolerate_rejection(self, error: Rejected) -> None:
         """Return if ``error`` may pass by itself: try again. Raises it otherwise."""
         now = self.clock.time()
         self._since = self._since if self._since is not None else now

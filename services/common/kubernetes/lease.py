@@ -18,7 +18,7 @@ from services.common.backoff import Backoff
 from services.common.clock import Clock, SystemClock
 from services.common.errors import Retry, Wait
 from services.common.kubernetes.client import KubeClient
-from services.common.kubernetes.errors import AlreadyExists, NotFound, Refused
+from services.common.kubernetes.errors import AlreadyExists, NotFound, Rejected
 from services.common.kubernetes.resources import LEASE, Manifest
 from services.common.ownership import FIELD_MANAGER
 from services.common.times import rfc3339_micro
@@ -46,7 +46,7 @@ class Election:
     _seen_at: float = 0
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """For ever: wait to be elected, then work until the lease is lost. Raises what ``work`` raises, and Refused."""
+        """Wait to be elected, work until the lease is lost, again and again. Raises what ``work`` raises, Rejected."""
         while True:
             while not await self._acquired():
                 await self.clock.sleep(self.seconds * ASK_EVERY)
@@ -61,7 +61,7 @@ class Election:
                 lease = await self.kube.get(LEASE, self.namespace, self.name)
                 if lease["spec"].get("holderIdentity") == self.identity:
                     await self._write(lease, holder="")
-        except (Retry, Wait, Refused, TimeoutError) as error:
+        except (Retry, Wait, Rejected, TimeoutError) as error:
             log.warning("lease not given back; it runs out", error=str(error))
 
     async def _work_while_leading(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -24,7 +24,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kubernetes.client import PAGE, KubeClient, Page
-from services.common.kubernetes.errors import Expired, Refused, ServerFailed
+from services.common.kubernetes.errors import Expired, Rejected, ServerFailed
 from services.common.kubernetes.grace import GRACE_SECONDS, ForbiddenGrace
 from services.common.kubernetes.merge import merged
 from services.common.kubernetes.resources import ApiResource, Manifest, namespace_and_name
@@ -96,7 +96,7 @@ async def reflect(
     With ``metadata_only`` the objects have no more than their metadata.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
-    that the API server fails to resume again and again, starts a new list. Raises Refused when the API server
+    that the API server fails to resume again and again, starts a new list. Raises Rejected when the API server
     forbids the list or the watch, and goes on doing so for ``grace_seconds``.
     """
     delays, grace = backoff(), ForbiddenGrace(grace_seconds)
@@ -110,8 +110,8 @@ async def reflect(
                     yield event
         except (Retry, Wait) as error:
             await following[0].pause(error)
-        except Refused as error:
-            grace.bear_refusal(error)
+        except Rejected as error:
+            grace.tolerate_rejection(error)
             await following[0].pause(error)
 
 
@@ -212,8 +212,8 @@ class _Part:
                 if self._needs_a_list(error):
                     raise
                 await self.pause(error)
-            except Refused as error:
-                self.grace.bear_refusal(error)
+            except Rejected as error:
+                self.grace.tolerate_rejection(error)
                 await self.pause(error)
 
     async def _require_history(self) -> None:

@@ -42,7 +42,7 @@ class CommandBuilder:
     async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> tuple[Command | None, str]:
         """The command, and the name of what the resource refers to; None if the resource is gone: its removal follows.
 
-        Raises Refused if the resource may not be read.
+        Raises Rejected if the resource may not be read.
         """
         command, refers_to = change.command, change.refers_to
         if command is None:
@@ -116,7 +116,7 @@ class CommandSender:
                 raise
 
     async def send_commands(self) -> None:
-        """For ever: send the commands that are built, in order. Raises Retry if a command was lost, Refused."""
+        """For ever: send the commands that are built, in order. Raises Retry if a command was lost, Rejected."""
         while True:
             begun = await self._begun.get()
             if isinstance(begun, _ListIsOut):

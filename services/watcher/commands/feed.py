@@ -96,7 +96,7 @@ class Feed:
     async def run(self) -> None:
         """Follow for ever.
 
-        Raises Refused if the API server forbids it, Unavailable if Kafka takes no commands for long.
+        Raises Rejected if the API server forbids it, Unavailable if Kafka takes no commands for long.
         """
         self.listed = False
         while True:

@@ -14,7 +14,7 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry
-from services.common.kubernetes import ApiResource, ForbiddenGrace, KubeClient, Manifest, NotFound, Refused
+from services.common.kubernetes import ApiResource, ForbiddenGrace, KubeClient, Manifest, NotFound, Rejected
 from services.common.kubernetes.grace import GRACE_SECONDS
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ class ObjectReader:
     """Keeps nothing of what it reads. An object counts as gone only if the API server says so of this very object.
 
     What was not found because its kind is not served at the moment, or not read because rights are not known yet, is
-    asked for again. Raises Refused if that stays so: what the planner is told of a sync run's deployment at first is
+    asked for again. Raises Rejected if that stays so: what the planner is told of a sync run's deployment at first is
     what it keeps, so nothing may be told that is not known.
     """
 
@@ -49,8 +49,8 @@ class ObjectReader:
                 if f'"{name}" not found' in str(error):
                     return None
                 reason = error
-            except Refused as error:
-                grace.bear_refusal(error)
+            except Rejected as error:
+                grace.tolerate_rejection(error)
                 reason = error
             except Retry as error:
                 reason = error

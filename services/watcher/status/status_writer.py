@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.common.errors import Poison, Retry, Wait
-from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Refused
+from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
@@ -31,13 +31,13 @@ class StatusWriter:
 
         The finalizer goes first: most often the resource goes with it, and then has no status to write.
 
-        Raises Retry (API server away), Wait (an operator has to permit it), Refused (it will never work).
+        Raises Retry (API server away), Wait (an operator has to permit it), Rejected (it will never work).
         """
         try:
             if row.release_finalizer and not await self._release(row):
                 return False
             return await self._replace_status(row)
-        except Refused as error:
+        except Rejected as error:
             if error.is_forbidden:
                 raise Wait(f"grant 'patch' on {BY_NAME[row.kind].plural} and its status: {error}") from error
             raise
@@ -51,7 +51,7 @@ class StatusWriter:
             )
         except NotFound:
             return _unneeded(kind)
-        except Refused as error:
+        except Rejected as error:
             # A failed test of the uid and a status that the CRD refuses look the same from here.
             if error.status == UNPROCESSABLE and await self._find(row) is None:
                 return _unneeded(kind)
@@ -82,7 +82,7 @@ class StatusWriter:
             return False
         except Conflict:
             return None
-        except Refused as error:
+        except Rejected as error:
             if error.status == UNPROCESSABLE:
                 return None
             raise

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from services.common.errors import GitOpsError
-from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Refused, connect
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Rejected, connect
 from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -124,7 +124,7 @@ async def test_stored_object_when_one_field_is_mended_then_the_api_server_accept
 async def test_stored_object_when_a_wrong_field_becomes_wrong_otherwise_then_the_api_server_refuses(
     stored: Stored,
 ) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         await stored.patch("worsened", {"spec": WORSE[stored.origin]})
 
 
@@ -181,6 +181,6 @@ async def _until_refused(kube: KubeClient, resource: ApiResource, namespace: str
             manifest = _manifest(resource, namespace, f"probe-{number}", spec)
             try:
                 await kube.create(resource, manifest, field_manager=MANAGER)
-            except Refused:
+            except Rejected:
                 return
             await asyncio.sleep(0.05)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Refused
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Rejected
 from services.common.kubernetes.resources import ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -39,7 +39,7 @@ async def test_api_server_when_a_spec_may_be_right_then_it_stores_it(
 async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_reason(
     kube: KubeClient, namespace: str, case: Case
 ) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(Rejected) as refusal:
         await kube.create(case.resource, _manifest(case.resource, namespace, case.spec), field_manager=MANAGER)
     assert case.message in str(refusal.value)
 
@@ -49,7 +49,7 @@ async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_r
 async def test_api_server_when_there_is_no_spec_then_it_refuses(
     kube: KubeClient, namespace: str, resource: ApiResource, spec: Any
 ) -> None:
-    with pytest.raises(Refused, match="spec"):
+    with pytest.raises(Rejected, match="spec"):
         await kube.create(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
 
 
@@ -87,7 +87,7 @@ async def test_sync_run_when_what_it_runs_would_change_then_the_api_server_refus
 ) -> None:
     manifest = _manifest(SYNC_RUN, namespace, GOOD[SYNC_RUN] | before)
     await kube.create(SYNC_RUN, manifest, field_manager=MANAGER)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(Rejected) as refusal:
         await kube.patch(SYNC_RUN, namespace, "it", {"spec": change}, field_manager=MANAGER)
     assert message in str(refusal.value)
 
@@ -109,7 +109,7 @@ async def test_update_when_it_makes_a_good_object_wrong_then_the_api_server_refu
     good = _manifest(case.resource, namespace, GOOD[case.resource])
     stored = await kube.create(case.resource, good, field_manager=MANAGER)
     replaced = [{"op": "replace", "path": "/spec", "value": case.spec}]
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         await kube.patch(case.resource, namespace, "it", replaced, field_manager=MANAGER)
     assert (await kube.get(case.resource, namespace, "it"))["spec"] == stored["spec"]
 
@@ -122,7 +122,7 @@ async def test_namespace_when_it_is_being_deleted_then_the_api_server_lets_nothi
     await kube.create(GITOPS_DEPLOYMENT, staying, field_manager=MANAGER)
     await kube.delete(NAMESPACE, None, namespace)
     late = _manifest(GITOPS_DEPLOYMENT, namespace, GOOD[GITOPS_DEPLOYMENT])
-    with pytest.raises(Refused, match="being terminated"):
+    with pytest.raises(Rejected, match="being terminated"):
         await kube.create(GITOPS_DEPLOYMENT, late, field_manager=MANAGER)
     released = {"metadata": {"finalizers": None}}
     await kube.patch(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager=MANAGER)

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from devstack.harness.hosted import HostedStack
-from services.common.kubernetes import Manifest, NotFound, Refused
+from services.common.kubernetes import Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
 from services.kinds.shared.names import FINALIZER
 from tests.component.watcher.rig import DEADLINE_SECONDS, Rig, Tenant, until
@@ -132,7 +132,7 @@ async def test_finalizer_when_it_was_released_then_nobody_can_put_it_back(rig: R
     async with rig.watcher():
         rig.rows.write(compiled(rig, web, SYNCED, release_finalizer=True))
         await tenant.until_status("web", SYNCED)
-        with pytest.raises(Refused, match="no new finalizers can be added"):
+        with pytest.raises(Rejected, match="no new finalizers can be added"):
             await tenant.patch("web", {"metadata": {"finalizers": [OTHER, FINALIZER]}})
         await tenant.patch("web", {"metadata": {"finalizers": []}})
     with pytest.raises(NotFound):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.common.errors import NoPermission, Retry, Unavailable
-from services.common.kubernetes import Refused
+from services.common.kubernetes import Rejected
 from services.watcher.commands.epochs import Epochs
 from services.watcher.kinds import CUSTOM_KINDS
 from services.watcher.leadership import Leadership, lease_name
@@ -113,7 +113,7 @@ async def test_feeds_when_one_fails_then_all_end_and_the_error_is_told() -> None
 
 @pytest.mark.parametrize("refused", ["feed", "lease"])
 async def test_leadership_when_something_is_forbidden_then_it_is_a_missing_permission(refused: str) -> None:
-    error = Refused("forbidden", 403)
+    error = Rejected("forbidden", 403)
     feed = FakeFeed(fails=error if refused == "feed" else None)
     election = FakeElection(fails=error) if refused == "lease" else None
     with pytest.raises(NoPermission, match=refused if refused == "lease" else "gitopsdeployments"):

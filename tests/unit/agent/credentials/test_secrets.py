@@ -14,7 +14,7 @@ import pytest
 from services.agent.credentials import CheckResult
 from services.agent.credentials.account_cleanups import AT_ONCE
 from services.common.errors import Permanent, Retry
-from services.common.kubernetes import Refused
+from services.common.kubernetes import Rejected
 from services.common.messages import Applied, Checked, EngineResource, Failed, Removed
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, secret_of
@@ -279,7 +279,7 @@ async def test_secret_when_the_api_server_refuses_it_then_what_it_quotes_is_kept
     driver: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await driver.begin()
-    driver.cluster.refusing[NAME] = Refused("denied: hunter2", 403)
+    driver.cluster.refusing[NAME] = Rejected("denied: hunter2", 403)
     await driver.apply(cluster_row())
     await driver.clock.advance(90)
     [event] = driver.reports.of(NAME)
@@ -296,7 +296,7 @@ async def test_secret_when_a_refused_repair_succeeds_at_last_then_the_outcome_of
     await driver.begin()
     row = cluster_row()
     await driver.apply(row)
-    driver.cluster.refusing[NAME] = Refused("denied", 422)
+    driver.cluster.refusing[NAME] = Rejected("denied", 422)
     driver.cluster.edit("Secret", NAME, {"data": {"server": "ZXZpbA=="}})
     await settle()
     assert isinstance(driver.reports.of(NAME)[-1], Failed)

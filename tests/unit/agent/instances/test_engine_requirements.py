@@ -15,7 +15,7 @@ from devstack.setup.argocd_requirements import requirements
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.engine_requirements import Found, unmet
 from services.common.errors import Retry
-from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, Manifest, NotFound, Refused
+from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, Manifest, NotFound, Rejected
 from tests.unit.fake_clock import FakeClock
 
 SHIPPED = {item["metadata"]["name"]: item for item in requirements("argocd")}
@@ -140,7 +140,7 @@ async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
 async def test_inspection_when_the_role_is_older_and_forbids_it_then_that_is_told(
     cluster: FakeCluster, inspection: EngineInspection
 ) -> None:
-    cluster.config = Refused("API server answered 403 Forbidden: no", 403)
+    cluster.config = Rejected("API server answered 403 Forbidden: no", 403)
     with capture_logs() as logs:
         await inspection.look()
     assert ["403" in line["lacks"] for line in logs] == [True]

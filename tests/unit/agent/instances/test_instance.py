@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from services.common.errors import Retry
-from services.common.kubernetes import NotFound, Refused
+from services.common.kubernetes import NotFound, Rejected
 from services.common.messages import Applied, Failed, Removed, StatusReported
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, bench
@@ -164,7 +164,7 @@ async def test_row_when_the_namespace_is_missing_then_it_waits_and_others_go_on(
 
 async def test_row_when_the_api_server_refuses_it_then_that_is_reported_and_acknowledged(driver: Driver) -> None:
     await driver.begin()
-    driver.cluster.refusing["app"] = Refused("spec.source: too long", 422)
+    driver.cluster.refusing["app"] = Rejected("spec.source: too long", 422)
     row = application_row()
     await driver.apply(row)
     assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message="spec.source: too long")]
@@ -175,7 +175,7 @@ async def test_row_when_an_api_server_that_has_just_started_forbids_it_then_it_w
     driver: Driver,
 ) -> None:
     await driver.begin()
-    driver.cluster.refusing["app"] = Refused("user agent may not", 403)
+    driver.cluster.refusing["app"] = Rejected("user agent may not", 403)
     row = application_row()
     await driver.apply(row, application_row("other", lane="other"))
     assert driver.cluster.names("Application") == ["other"]
@@ -188,7 +188,7 @@ async def test_row_when_an_api_server_that_has_just_started_forbids_it_then_it_w
 
 async def test_row_when_it_stays_forbidden_then_that_is_believed_and_told(driver: Driver) -> None:
     await driver.begin()
-    driver.cluster.refusing["app"] = Refused("user agent may not", 403)
+    driver.cluster.refusing["app"] = Rejected("user agent may not", 403)
     row = application_row()
     await driver.apply(row)
     await driver.clock.advance(90)

@@ -13,7 +13,7 @@ from services.agent.credentials import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import SETTLING
 from services.agent.private_repositories.store import NAME
 from services.common.errors import Retry, Wait
-from services.common.kubernetes import Refused
+from services.common.kubernetes import Rejected
 from services.common.messages import Applied, Checked, EngineResource, Failed, SyncMoved
 from services.kinds.gitops_deployment import catalogue as deployment
 from services.kinds.repository_credential import catalogue as credential
@@ -294,7 +294,7 @@ async def test_instance_when_taken_over_without_any_login_left_then_the_reposito
 async def test_instance_when_it_cannot_read_what_is_private_then_nothing_is_applied_until_it_can(
     driver: Driver,
 ) -> None:
-    driver.cluster.failing = Refused("no right", 403)
+    driver.cluster.failing = Rejected("no right", 403)
     await driver.begin(*BOTH)
     assert driver.cluster.writes() == []
     driver.cluster.failing = None
@@ -388,7 +388,7 @@ async def test_instance_when_nothing_on_it_is_private_then_nothing_is_asked_for_
     assert (driver.checker.composed, driver.checker.probed) == ([], [])
 
 
-@pytest.mark.parametrize("why", [Refused("no", 422), Wait("not yet")], ids=["refused", "to wait"])
+@pytest.mark.parametrize("why", [Rejected("no", 422), Wait("not yet")], ids=["refused", "to wait"])
 async def test_reader_when_it_cannot_be_changed_then_it_is_tried_at_its_pace(driver: Driver, why: Exception) -> None:
     await driver.begin(*BOTH)
     driver.cluster.refusing[THEIRS] = why

@@ -15,14 +15,14 @@ from services.common.kubernetes import (
     ApiResource,
     Manifest,
     NotFound,
-    Refused,
+    Rejected,
     Unauthenticated,
     access,
     require_access,
 )
 from services.common.kubernetes.client import Page
 
-FORBIDDEN = Refused("API server answered 403 Forbidden: no", 403)
+FORBIDDEN = Rejected("API server answered 403 Forbidden: no", 403)
 SECRETS = Access(SECRET, ("get", "patch/status"), remedy="grant it", not_served="install it", namespace="argocd")
 
 
@@ -103,7 +103,7 @@ async def test_right_when_it_stays_missing_then_the_start_fails_within_its_time_
 
 async def test_list_when_refused_for_another_reason_then_the_start_fails_at_once() -> None:
     with pytest.raises(InvalidConfiguration, match=r"may not list secrets .*: what"):
-        await require_access(kube(lists=[Refused("what?", 400), None]), SECRETS, 10)
+        await require_access(kube(lists=[Rejected("what?", 400), None]), SECRETS, 10)
 
 
 async def test_kind_when_not_served_in_time_then_the_remedy_is_told() -> None:

@@ -18,7 +18,7 @@ from services.common.kubernetes import (
     Expired,
     KubeClient,
     NotFound,
-    Refused,
+    Rejected,
     ServerFailed,
     Unauthenticated,
     connect,
@@ -40,14 +40,14 @@ async def kube(server: FakeApiServer) -> AsyncIterator[KubeClient]:
 
 
 ANSWERS: dict[str, tuple[Fault, type[GitOpsError], str]] = {
-    "400": (answers(400, "BadRequest"), Refused, "400 BadRequest"),
+    "400": (answers(400, "BadRequest"), Rejected, "400 BadRequest"),
     "401": (answers(401, "Unauthorized"), Unauthenticated, "401"),
-    "403": (answers(403, "Forbidden", "user may not"), Refused, "user may not"),
+    "403": (answers(403, "Forbidden", "user may not"), Rejected, "user may not"),
     "404": (answers(404, "NotFound"), NotFound, "404"),
     "409-exists": (answers(409, "AlreadyExists"), AlreadyExists, "409"),
     "409-conflict": (answers(409, "Conflict"), Conflict, "409"),
     "410": (answers(410, "Expired"), Expired, "410"),
-    "422": (answers(422, "Invalid", "spec.path: Required"), Refused, "spec.path: Required"),
+    "422": (answers(422, "Invalid", "spec.path: Required"), Rejected, "spec.path: Required"),
     "429": (answers(429, "TooManyRequests"), Retry, "429"),
     "500": (answers(500, "InternalError"), ServerFailed, "500"),
     "503": (answers(503, "ServiceUnavailable"), Retry, "503"),
@@ -71,7 +71,7 @@ async def test_answer_when_it_is_a_refusal_then_its_type_says_what_to_do(
 
 async def test_answer_when_its_message_is_long_then_the_error_is_not(server: FakeApiServer, kube: KubeClient) -> None:
     server.get_faults.append(answers(422, "Invalid", "x" * 100_000))
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(Rejected) as refusal:
         await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
     assert len(str(refusal.value)) < MESSAGE_LIMIT + 100
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from services.common.errors import Retry
-from services.common.kubernetes import Election, Refused
+from services.common.kubernetes import Election, Rejected
 from services.common.kubernetes.lease import ASK_EVERY
 from tests.unit.common.kubernetes.fake_leases import FakeLeases
 from tests.unit.fake_clock import FakeClock
@@ -183,8 +183,8 @@ async def test_election_when_the_work_fails_then_it_ends_with_its_error(clock: F
 async def test_election_when_the_lease_is_forbidden_then_it_says_so(
     server: FakeLeases, clock: FakeClock, stand: Stand
 ) -> None:
-    server.refusal = Refused("cannot create leases", 403)
+    server.refusal = Rejected("cannot create leases", 403)
     candidate = stand("a")
     await clock.until(candidate.task.done)
-    with pytest.raises(Refused, match="cannot create leases"):
+    with pytest.raises(Rejected, match="cannot create leases"):
         await candidate.task

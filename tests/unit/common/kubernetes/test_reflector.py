@@ -22,7 +22,7 @@ from services.common.kubernetes import (
     ListCompleted,
     ListStarted,
     Reflection,
-    Refused,
+    Rejected,
     Removed,
     Seen,
     reflect,
@@ -410,7 +410,7 @@ async def test_reflection_when_it_is_forbidden_for_long_then_it_says_so_and_ends
     follower = Follower(kube, grace_seconds=0)
     faults = server.list_faults if where == "list" else server.watch_faults
     faults.append(answers(403, "Forbidden", f"user may not {where} gitopsdeployments"))
-    with pytest.raises(Refused, match=f"may not {where}") as refused:
+    with pytest.raises(Rejected, match=f"may not {where}") as refused:
         await follower.until_lists(2)
     assert refused.value.status == 403
 

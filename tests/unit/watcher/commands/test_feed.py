@@ -12,7 +12,7 @@ import pytest
 
 from services.common.backoff import Backoff
 from services.common.errors import Unavailable
-from services.common.kubernetes import KubeClient, Refused
+from services.common.kubernetes import KubeClient, Rejected
 from services.common.messages import ResourceChanged, ResourceGone, ResyncCompleted
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.epochs import Epochs
@@ -209,6 +209,6 @@ async def test_echo_when_a_new_list_shows_it_then_it_is_sent_as_the_sweep_needs_
 
 async def test_api_server_when_it_cannot_watch_then_the_feed_ends(server: FakeApiServer, feed: Feed) -> None:
     server.watch_faults.append(answers(405, "MethodNotAllowed", "the server does not allow this method"))
-    with pytest.raises(Refused, match="does not allow"):
+    with pytest.raises(Rejected, match="does not allow"):
         async with asyncio.timeout(DEADLINE_SECONDS):
             await feed.run()

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.common.kubernetes import SECRET, KubeClient, Refused, Seen
+from services.common.kubernetes import SECRET, KubeClient, Rejected, Seen
 from services.common.messages import ResourceChanged
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
@@ -204,7 +204,7 @@ async def test_sync_run_when_its_deployment_may_not_be_read_for_long_then_that_i
 ) -> None:
     await put_run(server)
     server.get_faults.extend(answers(403, "Forbidden", "may not get gitopsdeployments") for _ in range(1000))
-    with pytest.raises(Refused, match="may not get gitopsdeployments"):
+    with pytest.raises(Rejected, match="may not get gitopsdeployments"):
         async with asyncio.timeout(DEADLINE_SECONDS):
             await feed_of(SYNC_RUNS, kube, publisher).run()
     assert changes(publisher) == []

@@ -9,7 +9,7 @@ import pytest
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry
-from services.common.kubernetes import SECRET, Manifest, NotFound, Refused
+from services.common.kubernetes import SECRET, Manifest, NotFound, Rejected
 from services.watcher.commands.object_reader import ObjectReader
 
 OBJECT: Manifest = {"metadata": {"name": "kube", "uid": "uid-kube"}}
@@ -40,8 +40,8 @@ FOUND: dict[str, tuple[tuple[Answer, ...], Manifest | None]] = {
     "there": ((OBJECT,), OBJECT),
     "gone": ((GONE,), None),
     "kind-not-served-for-a-while": ((NOT_SERVED, OBJECT), OBJECT),
-    "no-rights-for-a-while": ((Refused("forbidden", 403), Refused("forbidden", 403), OBJECT), OBJECT),
-    "no-rights-for-a-while-then-gone": ((Refused("forbidden", 403), GONE), None),
+    "no-rights-for-a-while": ((Rejected("forbidden", 403), Rejected("forbidden", 403), OBJECT), OBJECT),
+    "no-rights-for-a-while-then-gone": ((Rejected("forbidden", 403), GONE), None),
     "away-for-a-while": ((Retry("away"), Retry("away"), OBJECT), OBJECT),
 }
 
@@ -66,5 +66,5 @@ async def test_incarnation_when_another_object_has_the_name_then_it_is_none() ->
 
 @pytest.mark.parametrize("status", [403, 405])
 async def test_object_when_it_stays_refused_then_that_is_raised(status: int) -> None:
-    with pytest.raises(Refused):
-        await reader(Refused("no", status)).find_object(SECRET, "team-a", "kube")
+    with pytest.raises(Rejected):
+        await reader(Rejected("no", status)).find_object(SECRET, "team-a", "kube")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.common.errors import GitOpsError, Poison, Retry, Wait
-from services.common.kubernetes import Conflict, Manifest, NotFound, Refused
+from services.common.kubernetes import Conflict, Manifest, NotFound, Rejected
 from services.kinds.shared.names import FINALIZER
 from services.watcher.status.status_writer import StatusWriter, known
 from tests.unit.watcher.manifests import resource, row
@@ -48,7 +48,7 @@ def writer(kube: Any) -> StatusWriter:
     return StatusWriter(kube)
 
 
-UNPROCESSABLE = Refused("the server rejected our request", 422)
+UNPROCESSABLE = Rejected("the server rejected our request", 422)
 
 STATUS: dict[str, tuple[Callable[[], FakeKube], bool]] = {
     "there": (lambda: FakeKube(resource()), True),
@@ -66,9 +66,9 @@ async def test_status_when_the_resource_is_like_this_then_it_is_written_or_not_n
 
 
 ERRORS: dict[str, tuple[GitOpsError, type[GitOpsError]]] = {
-    "schema-refuses-it": (UNPROCESSABLE, Refused),
-    "forbidden": (Refused("forbidden", 403), Wait),
-    "malformed": (Refused("bad request", 400), Refused),
+    "schema-refuses-it": (UNPROCESSABLE, Rejected),
+    "forbidden": (Rejected("forbidden", 403), Wait),
+    "malformed": (Rejected("bad request", 400), Rejected),
     "api-server-away": (Retry("away"), Retry),
 }
 
