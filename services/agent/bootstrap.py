@@ -13,20 +13,18 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.credentials import CredentialChecker, CredentialSettings
-from services.agent.instances.dependencies import Dependencies, InstanceSettings
 from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.instance import Instance
-from services.agent.lifecycle import Agent
+from services.agent.instances.instance import Dependencies, Instance, InstanceSettings
+from services.agent.lifecycle import Agent, Shutdown
 from services.agent.observe.observation_sink import KafkaObservationSink
 from services.agent.preflight import check_cluster, check_topic
 from services.agent.settings import AgentSettings
-from services.agent.shutdown import Shutdown
 from services.agent.stream.desired_state import DesiredState
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.faust_app import faust_app
+from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.progress import Progress
-from services.agent.stream.row_consumer import RowConsumer
 from services.agent.stream.snapshot import SnapshotReader
 from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
 from services.common.clock import Clock, SystemClock
@@ -119,7 +117,7 @@ def build(
     reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
     stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, Progress())
     dead_letters = DeadLetters(publisher, found.dead_letters, SERVICE)
-    stream.connect(RowConsumer(decode, desired, instances, dead_letters, offsets), instances)
+    stream.connect(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 

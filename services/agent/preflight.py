@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.agent.objects.kinds import KINDS, VERBS
+from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import Brokers, Topic, count_partitions
 from services.common.kubernetes import Access, connect, require_access

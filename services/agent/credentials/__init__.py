@@ -5,7 +5,7 @@ Secret and every answer of a tenant's server is untrusted: see ``clusters.kubeco
 and ``network.https`` (how a connection is made to an address that somebody else chose).
 """
 
-from services.agent.credentials.checker import CredentialChecker
-from services.agent.credentials.result import CheckResult, ClusterUnavailable, CredentialSettings, RepositoryAccess
+from services.agent.credentials.check_result import CheckResult, ClusterUnavailable, RepositoryAccess
+from services.agent.credentials.checker import CredentialChecker, CredentialSettings
 
 __all__ = ["CheckResult", "ClusterUnavailable", "CredentialChecker", "CredentialSettings", "RepositoryAccess"]

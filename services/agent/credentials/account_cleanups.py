@@ -15,8 +15,8 @@ import structlog
 
 from services.agent.credentials import CredentialChecker
 from services.agent.credentials.background_tasks import BackgroundTasks
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff
 from services.common.clock import Clock, Timer
 from services.common.errors import GitOpsError, Permanent, Retry, Wait

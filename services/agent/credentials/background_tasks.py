@@ -6,10 +6,8 @@ import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
 
-from services.agent.objects.cluster import Cluster
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.kinds import SECRET_KIND
-from services.common.kubernetes import Manifest, NotFound
+from services.agent.objects.managed_kinds import SECRET_KIND, ObjectKey
+from services.common.kubernetes import KubeClient, Manifest, NotFound
 
 LOOKUPS = 4
 """Reads of present Secrets at once: after a take-over every one is read, and others need the API server too."""
@@ -18,7 +16,7 @@ LOOKUPS = 4
 class BackgroundTasks:
     """Tasks of one purpose. What one of them does not handle is a defect, as in the pool."""
 
-    def __init__(self, cluster: Cluster, on_defect: Callable[[BaseException], None]) -> None:
+    def __init__(self, cluster: KubeClient, on_defect: Callable[[BaseException], None]) -> None:
         self._cluster, self.report_defect = cluster, on_defect
         self._tasks: set[asyncio.Task[None]] = set()
         self._lookups = asyncio.Semaphore(LOOKUPS)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 
 import structlog
 
-from services.agent.credentials.check_failures import CheckFailed, CheckInconclusive
+from services.agent.credentials.check_result import CheckFailed, CheckInconclusive, CheckResult, RepositoryAccess
 from services.agent.credentials.clusters.cluster_secrets import ClusterSecrets
 from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
 from services.agent.credentials.clusters.stored_account import ACCOUNT_OF
@@ -17,7 +20,6 @@ from services.agent.credentials.repositories.git_https import HttpsRepositories
 from services.agent.credentials.repositories.git_ssh import SshRepositories
 from services.agent.credentials.repositories.host_check import RepositoryHostCheck
 from services.agent.credentials.repositories.repository_secrets import RepositorySecrets
-from services.agent.credentials.result import CheckResult, CredentialSettings, RepositoryAccess
 from services.common.addresses import AddressPolicy
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry
@@ -27,6 +29,23 @@ from services.common.queueing import FairSemaphore
 from services.common.sealing import OpeningKeys
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialSettings:
+    """The part of the agent's settings that concerns credentials."""
+
+    known_hosts: Path | None
+    """OpenSSH known_hosts file of the git servers that may be reached by ssh; read anew for each check."""
+    git_authorities: Path | None
+    """PEM file of certificate authorities that git servers may have besides the system's."""
+    token_lifetime: timedelta
+    """Of the tokens of service accounts we create; renewed at half of it."""
+    checks: int
+    """At once, overall."""
+    checks_per_tenant: int
+    connect_seconds: float = 5.0
+    request_seconds: float = 10.0
 
 
 class CredentialChecker:
@@ -39,7 +58,7 @@ class CredentialChecker:
         """Opens nothing before the first call."""
         names = HostResolver(policy, settings.connect_seconds)
         https = HttpsConnector(names, settings.connect_seconds, settings.request_seconds)
-        self._clusters = ClusterSecrets(KubeconfigCache(keys), https, settings, clock)
+        self._clusters = ClusterSecrets(KubeconfigCache(keys), https, settings.token_lifetime, clock)
         self._repositories = RepositorySecrets(
             keys,
             HttpsRepositories(https, settings.git_authorities),

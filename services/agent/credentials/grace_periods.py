@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.live import LiveObject
+from services.agent.objects.live import EngineObjects, LiveObject
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.clock import Clock
 from services.common.kubernetes import APPLICATION
 

@@ -1,8 +1,13 @@
-"""Parses the recipe in a row's manifest. The planner wrote it; it is validated because it crossed a wire."""
+"""Parses the recipe in a row's manifest, opens the sealed Secret in it, and gives the composed Secret its form.
+
+The planner wrote the recipe; it is validated because it crossed a wire.
+"""
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,7 +17,7 @@ from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.ownership import OURS
-from services.common.sealing import SecretContext
+from services.common.sealing import OpeningKeys, SecretContext, Unopenable
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET
 
@@ -137,3 +142,24 @@ def _flag(content: Manifest, name: str) -> bool:
 
 def _unlike(row: EngineResource, what: str) -> Permanent:
     return Permanent(f"the manifest of {row.kind} {row.name} is not one that the planner compiles: {what}")
+
+
+class SealedSecretUnreadable(Exception):
+    """A sealed Secret does not open."""
+
+
+def open_sealed_secret(keys: OpeningKeys, sealed: Sealed) -> dict[str, bytes]:
+    """The Secret's values. Raises SealedSecretUnreadable: why, in words for its owner."""
+    try:
+        return keys.open(sealed.text, sealed.context)
+    except Unopenable as error:
+        why = str(error)
+    raise SealedSecretUnreadable(f"the Secret could not be opened; {why}")
+
+
+def composed_secret(metadata: Manifest, data: Mapping[str, str]) -> Manifest:
+    """A v1 Secret with ``data`` in clear."""
+    if not metadata.get("annotations"):
+        metadata = {name: value for name, value in metadata.items() if name != "annotations"}
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": encoded}

@@ -20,8 +20,8 @@ from services.agent.credentials import CheckResult, CredentialChecker
 from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_secret
-from services.agent.objects.keys import ObjectKey
 from services.agent.objects.live import fingerprint
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff
 from services.common.clock import Clock, Timer
 from services.common.errors import Permanent, Retry, Wait

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from services.agent.objects.desired import manifest_of, mapping, source_url
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource

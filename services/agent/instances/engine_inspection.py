@@ -11,10 +11,9 @@ from collections.abc import Mapping
 import structlog
 
 from services.agent.instances.engine_requirements import CONFIG, DEFAULT_PROJECT, Found, unmet
-from services.agent.objects.cluster import Cluster
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, Manifest, NotFound
+from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, KubeClient, Manifest, NotFound
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -25,7 +24,7 @@ INTERVAL_SECONDS = 300.0
 class EngineInspection:
     """Inspects the configuration of the engine instances."""
 
-    def __init__(self, cluster: Cluster, namespaces: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, cluster: KubeClient, namespaces: Mapping[str, str], clock: Clock) -> None:
         """``namespaces`` by instance id."""
         self._cluster, self._namespaces, self._clock = cluster, namespaces, clock
         self._told: dict[str, list[str]] = {}

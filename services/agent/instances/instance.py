@@ -1,8 +1,8 @@
 """One engine instance: its desired rows, its informers and the workers that reconcile the two.
 
-Driven by ``owned_instances`` (assignment), ``row_consumer`` (rows) and the informers. The newest row of an object wins
-and older ones are acknowledged at once; a message is acknowledged when its effect is certain and its observations are
-delivered; nothing is reconciled before the informers have listed what exists.
+Driven by ``owned_instances`` (assignment), ``message_handler`` (rows) and the informers. The newest row of an object
+wins and older ones are acknowledged at once; a message is acknowledged when its effect is certain and its observations
+are delivered; nothing is reconciled before the informers have listed what exists.
 
 Its parts: ``informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier`` (how),
 ``outcome_reporter`` (what to report).
@@ -11,20 +11,22 @@ Its parts: ``informers`` (what exists), ``enqueuer`` (what to reconcile), ``appl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 
+from services.agent.credentials import CredentialChecker
 from services.agent.credentials.account_cleanups import AccountCleanups
 from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.instances.dependencies import Dependencies, InstanceSettings
 from services.agent.objects.desired import kind_of
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey, key_of
-from services.agent.objects.kinds import KINDS
-from services.agent.observe.informers import Informers
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
+from services.agent.observe.informers import Follow, Informers
+from services.agent.observe.observation_sink import ObservationSink
 from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
 from services.agent.private_repositories import RepositoryIsolation
@@ -38,12 +40,38 @@ from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.outcomes import Blocked, Done, InProgress
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.sync.sync_applier import SyncApplier
+from services.common.clock import Clock
 from services.common.errors import Permanent
-from services.common.kubernetes import SECRET
+from services.common.kubernetes import SECRET, KubeClient
 from services.common.messages import EngineResource
 from services.common.messages.compiled import RowKind
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSettings:
+    """The part of the agent's settings that concerns an instance."""
+
+    concurrency: int
+    deletion_deadline: timedelta
+    comparison_interval: timedelta
+    orphan_grace: timedelta
+    check_interval: timedelta
+    failed_check_interval: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What an instance acts on and reports to."""
+
+    cluster: KubeClient
+    follow: Follow
+    checker: CredentialChecker
+    reports: ObservationSink
+    clock: Clock
+    on_defect: Callable[[BaseException], None]
+
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from services.agent.objects.kinds import ROW_KINDS, SECRET_KIND, ManagedKind
+from services.agent.objects.managed_kinds import ROW_KINDS, SECRET_KIND, ManagedKind
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource

@@ -1,20 +1,23 @@
-"""Live objects: the parts of an API server's object that decisions need. Pure."""
+"""Live objects: the parts of an API server's objects that decisions need, and the store of one instance's objects."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import orjson
 
 from services.agent.objects.desired import owned_spec
-from services.agent.objects.kinds import SECRET_KIND, ManagedKind
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
+from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.visible_status import visible_status
-from services.common.kubernetes import Manifest
+from services.common.kubernetes import Manifest, ObjectStore, namespace_and_name
 
 _FINGERPRINT_KEY = os.urandom(32)
 """Random for each process: a fingerprint means nothing elsewhere."""
@@ -68,3 +71,35 @@ def fingerprint(value: Any) -> str:
     """Of a JSON value: equal for equal values within this process."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, key=_FINGERPRINT_KEY, digest_size=16).hexdigest()
+
+
+class EngineObjects(Mapping[ObjectKey, LiveObject]):
+    """A store for each kind."""
+
+    def __init__(self) -> None:
+        self.stores = {kind: _store_of(managed) for kind, managed in KINDS.items()}
+
+    def __getitem__(self, key: ObjectKey) -> LiveObject:
+        return self.stores[key.kind][key]
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return chain.from_iterable(self.stores.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.stores.values()))
+
+    def put_answer(self, kind: str, manifest: Manifest, known: LiveObject | None) -> None:
+        """Take in the answer to a request; ``known`` is the object as it was known when that was made."""
+        self.stores[kind].put_answer(manifest, known)
+
+    def remove_object(self, key: ObjectKey, uid: str) -> None:
+        """The incarnation ``uid`` is gone."""
+        self.stores[key.kind].remove_object(key, uid)
+
+
+def _store_of(kind: ManagedKind) -> ObjectStore[ObjectKey, LiveObject]:
+    return ObjectStore(partial(_key_of, kind.resource.kind), lambda manifest, _: live_object(kind, manifest))
+
+
+def _key_of(kind: str, manifest: Manifest) -> ObjectKey:
+    return ObjectKey(kind, *namespace_and_name(manifest))

@@ -9,7 +9,7 @@ from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import Manifest
 
 RUN_INFO = "gitops-sync-run"
-"""HostResolver the run in an operation's ``info``: so we know ours."""
+"""Names the run in an operation's ``info``: so we know ours."""
 
 RUNNING, TERMINATING, ERROR = "Running", "Terminating", "Error"
 ENDED = frozenset({"Succeeded", "Failed", ERROR})

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from services.agent import SERVICE
-from services.agent.objects.cluster import Follow
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.kinds import KINDS
-from services.agent.objects.live import LiveObject
-from services.common.kubernetes import Informer, ListCompleted, ListStarted
+from services.agent.objects.live import EngineObjects, LiveObject
+from services.agent.objects.managed_kinds import KINDS, ManagedKind, ObjectKey
+from services.common.kubernetes import Informer, ListCompleted, ListStarted, Reflection
 from services.common.telemetry import metrics
+
+Follow = Callable[[ManagedKind, str], AsyncGenerator[Reflection]]
+"""Lists and watches our objects of one kind in one namespace, for ever."""
 
 
 class Informers:

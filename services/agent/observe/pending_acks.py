@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.observe.observation_sink import ObservationSink
 from services.common.errors import Retry
 from services.common.messages import EngineResource

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.live import LiveObject
+from services.agent.objects.live import EngineObjects, LiveObject
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.objects.visible_status import is_out_of_sync
 from services.agent.observe.change_reporter import ChangeReporter, Report
 from services.agent.observe.observation_sink import ObservationSink

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from services.agent.credentials import CredentialChecker
 from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.objects.desired import source_url
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource

@@ -22,10 +22,9 @@ import structlog
 from services.agent.credentials import CheckResult, CredentialChecker, RepositoryAccess
 from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.objects.desired import mapping
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.live import LiveObject
+from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
 from services.agent.private_repositories.store import PrivateRepositoryStore, StoreFull

@@ -10,10 +10,9 @@ import asyncio
 import base64
 import binascii
 
-from services.agent.objects.cluster import Cluster
 from services.agent.private_repositories.identity import SIZE, Identity
 from services.common.errors import Permanent
-from services.common.kubernetes import SECRET, AlreadyExists, Conflict, Manifest, NotFound
+from services.common.kubernetes import SECRET, AlreadyExists, Conflict, KubeClient, Manifest, NotFound
 from services.common.ownership import AGENT_FIELD_MANAGER, OURS
 
 NAME = "gitops-service-private-repositories"
@@ -31,7 +30,7 @@ class StoreFull(Exception):
 class PrivateRepositoryStore:
     """Private repositories. What changes is in force at once, and durable when ``saved`` returns."""
 
-    def __init__(self, cluster: Cluster, namespace: str, limit: int = LIMIT) -> None:
+    def __init__(self, cluster: KubeClient, namespace: str, limit: int = LIMIT) -> None:
         self._cluster, self._namespace, self._limit = cluster, namespace, limit
         self._spellings: dict[bytes, bytes] = {}
         self._unsaved: dict[bytes, bytes | None] = {}
@@ -64,7 +63,7 @@ class PrivateRepositoryStore:
         await self._read()
 
     async def save(self) -> None:
-        """PatchApplication what has changed. Raises as a cluster does; what is not written stays to be written."""
+        """Write what has changed. Raises as a cluster does; what is not written stays to be written."""
         async with self._turn:  # who waits finds that the one before has written for both
             for _ in range(MAX_WRITES if self._unsaved else 0):
                 written = dict(self._unsaved)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from services.agent.credentials import RepositoryAccess
 from services.agent.objects.desired import mapping
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.live import fingerprint
+from services.agent.objects.live import EngineObjects, fingerprint
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
 from services.common.kubernetes import APP_PROJECT, SECRET

@@ -15,13 +15,11 @@ from services.agent.credentials.grace_periods import GracePeriods
 from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_object, source_url
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.kinds import KINDS, ROW_KINDS, SECRET_KIND
-from services.agent.objects.live import fingerprint
+from services.agent.objects.live import EngineObjects, fingerprint
+from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, SECRET_KIND, ObjectKey
 from services.agent.private_repositories import RepositoryIsolation
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
-from services.agent.reconcile.decision import difference
+from services.agent.reconcile.object_steps import difference
 from services.agent.reconcile.outcomes import Blocked, Done, InProgress, Outcome
 from services.agent.reconcile.reconciler import Reconciler
 from services.common.clock import Clock

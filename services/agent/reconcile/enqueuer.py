@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey, application_of, sync_of
-from services.agent.objects.kinds import KINDS
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import KINDS, ObjectKey, application_of, sync_of
 from services.agent.observe.pending_acks import PendingAcks
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.common.backoff import KeyedBackoff

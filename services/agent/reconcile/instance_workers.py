@@ -18,7 +18,7 @@ from datetime import datetime
 import structlog
 
 from services.agent import SERVICE
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff, KeyedBackoff
 from services.common.clock import Clock
 from services.common.errors import Retry, Wait

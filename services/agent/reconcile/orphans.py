@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.managed_kinds import ObjectKey
 
 log = structlog.get_logger(__name__)
 

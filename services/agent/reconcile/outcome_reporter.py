@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent import SERVICE
-from services.agent.objects.keys import ObjectKey
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
 from services.agent.reconcile.outcomes import Done

@@ -1,4 +1,4 @@
-"""Reconciles one object: asks ``decision`` for the next step and carries it out, until nothing is left to do.
+"""Reconciles one object: asks ``object_steps`` for the next step and carries it out, until nothing is left to do.
 
 Called by the workers, for one object at a time. It makes no call if the object is as desired, occupies no worker while
 a deletion is going on, and changes nothing when it runs twice.
@@ -9,11 +9,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from services.agent import SERVICE
-from services.agent.objects.cluster import Cluster
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey
-from services.agent.objects.kinds import ManagedKind
-from services.agent.reconcile.decision import (
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ManagedKind, ObjectKey
+from services.agent.reconcile.object_steps import (
     AddFinalizer,
     Apply,
     AwaitRemoval,
@@ -30,7 +28,7 @@ from services.agent.reconcile.decision import (
 from services.agent.reconcile.outcomes import Done, InProgress
 from services.common.clock import Clock
 from services.common.errors import Permanent, Wait
-from services.common.kubernetes import AlreadyExists, ForbiddenGrace, Manifest, NotFound, Rejected
+from services.common.kubernetes import AlreadyExists, ForbiddenGrace, KubeClient, Manifest, NotFound, Rejected
 from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.telemetry import metrics
 
@@ -41,7 +39,7 @@ MAX_STEPS = 6
 class Reconciler:
     """Objects of one engine instance."""
 
-    def __init__(self, cluster: Cluster, live: EngineObjects, clock: Clock, patience: timedelta) -> None:
+    def __init__(self, cluster: KubeClient, live: EngineObjects, clock: Clock, patience: timedelta) -> None:
         """``patience``: how long a deletion may take before it is forced."""
         self._cluster, self._live, self._clock, self._patience = cluster, live, clock, patience
         self._stripped: set[ObjectKey] = set()

@@ -26,9 +26,9 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.progress import Position, Progress
-from services.agent.stream.row_consumer import RowConsumer
 from services.agent.stream.snapshot import Snapshot, SnapshotReader
 from services.common.backoff import Backoff
 from services.common.errors import Retry
@@ -65,7 +65,7 @@ class EngineStream:
         """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
         return self._progress.stalled()
 
-    def connect(self, rows: RowConsumer, instances: OwnedInstances) -> None:
+    def connect(self, rows: MessageHandler, instances: OwnedInstances) -> None:
         """Register what faust calls. Before the app starts."""
         self._rows, self._instances, self._offsets = rows, instances, rows.offsets
         self._app.agent(self._source, name="engine", concurrency=1)(self._consume)
@@ -75,7 +75,7 @@ class EngineStream:
     async def _consume(self, stream: Any) -> None:
         try:
             async for event in stream.noack().events():
-                await self._rows.consume_event(event)
+                await self._rows.handle_event(event)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # faust would restart the agent and pass the event over

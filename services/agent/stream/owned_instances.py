@@ -1,7 +1,7 @@
 """The engine instances that this agent owns: those whose partition is assigned to it.
 
-Called by ``engine_stream`` on revocation and assignment, by ``row_consumer`` with rows. An instance keeps its watches
-when its partition comes back after a rebalance; otherwise they end.
+Called by ``engine_stream`` on revocation and assignment, by ``message_handler`` with rows. An instance keeps its
+watches when its partition comes back after a rebalance; otherwise they end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from services.agent.instances.instance import Instance
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
-from services.agent.stream.partitions import partition_of
 from services.common.messages import EngineResource, Failed
 
 log = structlog.get_logger(__name__)
@@ -97,3 +96,16 @@ class OwnedInstances:
         self._reports.send_observation(
             row, refusal, lambda arrived: acknowledge() if arrived else self._refuse(row, acknowledge)
         )
+
+
+def partition_of(instance: str, partitions: int) -> int:
+    """``(String.hashCode() & 0x7fffffff) % partitions``: PartitionRouting with ``hash.function=java``."""
+    hashed = 0
+    for unit in _utf16(instance):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    return (hashed & 0x7FFFFFFF) % partitions
+
+
+def _utf16(text: str) -> memoryview[int]:
+    """Java hashes UTF-16 code units, not characters."""
+    return memoryview(text.encode("utf-16-le")).cast("H")

@@ -1,4 +1,4 @@
-"""Carries out requested syncs of Applications as ``decision`` decides, and reports how far they are.
+"""Carries out requested syncs of Applications as ``sync_steps`` decides, and reports how far they are.
 
 A row's event is acknowledged after one look: the row itself is the record, and an agent that takes the instance over
 looks at each row again. A sync that waits for its Application, or for another operation, occupies no worker: the
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from services.agent import SERVICE
-from services.agent.objects.cluster import Cluster
 from services.agent.objects.desired import manifest_of, source_url
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey, application_of
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, Report
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.reconcile.outcomes import Done, Outcome
-from services.agent.sync.decision import (
+from services.agent.sync.sync_steps import (
     NoStep,
     PatchApplication,
     ReportProgress,
@@ -27,7 +26,7 @@ from services.agent.sync.decision import (
     sync_request,
 )
 from services.common.clock import Clock
-from services.common.kubernetes import APPLICATION, Conflict, NotFound
+from services.common.kubernetes import APPLICATION, Conflict, KubeClient, NotFound
 from services.common.messages import EngineResource, SyncMoved
 from services.common.ownership import SYNC_FIELD_MANAGER
 from services.common.telemetry import metrics
@@ -44,7 +43,7 @@ class SyncApplier:
     """Syncs of one instance's Applications."""
 
     def __init__(
-        self, cluster: Cluster, live: EngineObjects, reports: ObservationSink, clock: Clock, may_read: MayRead
+        self, cluster: KubeClient, live: EngineObjects, reports: ObservationSink, clock: Clock, may_read: MayRead
     ) -> None:
         """``may_read`` raises Permanent if the row's tenant must not read a repository."""
         self._cluster, self._live, self._clock, self._may_read = cluster, live, clock, may_read

@@ -15,7 +15,7 @@ import fastavro
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from services.agent.stream.partitions import partition_of
+from services.agent.stream.owned_instances import partition_of
 from services.common.avro import AvroCodec, SchemaRegistry, frame
 from services.common.messages import Observation
 from services.common.telemetry import new_traceparent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.agent.stream.partitions import partition_of
+from services.agent.stream.owned_instances import partition_of
 from tests.component.agent.conftest import StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row
 

@@ -15,9 +15,8 @@ from datetime import timedelta
 from typing import Any
 
 from services.agent.credentials import CheckResult
-from services.agent.instances.dependencies import Dependencies, InstanceSettings
-from services.agent.instances.instance import Instance
-from services.agent.objects.kinds import ManagedKind
+from services.agent.instances.instance import Dependencies, Instance, InstanceSettings
+from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
 from services.agent.private_repositories.store import NAME as PRIVATE_REPOSITORIES
 from services.common.errors import GitOpsError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.agent.objects.kinds import KINDS, VERBS
+from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.preflight import accesses
 
 

@@ -12,8 +12,8 @@ import yaml
 from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from services.agent.instances.engine_requirements import CONFIG
-from services.agent.objects.kinds import KINDS as AGENT_KINDS
-from services.agent.objects.kinds import VERBS as AGENT_VERBS
+from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
+from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
 from services.cli.rbac import KINDS, placed
 from services.common.kubernetes import LEASE
 from services.common.package_data import RBAC

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from devstack.paths import ROOT
-from services.agent.objects.kinds import ROW_KINDS
+from services.agent.objects.managed_kinds import ROW_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION
 from services.common.messages import RowKind
 from services.kinds.registry import REGISTRY

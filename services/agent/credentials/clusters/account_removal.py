@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from services.agent.credentials.check_failures import CheckFailed
+from services.agent.credentials.check_result import CheckFailed
 from services.agent.credentials.clusters.cluster_client import (
     ApiServer,
     ClusterClient,

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.agent.credentials.check_failures import failed
+from services.agent.credentials.check_result import failed
 from services.agent.credentials.network.endpoint import parse_https
 from services.agent.credentials.network.https import MAX_ANSWER_BYTES, Connection, HttpsConnector, trust
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import orjson
 import structlog
 
-from services.agent.credentials.check_failures import SUCCEEDED, CheckFailed, failed
+from services.agent.credentials.check_result import SUCCEEDED, CheckFailed, CheckResult, ClusterUnavailable, failed
 from services.agent.credentials.clusters.account_removal import REMOVAL_SECONDS, attempted, leave, withdraw
 from services.agent.credentials.clusters.cluster_client import (
     FORBIDDEN,
@@ -28,9 +28,7 @@ from services.agent.credentials.clusters.stored_account import StoredAccount, st
 from services.agent.credentials.clusters.token_check import require_token_works, token_works
 from services.agent.credentials.network.https import Connection, HttpsConnector
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
-from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, secret_metadata
-from services.agent.credentials.result import CheckResult, ClusterUnavailable, CredentialSettings
-from services.agent.credentials.sealed_secret import secret
+from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, composed_secret, secret_metadata
 from services.common.clock import Clock
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
@@ -49,7 +47,7 @@ class ClusterSecrets:
 
     kubeconfigs: KubeconfigCache
     https: HttpsConnector
-    settings: CredentialSettings
+    token_lifetime: timedelta
     clock: Clock
 
     async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
@@ -78,7 +76,7 @@ class ClusterSecrets:
         else:
             metadata = secret_metadata(row, "cluster")
             metadata["annotations"] |= notes
-            return CheckResult(secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
+            return CheckResult(composed_secret(metadata, _data(row, recipe, access, text)), SUCCEEDED, "", renew_at)
         raise _unreached(problem)
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
@@ -129,7 +127,7 @@ class ClusterSecrets:
                 fresh = held.token if held is not None and was_there else None
                 if fresh is not None and await token_works(connection, fresh.text, recipe):
                     return fresh
-                token = await account.token(self.settings.token_lifetime, self.clock.now())
+                token = await account.token(self.token_lifetime, self.clock.now())
                 if await token_works(connection, token.text, recipe):
                     return token
         except ClusterRefused as error:

@@ -12,10 +12,9 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 
-from services.agent.credentials.check_failures import CheckFailed, failed
+from services.agent.credentials.check_result import CheckFailed, failed
 from services.agent.credentials.clusters.kubeconfig import Kubeconfig, read_kubeconfig
-from services.agent.credentials.recipe import Sealed
-from services.agent.credentials.sealed_secret import SealedSecretUnreadable, open_sealed_secret
+from services.agent.credentials.recipe import Sealed, SealedSecretUnreadable, open_sealed_secret
 from services.common.sealing import OpeningKeys, SecretContext
 from services.kinds.managed_environment import catalogue as environment
 

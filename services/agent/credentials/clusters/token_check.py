@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from services.agent.credentials.check_failures import failed
+from services.agent.credentials.check_result import failed
 from services.agent.credentials.clusters.cluster_client import FORBIDDEN, UNAUTHORIZED, ClusterClient, ClusterRefused
 from services.agent.credentials.network.https import Connection
 from services.agent.credentials.recipe import ClusterRecipe

@@ -79,7 +79,7 @@ class Connection:
                 return HttpResponse(response.status, response.content_type, await _read(response, size))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             problem = _problem(error)
-        # Dependencies of the handler: aiohttp's errors carry the request's headers.
+        # Outside of the handler: aiohttp's errors carry the request's headers.
         raise Unreachable(problem)
 
 

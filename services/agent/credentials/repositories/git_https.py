@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.agent.credentials.check_failures import (
+from services.agent.credentials.check_result import (
     INVALID_CREDENTIALS,
     INVALID_URL,
     CheckFailed,

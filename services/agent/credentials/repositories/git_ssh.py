@@ -15,7 +15,7 @@ from pathlib import Path
 
 import asyncssh
 
-from services.agent.credentials.check_failures import (
+from services.agent.credentials.check_result import (
     INVALID_CREDENTIALS,
     INVALID_URL,
     CheckFailed,

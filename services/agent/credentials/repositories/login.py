@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.agent.credentials.check_failures import INVALID_CREDENTIALS, CheckFailed
+from services.agent.credentials.check_result import INVALID_CREDENTIALS, CheckFailed
 
 MAX_TEXT = 8 * 1024
 MAX_PRIVATE_KEY = 16 * 1024

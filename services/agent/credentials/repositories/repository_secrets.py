@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.agent.credentials.check_failures import (
+from services.agent.credentials.check_result import (
     INVALID_CREDENTIALS,
     INVALID_URL,
     UP_TO_DATE,
     CheckFailed,
     CheckInconclusive,
+    CheckResult,
+    RepositoryAccess,
 )
-from services.agent.credentials.recipe import RepositoryRecipe, repository_recipe, secret_metadata
+from services.agent.credentials.recipe import (
+    RepositoryRecipe,
+    SealedSecretUnreadable,
+    composed_secret,
+    open_sealed_secret,
+    repository_recipe,
+    secret_metadata,
+)
 from services.agent.credentials.repositories.git_https import HttpsRepositories
 from services.agent.credentials.repositories.git_ssh import SshRepositories
 from services.agent.credentials.repositories.login import Login, login_of
 from services.agent.credentials.repositories.repository_url import HttpsUrl, SshUrl, parse_repository
-from services.agent.credentials.result import CheckResult, RepositoryAccess
-from services.agent.credentials.sealed_secret import SealedSecretUnreadable, open_sealed_secret, secret
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys
@@ -40,7 +47,7 @@ class RepositorySecrets:
         await self._try(url, login)
         name = recipe.secret.context.name
         message = f"Repository Credentials provided {name} for Repository {recipe.repository} are valid"
-        composed = secret(secret_metadata(row, "repository"), _data(recipe, login))
+        composed = composed_secret(secret_metadata(row, "repository"), _data(recipe, login))
         return CheckResult(composed, UP_TO_DATE, message, access=await self._access(url))
 
     async def is_public_repository(self, repository: str) -> bool:

@@ -8,8 +8,8 @@ from services.agent.credentials import CheckResult
 from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.engine_objects import EngineObjects
-from services.agent.objects.keys import ObjectKey, key_of
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey, key_of
 from services.common.messages import EngineResource
 from tests.unit.agent.fakes import RULES, FakeComposers, MemoryCluster
 from tests.unit.agent.rows import cluster_row

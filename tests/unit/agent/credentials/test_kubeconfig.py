@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.credentials.check_failures import CheckFailed
+from services.agent.credentials.check_result import CheckFailed
 from services.agent.credentials.clusters.kubeconfig import ClusterAccess, read_kubeconfig
 from tests.unit.agent.credentials.given import TOKEN, kubeconfig
 

@@ -13,7 +13,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from services.agent.credentials.check_failures import CheckFailed
+from services.agent.credentials.check_result import CheckFailed
 from services.agent.credentials.clusters import cluster_client, rights
 from services.agent.credentials.network import strict_yaml
 from services.agent.credentials.repositories.private_key import private_key

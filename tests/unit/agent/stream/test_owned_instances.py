@@ -10,8 +10,7 @@ import pytest
 from services.agent.instances.instance import Instance
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
-from services.agent.stream.owned_instances import OwnedInstances
-from services.agent.stream.partitions import partition_of
+from services.agent.stream.owned_instances import OwnedInstances, partition_of
 from services.common.kafka import TopicPartition
 from services.common.messages import EngineResource, Failed
 from tests.unit.agent.fakes import MemoryReports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from services.agent.sync.decision import DELETED
+from services.agent.sync.sync_steps import DELETED
 from services.common.kubernetes import Conflict
 from services.common.messages import Failed, Removed, SyncMoved
 from tests.unit.agent.driver import Driver

@@ -14,8 +14,8 @@ import pytest
 
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.message_handler import Event, MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
-from services.agent.stream.row_consumer import Event, RowConsumer
 from services.agent.stream.snapshot import Snapshot
 from services.common.avro import frame
 from services.common.errors import Poison, Retry
@@ -59,7 +59,7 @@ class Rig:
         self.registry_answers = threading.Event()
         self.registry_answers.set()
         instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetters", self.letters)
-        self.consumer = RowConsumer(self.decode, self.desired, instances, letters, self.offsets)
+        self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.offsets)
 
     def decode(self, value: bytes) -> EngineResource:
         assert self.registry_answers.wait(10)
@@ -69,7 +69,7 @@ class Rig:
         return dataclasses.replace(application_row("app"), digest=digest, deleted=digest == "deleted")
 
     async def consume(self, offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> None:
-        await self.consumer.consume_event(event(offset, says, source))
+        await self.consumer.handle_event(event(offset, says, source))
 
     async def load(self, offset: int, says: str | None, start: int) -> None:
         """Load what was read of the topic, this message last, and have the partition from ``start`` on."""

@@ -1,7 +1,7 @@
-"""The closed tables of what an agent may write. A row of any other kind is refused, never applied.
+"""The closed tables of what an agent may write, and the key of the object that a row is about. Pure.
 
 A row's kind says what is desired, an object's kind where it lives: the rows ClusterSecret and RepositorySecret are
-Secrets, a SyncOperation is a field of an Application.
+Secrets, a SyncOperation is a field of an Application. A row of any other kind is refused, never applied.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 
 from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, ApiResource
+from services.common.messages import EngineResource
 from services.common.messages.compiled import RowKind
 from services.common.ownership import MANAGED_BY, MANAGER
 
@@ -68,3 +69,31 @@ ROW_KINDS: Mapping[str, ManagedKind] = {
     RowKind.SYNC_OPERATION: APPLICATION_KIND,
 }
 """Rows that are acceptable, with the kind of object that they end in."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectKey:
+    """One object of an instance, or the sync of an Application."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def key_of(row: EngineResource) -> ObjectKey:
+    """The object that ``row`` is about; a row of an unknown kind is about none that exists."""
+    kind = ROW_KINDS.get(row.kind)
+    if kind is None:
+        return ObjectKey(f"unknown {row.kind}", row.namespace, row.name)
+    object_kind = RowKind.SYNC_OPERATION if row.kind == RowKind.SYNC_OPERATION else kind.resource.kind
+    return ObjectKey(object_kind, row.namespace, row.name)
+
+
+def application_of(key: ObjectKey) -> ObjectKey:
+    """The Application that a sync is of."""
+    return ObjectKey(APPLICATION.kind, key.namespace, key.name)
+
+
+def sync_of(key: ObjectKey) -> ObjectKey:
+    """The sync of an Application, desired or not."""
+    return ObjectKey(RowKind.SYNC_OPERATION, key.namespace, key.name)

@@ -33,7 +33,7 @@ class Event(Protocol):
     message: Any
 
 
-class RowConsumer:
+class MessageHandler:
     """Consumes faust's events between an assignment of partitions and their revocation."""
 
     def __init__(
@@ -51,7 +51,7 @@ class RowConsumer:
         self.is_busy = False
         """A message is being dealt with, which may have to wait: for a schema, for the delivery of a dead letter."""
 
-    async def consume_event(self, event: Event) -> None:
+    async def handle_event(self, event: Event) -> None:
         """Consume one message; it is acknowledged when its effect is certain, which may be much later."""
         self.is_busy = True
         try:

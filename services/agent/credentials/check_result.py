@@ -1,11 +1,49 @@
-"""How a check fails: reasons and messages of the catalogue of conditions."""
+"""Results of credential checks, and how a check fails: reasons and messages of the catalogue of conditions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, auto
+
 from services.agent.credentials.network.resolver import ConnectionProblem
+from services.common.errors import Retry
+from services.common.kubernetes import Manifest
 from services.kinds.managed_environment import catalogue as environment
 from services.kinds.repository_credential import catalogue as credential
 from services.kinds.shared.catalogue import Entry
+
+
+class RepositoryAccess(Enum):
+    """Who can read a repository, as found when its login was checked."""
+
+    ANYBODY = auto()
+    """Without a login, too."""
+    LOGIN = auto()
+    """To the login, and to nobody without one."""
+    UNCLEAR = auto()
+    """To the login; whether without one could not be told."""
+    NOBODY = auto()
+    """Not to this login."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Result of the check of one row: the Secret to apply and what to report to the planner."""
+
+    secret: Manifest | None = field(repr=False)
+    """v1 Secret with base64 ``data``; None if the check failed: what is there stays."""
+    reason: str
+    message: str
+    renew_at: datetime | None = None
+    """When to compose again because its own credentials age; None if they never do."""
+    access: RepositoryAccess | None = None
+    """Of a repository; None if nothing was found out."""
+
+
+class ClusterUnavailable(Retry):
+    """A tenant's cluster does not answer, or not as it should. Of concern to one row: it must not park an instance."""
+
 
 MESSAGE_LIMIT = 1024
 SHOWN_LIMIT = 100

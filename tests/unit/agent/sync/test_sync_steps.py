@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.agent.objects.kinds import APPLICATION_KIND
 from services.agent.objects.live import LiveObject, live_object
-from services.agent.sync.decision import (
+from services.agent.objects.managed_kinds import APPLICATION_KIND
+from services.agent.sync.sync_steps import (
     DELETED,
     LOST,
     NoStep,

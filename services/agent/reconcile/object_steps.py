@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.agent.objects.kinds import ManagedKind
 from services.agent.objects.live import LiveObject, owned_part
 from services.agent.objects.live_operation import termination_patch
+from services.agent.objects.managed_kinds import ManagedKind
 from services.common.kubernetes import Manifest
 from services.common.ownership import MANAGED_BY, MANAGER, OURS
 

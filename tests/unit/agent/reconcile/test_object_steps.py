@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from services.agent.objects.desired import desired_object, desired_secret
-from services.agent.objects.kinds import APPLICATION_KIND, SECRET_KIND
 from services.agent.objects.live import live_object
-from services.agent.reconcile.decision import Apply, Delete, MergePatch, Step, Unchanged, difference, next_step
+from services.agent.objects.managed_kinds import APPLICATION_KIND, SECRET_KIND
+from services.agent.reconcile.object_steps import Apply, Delete, MergePatch, Step, Unchanged, difference, next_step
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from tests.unit.agent.fakes import secret_of
