@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from confluent_kafka import Consumer, Message, TopicPartition
-
 from services.common.argocd_names import uid_of
 from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
-from services.common.errors import Poison
-from services.common.kafka import topics
+from services.common.errors import Poison, Retry
+from services.common.kafka import ConsumedMessage, PartitionReader, TopicPartition, count_partitions, topics
 from services.common.messages import (
     Applied,
     Command,
@@ -28,8 +27,9 @@ from services.common.messages import (
     WorkspaceResource,
 )
 
-REQUEST_SECONDS = 10.0
+GROUP = "gitopsctl-journeys"
 POLL_SECONDS = 0.05
+TOPICS = (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.WORKSPACE)
 
 
 class Stage(StrEnum):
@@ -74,17 +74,12 @@ class Journeys:
 
     def start(self) -> None:
         """Begin at the present end of every partition; returns when nothing later can be missed."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap_servers,
-                "group.id": "gitopsctl-journeys",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
-            }
-        )
-        consumer.assign(list(_ends(consumer)))
+        reader = PartitionReader(self.bootstrap_servers, GROUP)
+        counts = count_partitions(self.bootstrap_servers, TOPICS)
+        every = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        reader.assign_partitions(reader.end_offsets(every))
         decode = _Decoder(SchemaRegistry(self.registry_url))
-        self._thread = threading.Thread(target=self._run, args=(consumer, decode), name="journeys", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(reader, decode), name="journeys", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -93,14 +88,13 @@ class Journeys:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self, consumer: Consumer, decode: _Decoder) -> None:
-        try:
+    def _run(self, reader: PartitionReader, decode: _Decoder) -> None:
+        with reader:
             while not self._closing.is_set():
-                for message in consumer.consume(500, POLL_SECONDS):
-                    for passage in decode(message):
-                        self.on_passage(passage)
-        finally:
-            consumer.close()
+                with suppress(Retry):  # a broker is away, and comes back
+                    for message in reader.read_batch(500, POLL_SECONDS):
+                        for passage in decode(message):
+                            self.on_passage(passage)
 
 
 class _Decoder:
@@ -111,22 +105,23 @@ class _Decoder:
         self._commands = AvroCodec(registry, Command, value_subject(topics.COMMANDS))
         self._observations = AvroCodec(registry, Observation, value_subject(topics.OBSERVATIONS))
 
-    def __call__(self, message: Message) -> Iterator[Passage]:
-        if message.error() is not None or message.value() is None:
+    def __call__(self, message: ConsumedMessage) -> Iterator[Passage]:
+        if message.value is None:
             return
+        written = datetime.fromtimestamp(message.timestamp, UTC)
         try:
-            match message.topic():
+            match message.topic:
                 case topics.COMMANDS:
-                    yield from _of_command(self._commands.decode(message.value()))
+                    yield from _of_command(self._commands.decode(message.value))
                 case topics.OBSERVATIONS:
-                    yield from _of_observation(self._observations.decode(message.value()))
+                    yield from _of_observation(self._observations.decode(message.value))
                 case topics.ENGINE:
-                    record = decode_record(self._registry, message.value())
+                    record = decode_record(self._registry, message.value)
                     planned = datetime.fromisoformat(record["updated_at"]) if record.get("updated_at") else None
-                    yield from _of_engine(EngineResource.from_record(record), planned, _timestamp(message))
+                    yield from _of_engine(EngineResource.from_record(record), planned, written)
                 case _:
-                    row = WorkspaceResource.from_record(decode_record(self._registry, message.value()))
-                    yield Passage(row.uid, Stage.STATUS, _timestamp(message))
+                    row = WorkspaceResource.from_record(decode_record(self._registry, message.value))
+                    yield Passage(row.uid, Stage.STATUS, written)
         except Poison:
             return  # planted by a test or a drill; the services send it to the dead letters
 
@@ -155,17 +150,3 @@ def _of_observation(observation: Observation) -> Iterator[Passage]:
             yield Passage(uid, Stage.APPLIED, observation.observed_at)
         case Removed():
             yield Passage(uid, Stage.REMOVED, observation.observed_at)
-
-
-def _ends(consumer: Consumer) -> Iterator[TopicPartition]:
-    known = consumer.list_topics(timeout=REQUEST_SECONDS).topics
-    for name in (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.WORKSPACE):
-        for partition in known[name].partitions:
-            here = TopicPartition(name, partition)
-            _, here.offset = consumer.get_watermark_offsets(here, timeout=REQUEST_SECONDS)
-            yield here
-
-
-def _timestamp(message: Message) -> datetime:
-    _, milliseconds = message.timestamp()
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

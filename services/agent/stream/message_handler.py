@@ -20,7 +20,7 @@ from services.common.avro import unframe
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry
 from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition
-from services.common.kafka.consumed_message import decoded_headers, measure_messages
+from services.common.kafka.consumed_message import measure_messages
 from services.common.messages import EngineResource
 from services.common.telemetry import metrics
 
@@ -77,8 +77,7 @@ class MessageHandler:
         tracked = self.offsets.track_offset(TopicPartition(message.topic, message.partition), message.offset)
         if tracked is None:
             return None  # consumed before
-        headers = decoded_headers(message.headers or ())
-        consumed = ConsumedMessage(tracked, message.key, message.value, headers, message.timestamp)
+        consumed = ConsumedMessage(tracked, message.key, message.value, message.headers or (), message.timestamp)
         measure_messages(SERVICE, [consumed])
         return await self._handle(consumed)
 

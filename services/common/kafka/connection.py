@@ -5,8 +5,13 @@ faust has its own words for the same, in :mod:`services.agent.stream.engine_stre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from confluent_kafka import KafkaException
+
+from services.common.errors import Retry
 from services.common.settings import BrokerSettings
 
 Brokers = BrokerSettings | str
@@ -37,3 +42,31 @@ def client_properties(brokers: Brokers) -> Properties:
     if brokers.kafka_ca is not None:
         properties["ssl.ca.location"] = str(brokers.kafka_ca)
     return properties
+
+
+def consumer_properties(brokers: Brokers, group: str) -> Properties:
+    """What every consumer is given besides; it stores no offset by itself."""
+    return client_properties(brokers) | {
+        "group.id": group,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",
+        # A message is handed over as soon as the broker has it.
+        "fetch.min.bytes": 1,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+        "fetch.queue.backoff.ms": 20,
+        "queued.max.messages.kbytes": 65536,
+        "reconnect.backoff.max.ms": 1000,
+        "socket.nagle.disable": True,
+        # It would write a line for each attempt to connect; what matters of that comes as an error.
+        "log_level": 2,
+    }
+
+
+@contextmanager
+def answered(what: str) -> Iterator[None]:
+    """Raises Retry if the brokers do not answer the request inside, which asks for ``what``."""
+    try:
+        yield
+    except KafkaException as error:
+        raise Retry(f"Kafka does not answer, asked for {what}: {error.args[0].str()}") from error

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
+from confluent_kafka import TopicPartition as ClientPartition
 
-from services.common.kafka.offset_tracker import TrackedOffset
+from services.common.kafka.offset_tracker import TopicPartition, TrackedOffset
 from services.common.telemetry import metrics
+
+Headers = Iterable[tuple[str, bytes | None]]
 
 
 class ConsumedMessage(NamedTuple):
@@ -19,7 +22,8 @@ class ConsumedMessage(NamedTuple):
     tracked: TrackedOffset
     key: bytes | None
     value: bytes | None
-    headers: Mapping[str, bytes]
+    headers: Headers
+    """As the client hands them out: few of them are ever read."""
     timestamp: float
     """When it was written, in seconds since 1970."""
 
@@ -39,17 +43,20 @@ class ConsumedMessage(NamedTuple):
         return self.tracked.offset
 
 
+def partition_of(message: Message) -> TopicPartition:
+    """The partition that librdkafka read ``message`` from."""
+    return TopicPartition(message.topic() or "", message.partition() or 0)
+
+
+def source_of(place: ClientPartition) -> TopicPartition:
+    """The partition that librdkafka names."""
+    return TopicPartition(place.topic, place.partition)
+
+
 def consumed_message(message: Message, tracked: TrackedOffset) -> ConsumedMessage:
     """``message`` as librdkafka hands it out."""
-    headers: Any = message.headers() or ()  # a list of bytes, whatever else the bindings' types allow
-    return ConsumedMessage(
-        tracked, message.key(), message.value(), decoded_headers(headers), message.timestamp()[1] / 1000
-    )
-
-
-def decoded_headers(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """Headers as clients hand them out; of several with one name the last."""
-    return {name: value or b"" for name, value in headers}
+    headers: Any = message.headers()  # a list with values of bytes, whatever else the bindings' types allow
+    return ConsumedMessage(tracked, message.key(), message.value(), headers or (), message.timestamp()[1] / 1000)
 
 
 def measure_messages(service: str, messages: Sequence[ConsumedMessage]) -> None:

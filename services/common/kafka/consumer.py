@@ -8,20 +8,25 @@ with ``load_offsets`` where to go on; what is committed to Kafka then only shows
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import structlog
 from confluent_kafka import Consumer as KafkaClient
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Unavailable
-from services.common.kafka.connection import Brokers
-from services.common.kafka.consumed_message import ConsumedMessage, measure_messages
-from services.common.kafka.offset_tracker import TopicPartition
-from services.common.kafka.partition_reader import PartitionReader, source_of
+from services.common.kafka.connection import Brokers, answered, consumer_properties
+from services.common.kafka.consumed_message import (
+    ConsumedMessage,
+    consumed_message,
+    measure_messages,
+    partition_of,
+    source_of,
+)
+from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -51,18 +56,19 @@ class Membership:
     it acknowledges is still committed."""
 
 
-class Consumer(PartitionReader):
+class Consumer:
     """A member of a consumer group. Rebalances happen inside :meth:`poll_batch`."""
 
     def __init__(self, brokers: Brokers, membership: Membership) -> None:
         """Joins the group with the first poll."""
+        self.offsets = OffsetTracker()
         self.was_assigned = False
         """Whether the group has ever given this member its share of the partitions."""
         self._membership, self._service = membership, membership.service
         self._paused = False
         self._lag_measured_at = 0.0
         self._complained_at = -COMPLAINT_SECONDS
-        properties = {
+        properties = consumer_properties(brokers, membership.group) | {
             "client.id": membership.service,
             "partition.assignment.strategy": membership.strategy,
             # After a kill -9 the partitions are free again this soon: a process that starts anew waits for no longer.
@@ -73,16 +79,19 @@ class Consumer(PartitionReader):
             "topic.metadata.refresh.interval.ms": 30_000,
             "error_cb": self._log_error,
         }
-        super().__init__(brokers, membership.group, properties)
+        self._client = KafkaClient(properties)
         self._client.subscribe(
             list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
-        """As of every reader. Raises Unavailable if the consumer cannot go on."""
+        """Wait for a message, then take what else is here already, up to ``limit``. May be empty.
+
+        Raises Retry if the brokers do not answer, Unavailable if the consumer cannot go on.
+        """
         self._store_offsets()
         self._measure_lag()
-        messages = super().poll_batch(limit, timeout_seconds)
+        messages = self._poll(limit, timeout_seconds)
         if messages:
             metrics.BATCH_SIZE.labels(self._service).observe(len(messages))
             measure_messages(self._service, messages)
@@ -103,7 +112,28 @@ class Consumer(PartitionReader):
     def close(self) -> None:
         """Commit what is acknowledged, and leave the group."""
         self._store_offsets()
-        super().close()
+        self._client.close()
+
+    def _poll(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
+        with answered("messages"):
+            first = self._client.poll(timeout_seconds)
+            if first is None:
+                return []
+            earlier = self._track_messages([first])  # before the others: a rebalance among them may revoke it
+            # consume() alone would wait its whole time-out for a full batch.
+            rest = self._client.consume(limit - 1, 0) if limit > 1 else []
+        later = self._track_messages(rest)
+        return [message for message in earlier if self.offsets.is_current(message.tracked)] + later
+
+    def _track_messages(self, messages: Iterable[Message]) -> list[ConsumedMessage]:
+        """Those that belong to the assignment. Errors come as messages, too."""
+        batch = []
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._handle_error(error)
+            elif (tracked := self.offsets.track_offset(partition_of(message), message.offset() or 0)) is not None:
+                batch.append(consumed_message(message, tracked))
+        return batch
 
     def _handle_error(self, error: KafkaError) -> None:
         """Log it: librdkafka recovers by itself from all but the fatal ones."""
@@ -139,7 +169,10 @@ class Consumer(PartitionReader):
 
     def _assign(self, sources: Sequence[TopicPartition]) -> None:
         if self._membership.load_offsets is not None:
-            self.assign_partitions(self._membership.load_offsets(sources) if sources else {})
+            starts = self._membership.load_offsets(sources) if sources else {}
+            self.offsets.revoke_partitions(self.offsets.partitions)
+            self.offsets.assign_partitions(starts)
+            self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
 
     def _on_revoke(self, _: KafkaClient, revoked: list[ClientPartition]) -> None:
         """Give partitions up. A crash between two steps costs a repetition by the next owner.

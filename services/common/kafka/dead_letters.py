@@ -30,7 +30,7 @@ class DeadLetters:
 
     def send(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
         """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
-        headers = {name: value for name, value in message.headers.items() if name == TRACEPARENT}
+        headers = {name: value for name, value in message.headers if name == TRACEPARENT and value}
         letter = DeadLetter(
             service=self._service,
             topic=message.topic,

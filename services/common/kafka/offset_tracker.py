@@ -80,24 +80,20 @@ class OffsetTracker:
             assignment.next = offset + 1
             return TrackedOffset(source, offset, assignment.epoch)
 
-    def skip_to_offset(self, source: TopicPartition, offset: int) -> None:
-        """There are no messages before ``offset``: what is there are markers of transactions, or was compacted."""
-        with self._lock:
-            assignment = self._assignments.get(source)
-            if assignment is not None:
-                assignment.next = max(offset, assignment.next or 0)
-
     def acknowledge_offset(self, tracked: TrackedOffset) -> None:
         """The message has had its effects. Changes nothing a second time, or after its assignment ended."""
         with self._lock:
             assignment = self._current(tracked)
             if assignment is None or not assignment.open or tracked.offset < assignment.open[0]:
                 return
-            assignment.acknowledged.add(tracked.offset)
+            if tracked.offset > assignment.open[0]:
+                assignment.acknowledged.add(tracked.offset)
+                return
+            first = assignment.open.popleft()
             while assignment.open and assignment.open[0] in assignment.acknowledged:
                 first = assignment.open.popleft()
                 assignment.acknowledged.discard(first)
-                assignment.committable, assignment.is_stored = first + 1, False
+            assignment.committable, assignment.is_stored = first + 1, False
 
     def is_current(self, tracked: TrackedOffset) -> bool:
         """Whether the assignment in which the message was consumed lasts."""

@@ -71,7 +71,7 @@ class Decoder:
     def give_up_kept(self, tenant: ParkedTenant, row: ParkedEvent, error: Poison) -> None:
         """Its dead letter is delivered when this returns; what it was made of is as it was kept, at no offset."""
         tracked = TrackedOffset(TopicPartition(KEPT, row.partition), -1, -1)
-        key, headers = tenant_key(tenant.workspace, tenant.namespace), {TRACEPARENT: row.trace_id.encode()}
+        key, headers = tenant_key(tenant.workspace, tenant.namespace), [(TRACEPARENT, row.trace_id.encode())]
         _await(self._send(ConsumedMessage(tracked, key, row.message.encode(), headers, 0.0), error))
 
     def _event(self, message: ConsumedMessage) -> Event:
@@ -80,7 +80,7 @@ class Decoder:
             raise Poison(f"topic {message.topic} is not one of ours")
         decoded = codec.decode(message.value)
         checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
-        return Event(checked, message.partition, traceparent(message.headers.items()))
+        return Event(checked, message.partition, traceparent(message.headers))
 
     def _send(self, message: ConsumedMessage, error: Poison) -> Future[int]:
         try:

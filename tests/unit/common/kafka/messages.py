@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from services.common.kafka import ConsumedMessage, TopicPartition, TrackedOffset
+from services.common.kafka.consumed_message import Headers
 
 
 def consumed(
@@ -14,8 +13,8 @@ def consumed(
     value: bytes | None = b"v",
     *,
     partition: int = 0,
-    headers: Mapping[str, bytes] | None = None,
+    headers: Headers = (),
     epoch: int = 1,
 ) -> ConsumedMessage:
     """A message at this place."""
-    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, epoch), key, value, headers or {}, 0)
+    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, epoch), key, value, headers, 0)

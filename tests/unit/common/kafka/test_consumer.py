@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
-from services.common.kafka import Consumer, Membership, TopicPartition, partition_reader
+from services.common.kafka import Consumer, Membership, TopicPartition, consumer
 
 TOPIC = "gitops.workspace"
 
@@ -70,7 +70,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker({})
-    monkeypatch.setattr(partition_reader, "KafkaClient", broker)
+    monkeypatch.setattr(consumer, "KafkaClient", broker)
     return broker
 
 
@@ -84,9 +84,9 @@ def member(broker: Broker, **membership: Any) -> Consumer:
 def test_message_when_its_partition_is_revoked_before_its_batch_is_complete_then_it_is_not_in_it(
     broker: Broker, callback: str
 ) -> None:
-    consumer = member(broker)
+    joined = member(broker)
     broker.before_the_rest = lambda: broker.rebalance(callback, 0)
-    assert [(message.partition, message.offset) for message in consumer.poll_batch(10, 0)] == [(1, 3)]
+    assert [(message.partition, message.offset) for message in joined.poll_batch(10, 0)] == [(1, 3)]
 
 
 def test_message_when_its_partition_went_and_came_back_before_its_batch_is_complete_then_it_is_not_in_it(
@@ -96,18 +96,18 @@ def test_message_when_its_partition_went_and_came_back_before_its_batch_is_compl
         broker.rebalance("on_revoke", 0)
         broker.rebalance("on_assign", 0)
 
-    consumer = member(broker)
+    joined = member(broker)
     broker.before_the_rest = go_and_come_back
-    assert [message.partition for message in consumer.poll_batch(10, 0)] == [1]
+    assert [message.partition for message in joined.poll_batch(10, 0)] == [1]
 
 
 def test_partition_when_revoked_then_what_is_finished_while_it_is_given_up_is_stored(broker: Broker) -> None:
     def finish(revoked: Any) -> None:
         assert revoked == [TopicPartition(TOPIC, 0)]
-        consumer.offsets.acknowledge_offset(first.tracked)
+        joined.offsets.acknowledge_offset(first.tracked)
 
-    consumer = member(broker, on_revoke=finish)
-    first, _ = consumer.poll_batch(10, 0)
+    joined = member(broker, on_revoke=finish)
+    first, _ = joined.poll_batch(10, 0)
     broker.rebalance("on_revoke", 0)
     assert [(each.partition, each.offset) for each in broker.stored] == [(0, 8)]
-    assert not consumer.offsets.is_current(first.tracked)
+    assert not joined.offsets.is_current(first.tracked)

@@ -34,7 +34,7 @@ class Sent:
 @pytest.mark.parametrize("size", [0, VALUE_LIMIT, VALUE_LIMIT + 1])
 def test_letter_when_its_message_is_large_then_it_fits_and_says_what_was_cut(size: int) -> None:
     sent: Any = Sent()
-    headers = {"traceparent": b"00", "huge": b"x" * 1_000_000}
+    headers = [("traceparent", b"00"), ("huge", b"x" * 1_000_000)]
     message = consumed("gitops.commands", 7, value=b"x" * size, headers=headers)
     DeadLetters(sent, sent, "planner").send(message, Poison("why"), datetime.now(UTC))
     (letter,) = sent.letters

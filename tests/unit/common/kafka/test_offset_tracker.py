@@ -80,12 +80,6 @@ def test_message_when_consumed_twice_or_not_assigned_then_it_is_not_tracked(trac
     assert tracker.next_offset(A) == 5
 
 
-def test_end_of_partition_when_only_markers_are_left_then_the_next_offset_is_there(tracker: OffsetTracker) -> None:
-    tracker.skip_to_offset(A, 12)
-    tracker.skip_to_offset(A, 5)
-    assert (tracker.next_offset(A), tracker.committable_offset(A)) == (12, 3)
-
-
 def test_acknowledgement_when_asked_for_then_the_tracker_knows_it_while_the_assignment_lasts(
     tracker: OffsetTracker,
 ) -> None:
