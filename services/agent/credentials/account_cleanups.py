@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent.credentials import CredentialChecker
-from services.agent.credentials.background_tasks import BackgroundTasks
+from services.agent.credentials.secret_checks import SecretReader
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff
@@ -47,19 +47,21 @@ class AccountCleanups:
 
     def __init__(
         self,
-        tasks: BackgroundTasks,
+        reader: SecretReader,
         checker: CredentialChecker,
         live: EngineObjects,
         clock: Clock,
+        *,
         patience: timedelta,
-        done: Callable[[EngineResource], None],
+        on_done: Callable[[EngineResource], None],
+        on_defect: Callable[[BaseException], None],
     ) -> None:
         """``patience``: since the deletion was asked for; then what does not answer is left behind."""
-        self._tasks, self._checker, self._live, self._clock = tasks, checker, live, clock
-        self._patience, self._done = patience, done
+        self._reader, self._checker, self._live, self._clock = reader, checker, live, clock
+        self._patience, self._on_done = patience, on_done
         self._cleanups: dict[ObjectKey, _Cleanup] = {}
         self._queue: WorkQueue[ObjectKey] = WorkQueue(limit_per_owner=AT_ONCE)
-        self._workers = Workers(self._queue, self._clean_up, clock, tasks.report_defect)
+        self._workers = Workers(self._queue, self._clean_up, clock, on_defect)
         self._workers.start()
 
     def is_done(self, key: ObjectKey, row: EngineResource) -> bool:
@@ -130,7 +132,7 @@ class AccountCleanups:
         self._stop_waiting(cleanup)
         row = cleanup.row
         try:
-            live = await self._tasks.read_secret(key)
+            live = await self._reader.read_secret(key)
         except GitOpsError as error:  # of an API server of ours: without it nothing goes anyway
             return self._postpone(key, cleanup, error)
         cleanup.attempted = True
@@ -167,4 +169,4 @@ class AccountCleanups:
 
     def _settle(self, cleanup: _Cleanup) -> None:
         cleanup.done = True
-        self._done(cleanup.row)
+        self._on_done(cleanup.row)

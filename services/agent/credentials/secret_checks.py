@@ -1,8 +1,8 @@
 """Checks the credentials of an instance's rows and composes their Argo CD Secrets, periodically.
 
-A check contacts a server that a user names and may take ten seconds. A worker never waits for one: it starts a
-background task here and ends. When the result is there the row is queued again, and a worker writes the Secret. The
-checker limits how many checks run at once. Results are kept in memory only: drift of a Secret is repaired from memory,
+A check contacts a server that a user names and may take ten seconds. The instance's workers never wait for one: checks
+have a queue of their own. When the result is there the row is queued again, and a worker writes the Secret. The checker
+limits how many checks run at once. Results are kept in memory only: drift of a Secret is repaired from memory,
 without a check; an agent that takes the instance over checks everything again.
 """
 
@@ -17,21 +17,24 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.credentials import CheckResult, CredentialChecker
-from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_secret
 from services.agent.objects.live import fingerprint
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff
-from services.common.clock import Clock, Timer
+from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import Manifest
+from services.common.kubernetes import SECRET, KubeClient, Manifest, NotFound
 from services.common.messages import EngineResource
+from services.common.queueing import Place, Workers, WorkQueue
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
 Admit = Callable[[ObjectKey, EngineResource, CheckResult], Awaitable[CheckResult]]
+
+READS = 4
+"""Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
 
 SOONEST = timedelta(seconds=10)
 """Least time between two checks of a row."""
@@ -46,25 +49,32 @@ class CheckIntervals:
     """At most, and at least half of it: what fails together is not to be tried again together."""
 
 
+class SecretReader:
+    """Reads Secrets as they are now: the store holds fingerprints in place of values."""
+
+    def __init__(self, cluster: KubeClient) -> None:
+        self._cluster = cluster
+        self._slots = asyncio.Semaphore(READS)
+
+    async def read_secret(self, key: ObjectKey) -> Manifest | None:
+        """The Secret, None if there is none. Raises what a cluster raises."""
+        async with self._slots:
+            try:
+                return await self._cluster.get(SECRET, key.namespace, key.name)
+            except NotFound:
+                return None
+
+
 @dataclass(slots=True)
 class _Check:
     """The check of one row and its newest result."""
 
     row: EngineResource
     good: Manifest | None
-    """The Secret to hold: of the newest good outcome, perhaps of an older state of the row."""
-    outcome: CheckResult | None = None
+    """The Secret to apply: of the newest good result, perhaps of an older state of the row."""
+    result: CheckResult | None = None
     error: Permanent | None = None
-    task: asyncio.Task[None] | None = None
-    timer: Timer | None = None
     delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=60))
-
-    def end(self) -> None:
-        """Stop what is under way."""
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.task is not None:
-            self.task.cancel()
 
 
 class SecretChecks:
@@ -72,38 +82,37 @@ class SecretChecks:
 
     def __init__(
         self,
-        tasks: BackgroundTasks,
+        reader: SecretReader,
         checker: CredentialChecker,
         clock: Clock,
         intervals: CheckIntervals,
         *,
         admit: Admit,
         waiting_applications: WaitingApplications,
-        settled: Callable[[EngineResource], None],
+        on_result: Callable[[EngineResource], None],
+        on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``admit`` is told of each outcome, and returns when it may be held.
+        """``admit`` is given each result, and returns when its Secret may be applied.
 
-        ``settled`` is told of each row whose outcome is new or another.
+        ``on_result`` is called with each row whose result is new or another.
         """
-        self._tasks, self._checker, self._clock = tasks, checker, clock
-        self._intervals, self._admit, self._waiting, self._settled = (
-            intervals,
-            admit,
-            waiting_applications,
-            settled,
-        )
+        self._reader, self._checker, self._clock, self._intervals = reader, checker, clock, intervals
+        self._admit, self._waiting, self._on_result = admit, waiting_applications, on_result
         seconds = intervals.after_failure.total_seconds()
         self._after_failure = Backoff(first=seconds, limit=seconds)
         self._checks: dict[ObjectKey, _Check] = {}
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._workers = Workers(self._queue, self._check, clock, on_defect)
+        self._workers.start()
 
-    def outcome(self, key: ObjectKey, row: EngineResource) -> CheckResult | None:
-        """The newest outcome for ``row``; None while there is none yet. Raises Permanent if there never will be one."""
+    def result(self, key: ObjectKey, row: EngineResource) -> CheckResult | None:
+        """The newest result for ``row``; None while there is none yet. Raises Permanent if there never will be one."""
         check = self._checks.get(key)
         if check is None or check.row.digest != row.digest:
             check = self._begin(key, row, check)
         if check.error is not None:
             raise check.error
-        return check.outcome
+        return check.result
 
     def good(self, key: ObjectKey) -> Manifest | None:
         """The Secret that shall be there."""
@@ -117,72 +126,69 @@ class SecretChecks:
 
     def forget(self, key: ObjectKey) -> None:
         """Nothing shall be composed of ``key`` any more."""
-        check = self._checks.pop(key, None)
-        if check is not None:
-            check.end()
-            self._waiting.settle_secret(key)
+        if self._checks.pop(key, None) is not None:
+            self._workers.cancel_key(key)
+            self._waiting.end_expectation(key)
 
     async def suspend(self) -> None:
         """Forget everything; no check is running when this returns."""
         for key in list(self._checks):
             self.forget(key)
-        await self._tasks.wait_for_all()
+        await self._workers.stop()
+        self._workers.start()
 
     def _begin(self, key: ObjectKey, row: EngineResource, former: _Check | None) -> _Check:
-        if former is not None:
-            former.end()
+        self._workers.cancel_key(key)
         check = self._checks[key] = _Check(row, former.good if former else None)
         self._waiting.expect_secret(key, row)
-        self._start(key, check)
+        self._queue.add_key(key, Place(row.lane))
+        self._workers.start_tasks()
         return check
 
-    def _start(self, key: ObjectKey, check: _Check) -> None:
-        check.task = self._tasks.start_task(self._make(key, check), f"compose {key.name}")
-
-    async def _make(self, key: ObjectKey, check: _Check) -> None:
-        before = _told(check)
+    async def _check(self, key: ObjectKey) -> float | None:
+        """Check a row; returns in how many seconds to check it again."""
+        check = self._checks.get(key)
+        if check is None:
+            return None  # forgotten meanwhile
+        before = _reported(check)
         try:
-            result = await self._checker.compose_secret(check.row, await self._tasks.read_secret(key))
+            result = await self._checker.compose_secret(check.row, await self._reader.read_secret(key))
             result = await self._admit(key, check.row, result)
             good = desired_secret(check.row, result.secret) if result.secret else check.good
-            check.outcome, check.good, check.error = result, good, None
+            check.result, check.good, check.error = result, good, None
             metrics.CHECKS.labels(check.row.kind, result.reason).inc()
         except Permanent as error:
             check.error = error
         except (Retry, Wait) as error:
             log.warning("not composed yet", kind=check.row.kind, name=key.name, error=str(error))
-            self._again(key, check, check.delays.next())
-            return
+            return check.delays.next()
         except Exception as error:  # what users send must not end the process
             check.error = _defect(check.row, error)
         check.delays.reset()
-        self._again(key, check, self._next_check(check))
-        if _told(check) != before:
-            self._settled(check.row)
-        self._waiting.settle_secret(key)
-
-    def _again(self, key: ObjectKey, check: _Check, seconds: float) -> None:
-        check.timer = self._clock.call_later(seconds, lambda: self._start(key, check))
+        if _reported(check) != before:
+            self._on_result(check.row)
+        self._waiting.end_expectation(key)
+        return self._next_check(check)
 
     def _next_check(self, check: _Check) -> float:
         """In how many seconds."""
-        regular, outcome = self._intervals.regular, check.outcome
-        if check.error is not None or outcome is None:
+        regular, result = self._intervals.regular, check.result
+        if check.error is not None or result is None:
             return regular.total_seconds()  # the row itself is wrong, or we are
-        if outcome.secret is None:
+        if result.secret is None:
             return self._after_failure.next()
-        if outcome.renew_at is None:
+        if result.renew_at is None:
             return regular.total_seconds()
-        return max(SOONEST, min(regular, outcome.renew_at - self._clock.now())).total_seconds()
+        return max(SOONEST, min(regular, result.renew_at - self._clock.now())).total_seconds()
 
 
-def _told(check: _Check) -> tuple[str, ...]:
-    """What the planner and the API server are told; another outcome with the same is no news."""
+def _reported(check: _Check) -> tuple[str, ...]:
+    """What the planner and the API server are told; another result with the same is no news."""
     if check.error is not None:
         return ("error", str(check.error))
-    if check.outcome is None:
+    if check.result is None:
         return ()
-    return ("outcome", check.outcome.reason, check.outcome.message, fingerprint(check.good))
+    return ("result", check.result.reason, check.result.message, fingerprint(check.good))
 
 
 def _defect(row: EngineResource, error: Exception) -> Permanent:

@@ -27,9 +27,9 @@ Need = tuple[str, str]
 class WaitingApplications:
     """Applications of one instance, by what they wait for."""
 
-    def __init__(self, live: EngineObjects, look_at: Callable[[Iterable[ObjectKey]], None]) -> None:
-        """``look_at`` is called with Applications that need not wait any more."""
-        self._live, self._look_at = live, look_at
+    def __init__(self, live: EngineObjects, enqueue: Callable[[Iterable[ObjectKey]], None]) -> None:
+        """``enqueue`` is called with Applications that need not wait any more."""
+        self._live, self._enqueue = live, enqueue
         self._needs: dict[ObjectKey, Need] = {}
         """Of Secrets that are checked for the first time, what they serve."""
         self._secrets: dict[Need, dict[ObjectKey, None]] = {}
@@ -39,11 +39,11 @@ class WaitingApplications:
         """The first check of ``row`` has begun."""
         need = row.lane, _served_by(row)
         if self._needs.get(key) != need:
-            self.settle_secret(key)
+            self.end_expectation(key)
             self._needs[key] = need
             self._secrets.setdefault(need, {})[key] = None
 
-    def settle_secret(self, key: ObjectKey) -> None:
+    def end_expectation(self, key: ObjectKey) -> None:
         """Its first check has ended, or is not wanted any more."""
         need = self._needs.pop(key, None)
         if need is None:
@@ -52,7 +52,7 @@ class WaitingApplications:
         if not self._secrets[need]:
             del self._secrets[need]
         if not self._is_awaited(need):
-            self._look_at(sorted(self._waiting.pop(need, ())))
+            self._enqueue(sorted(self._waiting.pop(need, ())))
 
     def keeps(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether the object ``desired`` has to wait; if so it is looked at when it need not any more."""

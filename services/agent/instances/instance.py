@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials import CredentialChecker
 from services.agent.credentials.account_cleanups import AccountCleanups
-from services.agent.credentials.background_tasks import BackgroundTasks
-from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks
+from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks, SecretReader
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import kind_of
 from services.agent.objects.live import EngineObjects
@@ -34,10 +34,10 @@ from services.agent.private_repositories.allowed_repositories import AllowedRepo
 from services.agent.private_repositories.store import PrivateRepositoryStore
 from services.agent.reconcile.appliers import Applier, ObjectApplier, SecretApplier
 from services.agent.reconcile.enqueuer import Enqueuer
-from services.agent.reconcile.instance_workers import InstanceWorkers, Requeue
+from services.agent.reconcile.instance_workers import InstanceWorkers
 from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
-from services.agent.reconcile.outcomes import Blocked, Done, InProgress
+from services.agent.reconcile.outcomes import Done, InProgress
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.sync.sync_applier import SyncApplier
 from services.common.clock import Clock
@@ -92,8 +92,10 @@ class Instance:
         self._workers = InstanceWorkers(
             name, self._queue, self._work, settings.concurrency, self._clock, dependencies.on_defect
         )
-        self._informers = Informers(namespace, self._live, self._notice, self._begin_if_listed)
-        self._pending = PendingAcks(dependencies.reports, self._report_again)
+        self._informers = Informers(
+            namespace, self._live, self._observe_change, self._begin_if_listed, dependencies.on_defect
+        )
+        self._pending = PendingAcks(dependencies.reports, lambda key: self._enqueue([key]))
         self._statuses = StatusReporter(dependencies.reports, self._live, self._status_row, self._clock)
         self._outcomes = OutcomeReporter(name, self._pending, self._statuses, self._clock)
         self._orphans = Orphans(settings.orphan_grace)
@@ -106,42 +108,57 @@ class Instance:
             self._outcomes,
             self._pending,
         )
-        self._comparison = self._tasks()
+        self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._complete = True
 
     def _build_appliers(self) -> None:
         dependencies, settings, clock = self._dependencies, self._settings, self._clock
-        checker = dependencies.checker
-        reconciler = Reconciler(dependencies.cluster, self._live, clock, settings.deletion_deadline)
-        look, intervals = self._look_at_secret, CheckIntervals(settings.check_interval, settings.failed_check_interval)
-        private = PrivateRepositoryStore(dependencies.cluster, self._namespace)
+        cluster, checker, on_defect = dependencies.cluster, dependencies.checker, dependencies.on_defect
+        reconciler, reader = Reconciler(cluster, self._live, clock, settings.deletion_deadline), SecretReader(cluster)
         self._isolation = RepositoryIsolation(
-            self._rows, self._live, private, self._tasks(), checker, clock=clock, look=self._look_at
+            self._rows,
+            self._live,
+            PrivateRepositoryStore(cluster, self._namespace),
+            checker,
+            clock=clock,
+            enqueue=self._enqueue,
+            on_defect=on_defect,
         )
-        self._waiting = WaitingApplications(self._live, self._look_at)
+        self._waiting = WaitingApplications(self._live, self._enqueue)
         checks = SecretChecks(
-            self._tasks(),
+            reader,
             checker,
             clock,
-            intervals,
-            admit=self._isolation.admit,
+            CheckIntervals(settings.check_interval, settings.failed_check_interval),
+            admit=self._isolation.admit_login,
             waiting_applications=self._waiting,
-            settled=look,
+            on_result=self._enqueue_row,
+            on_defect=on_defect,
         )
-        cleanups = AccountCleanups(self._tasks(), checker, self._live, clock, settings.deletion_deadline, look)
-        self._repositories = AllowedRepositories(self._tasks(), checker, self._live, self._look_at)
-        self._objects = ObjectApplier(reconciler, self._live, self._repositories, self._waiting, self._isolation)
-        self._syncs = SyncApplier(
-            dependencies.cluster, self._live, dependencies.reports, clock, self._isolation.require_login
+        cleanups = AccountCleanups(
+            reader,
+            checker,
+            self._live,
+            clock,
+            patience=settings.deletion_deadline,
+            on_done=self._enqueue_row,
+            on_defect=on_defect,
         )
+        repositories = AllowedRepositories(
+            checker,
+            self._live,
+            clock,
+            settings.comparison_interval,
+            on_result=self._enqueue,
+            on_defect=on_defect,
+        )
+        self._objects = ObjectApplier(reconciler, self._live, repositories, self._waiting, self._isolation)
+        self._syncs = SyncApplier(cluster, self._live, dependencies.reports, clock, self._isolation.require_login)
         self._appliers: dict[str, Applier] = {
             SECRET.kind: SecretApplier(reconciler, self._live, checks, cleanups, clock),
             RowKind.SYNC_OPERATION: self._syncs,
         }
-
-    def _tasks(self) -> BackgroundTasks:
-        return BackgroundTasks(self._dependencies.cluster, self._dependencies.on_defect)
 
     @property
     def listed(self) -> bool:
@@ -155,7 +172,7 @@ class Instance:
 
     def start(self) -> None:
         """Watch. Work begins with :meth:`work`."""
-        self._informers.start(self._dependencies.follow, self._dependencies.on_defect)
+        self._informers.start(self._dependencies.follow)
 
     def work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
         """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
@@ -166,7 +183,7 @@ class Instance:
         self._rows.clear()
         self._rows.update((key_of(row), row) for row in rows)
         self._working = True
-        self._isolation.take_over(self._begin_if_listed)
+        self._isolation.load_store(self._begin_if_listed)
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
@@ -190,9 +207,9 @@ class Instance:
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
         self._rows[key] = row
-        self._isolation.know(key, row)
+        self._isolation.keep_row(key, row)
         self._orphans.keep_object(key)
-        self._mark(key)
+        self._add_keys([key])
 
     def forget(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
@@ -202,43 +219,39 @@ class Instance:
         known = self._rows.pop(key, None)
         self._outcomes.forget_object(key)
         self._applier(key).forget(key)
-        self._isolation.forget(key, known)
+        self._isolation.forget_row(key, known)
 
-    # Looking
+    # What is queued
 
-    def _mark(self, *keys: ObjectKey) -> None:
+    def _enqueue(self, keys: Iterable[ObjectKey]) -> None:
+        """Queue the rows among ``keys``, if the instance is ours."""
+        if self._working:
+            self._add_keys(key for key in keys if key in self._rows)
+
+    def _enqueue_row(self, row: EngineResource) -> None:
+        """A check or a cleanup has ended: the workers do the rest."""
+        self._enqueue([key_of(row)])
+
+    def _add_keys(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
             self._enqueuer.enqueue_key(key)
         self._count_pending()
         self._workers.start_tasks()
 
-    def _notice(self, key: ObjectKey) -> None:
-        """An object changed under us."""
-        self._isolation.moved()
+    def _observe_change(self, key: ObjectKey) -> None:
+        """The informers saw a change of an object."""
+        self._isolation.notify_change()
         if self._working and self.listed:
             self._statuses.report_status(key)
             self._enqueuer.enqueue_if_drifted(key, self._clock.time())
             self._workers.start_tasks()
 
-    def _look_at_secret(self, row: EngineResource) -> None:
-        """What went on beside the pool has ended: the pool does the rest, the Secret before who waited for it."""
-        if self._working:
-            self._mark(key_of(row))
-
-    def _look_at(self, keys: Iterable[ObjectKey]) -> None:
-        if self._working:
-            self._mark(*(key for key in keys if key in self._rows))
-
-    def _report_again(self, key: ObjectKey) -> None:
-        if self._working and key in self._rows:
-            self._mark(key)
-
     def _begin_if_listed(self) -> None:
         if self._working and self.listed and self._isolation.ready:
             self._comparison.cancel_all()
-            self._comparison.start_task(self._compare_again_and_again(), "compare")
+            self._comparison.start_task(self._compare_repeatedly(), "compare")
 
-    async def _compare_again_and_again(self) -> None:
+    async def _compare_repeatedly(self) -> None:
         """Work begins when all has been compared once."""
         while True:
             await self._compare()
@@ -252,20 +265,19 @@ class Instance:
             self._statuses.report_status(key)
             if self._enqueuer.is_due(key, now):
                 due[self._rows[key].lane].append(key)
-        await self._repositories.look_again()
-        self._syncs.tell_again()
+        self._syncs.repeat_ends()
         # A lane at a time: an AppProject is not to come after its Applications.
         async for keys in in_slices(due.values(), LANES_AT_ONCE):
-            self._look_at(keys)
+            self._enqueue(keys)
         unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
-        self._mark(*self._orphans.find_due(unwanted, len(self._live), now))
+        self._add_keys(self._orphans.find_due(unwanted, len(self._live), now))
 
-    # Working
+    # What the workers do
 
     def _applier(self, key: ObjectKey) -> Applier:
         return self._appliers.get(key.kind, self._objects)
 
-    async def _work(self, key: ObjectKey) -> Requeue | None:
+    async def _work(self, key: ObjectKey) -> datetime | None:
         row = self._rows.get(key)
         if row is None:
             return await self._remove_orphan(key)
@@ -278,19 +290,16 @@ class Instance:
             self._outcomes.report_refusal(key, row, acknowledge, error)
             return None
         finally:
-            self._isolation.moved()
+            self._isolation.notify_change()
             self._count_pending()
-        match outcome:
-            case InProgress(deadline):
-                return Requeue(deadline)
-            case Done():
-                self._outcomes.report_outcome(key, row, acknowledge, outcome)
-                self._enqueuer.enqueue_sync(key)
-            case Blocked():
-                pass
+        if isinstance(outcome, InProgress):
+            return outcome.deadline
+        if isinstance(outcome, Done):
+            self._outcomes.report_outcome(key, row, acknowledge, outcome)
+            self._enqueuer.enqueue_sync(key)
         return None
 
-    async def _remove_orphan(self, key: ObjectKey) -> Requeue | None:
+    async def _remove_orphan(self, key: ObjectKey) -> datetime | None:
         if not self._orphans.may_delete(key):
             return None
         try:
@@ -299,7 +308,7 @@ class Instance:
             log.warning("refused", instance=self.name, kind=key.kind, name=key.name, error=str(error))
             return None
         if isinstance(outcome, InProgress):
-            return Requeue(outcome.deadline)
+            return outcome.deadline
         log.warning("deleted an object that no row desires", instance=self.name, kind=key.kind, name=key.name)
         self._orphans.keep_object(key)
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from services.agent import SERVICE
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import KINDS, ManagedKind, ObjectKey
 from services.common.kubernetes import Informer, ListCompleted, ListStarted, Reflection
@@ -24,48 +24,40 @@ class Informers:
         objects: EngineObjects,
         on_change: Callable[[ObjectKey], None],
         on_listed: Callable[[], None],
+        on_defect: Callable[[BaseException], None],
     ) -> None:
         """``on_change`` is called for each object that changed, ``on_listed`` whenever all kinds have been listed."""
         self._namespace, self._objects, self._on_change, self._on_listed = namespace, objects, on_change, on_listed
         self._unlisted = set(KINDS)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = BackgroundTasks(on_defect)
 
     @property
     def listed(self) -> bool:
         """Whether every kind has been listed once."""
         return not self._unlisted
 
-    def start(self, follow: Follow, on_defect: Callable[[BaseException], None]) -> None:
+    def start(self, follow: Follow) -> None:
         """Follow for ever."""
         for name, kind in KINDS.items():
             informer = Informer(follow(kind, self._namespace), self._objects.stores[name])
-            self._tasks.append(asyncio.create_task(self._run(name, informer, on_defect), name=f"informer {name}"))
+            self._tasks.start_task(self._run(name, informer), f"informer {name}")
 
     async def stop(self) -> None:
         """End the informers."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.cancel_all()
+        await self._tasks.wait_for_all()
 
-    async def _run(
-        self, kind: str, informer: Informer[ObjectKey, LiveObject], on_defect: Callable[[BaseException], None]
-    ) -> None:
-        try:
-            async for event, changed in informer.changes():
-                metrics.WATCH_EVENTS.labels(SERVICE, kind, type(event).__name__).inc()
-                metrics.RESOURCES.labels(SERVICE, kind).set(len(informer.store))
-                for key in changed:
-                    self._on_change(key)
-                match event:
-                    case ListStarted():
-                        metrics.WATCH_RELISTS.labels(SERVICE, kind).inc()
-                    case ListCompleted():
-                        self._complete_list(kind)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # an informer that ends is a reason to start anew, with a message
-            on_defect(error)
-            raise
+    async def _run(self, kind: str, informer: Informer[ObjectKey, LiveObject]) -> None:
+        async for event, changed in informer.changes():
+            metrics.WATCH_EVENTS.labels(SERVICE, kind, type(event).__name__).inc()
+            metrics.RESOURCES.labels(SERVICE, kind).set(len(informer.store))
+            for key in changed:
+                self._on_change(key)
+            match event:
+                case ListStarted():
+                    metrics.WATCH_RELISTS.labels(SERVICE, kind).inc()
+                case ListCompleted():
+                    self._complete_list(kind)
 
     def _complete_list(self, kind: str) -> None:
         self._unlisted.discard(kind)

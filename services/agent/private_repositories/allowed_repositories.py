@@ -1,29 +1,29 @@
 """Which repositories Argo CD may read: it connects to them from inside the operator's network.
 
-The host is checked in a background task, once for all of a tenant's Applications with the same URL, and again with
-every full comparison. An Application is not created or pointed at a repository before the result is known; one that
-already reads it goes on meanwhile. If a repository is refused later, its Applications report that and are not applied
-any more.
+The host is checked in the background, once for all of a tenant's Applications with the same URL, and again and again:
+a name may lead elsewhere than it did. An Application is not created or pointed at a repository before the result is
+known; one that already reads it goes on meanwhile. If a repository is refused later, its Applications report that and
+are not applied any more.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from services.agent.credentials import CredentialChecker
-from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.objects.desired import source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
+from services.common.clock import Clock
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
-from services.common.queueing import in_slices
+from services.common.queueing import Place, Workers, WorkQueue
 from services.kinds.gitops_deployment import catalogue as deployment
 
-Place = tuple[str, str]
+TenantUrl = tuple[str, str]
 """A tenant, and the URL of a repository that it names."""
 
 
@@ -36,7 +36,6 @@ class _Repository:
     """Readers that could not be applied before it is known."""
     refusal: str | None = None
     """Why Argo CD must not read it, empty if it may; None while that is not known."""
-    task: asyncio.Task[None] | None = None
 
 
 class AllowedRepositories:
@@ -44,15 +43,21 @@ class AllowedRepositories:
 
     def __init__(
         self,
-        tasks: BackgroundTasks,
         checker: CredentialChecker,
         live: EngineObjects,
-        settled: Callable[[Iterable[ObjectKey]], None],
+        clock: Clock,
+        interval: timedelta,
+        *,
+        on_result: Callable[[Iterable[ObjectKey]], None],
+        on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``settled`` is told of Applications that have to be looked at, as the answer is new or another."""
-        self._tasks, self._checker, self._live, self._settled = tasks, checker, live, settled
-        self._repositories: dict[Place, _Repository] = {}
-        self._places: dict[ObjectKey, Place] = {}
+        """``interval``: between two checks. ``on_result`` is called with Applications whose result has changed."""
+        self._checker, self._live, self._interval, self._on_result = checker, live, interval, on_result
+        self._repositories: dict[TenantUrl, _Repository] = {}
+        self._named: dict[ObjectKey, TenantUrl] = {}
+        self._queue: WorkQueue[TenantUrl] = WorkQueue()
+        self._workers = Workers(self._queue, self._check, clock, on_defect)
+        self._workers.start()
 
     def admits(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether the Application ``desired`` may be applied now; if not, it is named when that is known.
@@ -69,55 +74,52 @@ class AllowedRepositories:
             return False
         return True
 
-    def is_settled(self, key: ObjectKey) -> bool:
-        """Nobody has anything against the repository that ``key`` was last to read; it was asked for at least."""
-        place = self._places.get(key)
-        return place is not None and not self._repositories[place].refusal
-
-    async def look_again(self) -> None:
-        """A name may lead elsewhere than it did."""
-        async for place, repository in in_slices(list(self._repositories.items())):
-            if repository.task is None and self._repositories.get(place) is repository:
-                self._look(place, repository)
+    def is_allowed(self, key: ObjectKey) -> bool:
+        """Whether the repository that ``key`` named last is checked, and was not refused yet."""
+        named = self._named.get(key)
+        return named is not None and not self._repositories[named].refusal
 
     def forget(self, key: ObjectKey) -> None:
         """``key`` reads no repository any more."""
-        place = self._places.pop(key, None)
-        if place is None:
+        named = self._named.pop(key, None)
+        if named is None:
             return
-        repository = self._repositories[place]
+        repository = self._repositories[named]
         repository.readers.discard(key)
         repository.waiting.discard(key)
         if not repository.readers:
-            del self._repositories[place]
-            if repository.task is not None:
-                repository.task.cancel()
+            del self._repositories[named]
+            self._workers.cancel_key(named)
 
     async def suspend(self) -> None:
-        """Forget everything; when this returns nobody is asked anything."""
-        for key in list(self._places):
+        """Forget everything; when this returns no check is running."""
+        for key in list(self._named):
             self.forget(key)
-        await self._tasks.wait_for_all()
+        await self._workers.stop()
+        self._workers.start()
 
-    def _repository(self, key: ObjectKey, place: Place) -> _Repository:
-        if self._places.get(key) != place:
+    def _repository(self, key: ObjectKey, named: TenantUrl) -> _Repository:
+        if self._named.get(key) != named:
             self.forget(key)
-            self._places[key] = place
-        repository = self._repositories.get(place)
+            self._named[key] = named
+        repository = self._repositories.get(named)
         if repository is None:
-            repository = self._repositories[place] = _Repository()
-            self._look(place, repository)
+            repository = self._repositories[named] = _Repository()
+            self._queue.add_key(named, Place(owner=named[0]))
+            self._workers.start_tasks()
         repository.readers.add(key)
         return repository
 
-    def _look(self, place: Place, repository: _Repository) -> None:
-        repository.task = self._tasks.start_task(self._judge(place, repository), "judge repository")
-
-    async def _judge(self, place: Place, repository: _Repository) -> None:
-        tenant, url = place
-        before, repository.refusal = repository.refusal, await self._checker.refusal_of_repository(url, tenant)
-        repository.task = None
-        concerned = repository.readers if before or repository.refusal else repository.waiting
+    async def _check(self, named: TenantUrl) -> float | None:
+        """Check a repository; returns in how many seconds to check it again."""
+        tenant, url = named
+        refusal = await self._checker.refusal_of_repository(url, tenant)
+        repository = self._repositories.get(named)
+        if repository is None:
+            return None  # forgotten meanwhile
+        before, repository.refusal = repository.refusal, refusal
+        concerned = repository.readers if before or refusal else repository.waiting
         repository.waiting = set()
-        if before != repository.refusal:
-            self._settled(sorted(concerned))
+        if before != refusal:
+            self._on_result(sorted(concerned))
+        return self._interval.total_seconds()

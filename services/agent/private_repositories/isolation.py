@@ -19,8 +19,8 @@ from datetime import timedelta
 
 import structlog
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials import CheckResult, CredentialChecker, RepositoryAccess
-from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.objects.desired import mapping
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
@@ -48,8 +48,6 @@ Only who has others to shut out waits for that.
 """
 LOAD_LIMIT_SECONDS = 15.0
 
-Look = Callable[[Iterable[ObjectKey]], None]
-
 
 class RepositoryIsolation:
     """Private repositories and the tenants of one instance."""
@@ -59,50 +57,50 @@ class RepositoryIsolation:
         rows: Mapping[ObjectKey, EngineResource],
         live: EngineObjects,
         store: PrivateRepositoryStore,
-        tasks: BackgroundTasks,
         checker: CredentialChecker,
         *,
         clock: Clock,
-        look: Look,
+        enqueue: Callable[[Iterable[ObjectKey]], None],
+        on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``rows`` are those passed to :meth:`know`; ``look`` queues objects that may have to change."""
-        self._rows, self._live, self._store, self._tasks = rows, live, store, tasks
-        self._clock, self._look = clock, look
+        """``rows`` are those passed to :meth:`keep_row`; ``enqueue`` queues objects that may have to change."""
+        self._rows, self._live, self._store, self._clock, self._enqueue = rows, live, store, clock, enqueue
+        self._tasks = BackgroundTasks(on_defect)
         self._references = RepositoryReferences()
         self._logins = WorkingLogins(rows, live, self._references)
-        self._visibility = VisibilityChecks(tasks, checker, clock, store, self._found_public)
-        self._moved = asyncio.Event()
+        self._visibility = VisibilityChecks(self._tasks, checker, clock, store, self._found_public)
+        self._changed = asyncio.Event()
         self.ready = False
         """What is private is known: before that nothing may be applied."""
 
     # Knowing
 
-    def take_over(self, then: Callable[[], None]) -> None:
+    def load_store(self, then: Callable[[], None]) -> None:
         """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready."""
         self._references.clear()
         self._tasks.start_task(self._load(then), "load private repositories")
 
-    def know(self, key: ObjectKey, row: EngineResource) -> None:
+    def keep_row(self, key: ObjectKey, row: EngineResource) -> None:
         """The newest row of ``key``."""
-        before = self._references.urls(key)
-        self._references.put(key, row)
-        if not self._references.urls(key):
+        before = self._references.urls_of(key)
+        self._references.put_row(key, row)
+        if not self._references.urls_of(key):
             self._logins.forget(key)
-        self.moved()
-        self._look_at_lane(row, {*before, *self._references.urls(key)})
+        self.notify_change()
+        self._enqueue_lane(row, {*before, *self._references.urls_of(key)})
 
-    def forget(self, key: ObjectKey, row: EngineResource | None) -> None:
+    def forget_row(self, key: ObjectKey, row: EngineResource | None) -> None:
         """``row`` is gone."""
-        urls = self._references.urls(key)
-        self._references.drop(key)
+        urls = self._references.urls_of(key)
+        self._references.drop_row(key)
         self._logins.forget(key)
-        self.moved()
+        self.notify_change()
         if row is not None:
-            self._look_at_lane(row, set(urls))
+            self._enqueue_lane(row, set(urls))
 
-    def moved(self) -> None:
+    def notify_change(self) -> None:
         """Something of the instance is not as it was."""
-        self._moved.set()
+        self._changed.set()
 
     async def suspend(self) -> None:
         """The instance is no longer ours: when this returns nothing is under way."""
@@ -119,7 +117,7 @@ class RepositoryIsolation:
         if not len(self._store):
             return False
         private = self._store.get(repository_of(url))
-        return private is not None and not self._logins.has(lane, private)
+        return private is not None and not self._logins.has_login(lane, private)
 
     def confined(self, row: EngineResource, project: Manifest) -> Manifest:
         """The AppProject without the repositories that its tenant is kept from."""
@@ -131,50 +129,50 @@ class RepositoryIsolation:
     def require_login(self, row: EngineResource, url: str) -> None:
         """Raises Permanent, with a text for users, if the tenant is kept from the repository."""
         if self.withholds(row.lane, url):
-            self._visibility.ask(row, url)
+            self._visibility.check_visibility(row, url)
             raise Permanent(deployment.REPOSITORY_NEEDS_LOGIN.text())
 
     # Finding out
 
-    async def admit(self, key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
+    async def admit_login(self, key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
         """Take in what the check of a login has found out; returns when that login may be given to Argo CD.
 
         Raises Retry while that is not known, or the registry cannot be written.
         """
-        urls = self._references.urls(key)
+        urls = self._references.urls_of(key)
         if made.access is None or not urls:
             return made
         identity = identity_of(urls[0])
-        access = self._decided(key, identity, made.access)
-        self._note(key, row, identity, access)
+        access = self._access_of(key, identity, made.access)
+        self._note_access(key, row, identity, access)
         if access is RepositoryAccess.NOBODY:
             return made
-        problem = self._closed(identity) if access is RepositoryAccess.LOGIN else self._opened(identity)
+        problem = self._note_private(identity) if access is RepositoryAccess.LOGIN else self._note_public(identity)
         if problem:
             return CheckResult(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
         await self._store.save()
-        if access is RepositoryAccess.LOGIN and not self._logins.is_held(key, urls[0]):
-            await self._shut(identity.repository)
+        if access is RepositoryAccess.LOGIN and not self._logins.is_applied(key, urls[0]):
+            await self._await_no_readers(identity.repository)
         return made
 
-    def _decided(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> RepositoryAccess:
+    def _access_of(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> RepositoryAccess:
         """Whether others can read it, if that could not be told now, is as it was found before."""
         if access is not RepositoryAccess.UNCLEAR:
             return access
         if self._store.get(identity.repository) is not None:
             return RepositoryAccess.LOGIN
-        if self._logins.found(key, identity) is RepositoryAccess.ANYBODY:
+        if self._logins.found_access(key, identity) is RepositoryAccess.ANYBODY:
             return RepositoryAccess.ANYBODY
         raise Retry("whether the repository can be read without a login could not be told")
 
-    def _note(self, key: ObjectKey, row: EngineResource, identity: Identity, access: RepositoryAccess) -> None:
-        found = self._logins.found(key, identity)
-        self._logins.note(key, identity, access)
+    def _note_access(self, key: ObjectKey, row: EngineResource, identity: Identity, access: RepositoryAccess) -> None:
+        found = self._logins.found_access(key, identity)
+        self._logins.note_access(key, identity, access)
         if found is not access:
-            self.moved()
-            self._look_at_lane(row, {*self._references.urls(key)})
+            self.notify_change()
+            self._enqueue_lane(row, {*self._references.urls_of(key)})
 
-    def _closed(self, identity: Identity) -> str:
+    def _note_private(self, identity: Identity) -> str:
         """It is private; returns what is wrong with it, empty if nothing is."""
         known = self._store.get(identity.repository)
         if known is not None:
@@ -185,10 +183,10 @@ class RepositoryIsolation:
             log.warning("no room for another private repository")
             return credential.NO_ROOM
         log.info("private repository", repository=identity.repository.hex())
-        self._look(self._references.of(identity.repository))
+        self._enqueue(self._references.keys_of(identity.repository))
         return ""
 
-    def _opened(self, identity: Identity) -> str:
+    def _note_public(self, identity: Identity) -> str:
         """It is public; returns what is wrong with it, empty if nothing is."""
         known = self._store.get(identity.repository)
         if known not in {None, identity}:
@@ -196,14 +194,14 @@ class RepositoryIsolation:
         if known is not None:
             self._store.remove(identity)
             log.info("public repository", repository=identity.repository.hex())
-            self._look(self._references.of(identity.repository))
+            self._enqueue(self._references.keys_of(identity.repository))
         return ""
 
     async def _found_public(self, identity: Identity) -> None:
-        self._opened(identity)
+        self._note_public(identity)
         await self._store.save()
 
-    async def _shut(self, repository: bytes) -> None:
+    async def _await_no_readers(self, repository: bytes) -> None:
         """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
         readers = self._readers(repository)
         if not readers:
@@ -211,10 +209,10 @@ class RepositoryIsolation:
         seen: dict[ObjectKey, LiveObject] = {}
         while readers:
             # One that is as it was could not be changed: that is tried again at its own pace.
-            self._look([key for key, live in readers.items() if seen.get(key) is not live])
+            self._enqueue([key for key, live in readers.items() if seen.get(key) is not live])
             seen = readers
-            self._moved.clear()
-            await self._moved.wait()
+            self._changed.clear()
+            await self._changed.wait()
             readers = self._readers(repository)
         await self._clock.sleep(SETTLING.total_seconds())
 
@@ -223,17 +221,17 @@ class RepositoryIsolation:
         private = self._store.get(repository)
         if private is None:
             return {}
-        found = {key: live for key in self._references.of(repository) if (live := self._live.get(key)) is not None}
+        found = {key: live for key in self._references.keys_of(repository) if (live := self._live.get(key)) is not None}
         return {
             key: live
             for key, live in found.items()
-            if _reads(key, live, repository) and not self._logins.has(self._rows[key].lane, private)
+            if _reads(key, live, repository) and not self._logins.has_login(self._rows[key].lane, private)
         }
 
     async def _load(self, then: Callable[[], None]) -> None:
         async for key in in_slices(list(self._rows)):
             if key in self._rows:
-                self._references.put(key, self._rows[key])
+                self._references.put_row(key, self._rows[key])
         delays = Backoff(limit=LOAD_LIMIT_SECONDS)
         while True:
             try:
@@ -245,12 +243,12 @@ class RepositoryIsolation:
                 self.ready = True
                 return then()
 
-    def _look_at_lane(self, row: EngineResource, urls: set[str]) -> None:
+    def _enqueue_lane(self, row: EngineResource, urls: set[str]) -> None:
         """The tenant's own objects that name one of these, if it is private."""
         private = {repository_of(url) for url in urls} if len(self._store) else set()
         for repository in private:
             if self._store.get(repository) is not None:
-                self._look([key for key in self._references.of(repository) if self._rows[key].lane == row.lane])
+                self._enqueue([key for key in self._references.keys_of(repository) if self._rows[key].lane == row.lane])
 
 
 def _reads(key: ObjectKey, live: LiveObject, repository: bytes) -> bool:

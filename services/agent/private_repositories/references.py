@@ -23,38 +23,38 @@ class RepositoryReferences:
         self._keys: dict[tuple[bytes, str], set[ObjectKey]] = {}
         """By repository, and kind of the row."""
 
-    def put(self, key: ObjectKey, row: EngineResource) -> None:
+    def put_row(self, key: ObjectKey, row: EngineResource) -> None:
         """``row`` is the newest of ``key``."""
-        self.drop(key)
+        self.drop_row(key)
         urls = _urls_of(row) if row.kind in NAMING and row.desired == "present" else ()
         if urls:
             self._urls[key] = urls
         for url in urls:
             self._keys.setdefault((repository_of(url), key.kind), set()).add(key)
 
-    def drop(self, key: ObjectKey) -> None:
+    def drop_row(self, key: ObjectKey) -> None:
         """``key`` names nothing any more."""
         for url in self._urls.pop(key, ()):
-            place = (repository_of(url), key.kind)
-            others = self._keys.get(place, set())
+            name = (repository_of(url), key.kind)
+            others = self._keys.get(name, set())
             others.discard(key)
             if not others:
-                self._keys.pop(place, None)
+                self._keys.pop(name, None)
 
     def clear(self) -> None:
         """Nobody names anything."""
         self._urls.clear()
         self._keys.clear()
 
-    def of(self, repository: bytes) -> list[ObjectKey]:
+    def keys_of(self, repository: bytes) -> list[ObjectKey]:
         """Whose rows name it, in order."""
-        return sorted(key for kind in LIVE_KINDS for key in self.of_kind(repository, kind))
+        return sorted(key for kind in LIVE_KINDS for key in self.keys_of_kind(repository, kind))
 
-    def of_kind(self, repository: bytes, kind: str) -> Collection[ObjectKey]:
+    def keys_of_kind(self, repository: bytes, kind: str) -> Collection[ObjectKey]:
         """Those of them that become an object of this kind: Applications are many, logins few."""
         return self._keys.get((repository, kind), ())
 
-    def urls(self, key: ObjectKey) -> tuple[str, ...]:
+    def urls_of(self, key: ObjectKey) -> tuple[str, ...]:
         """What ``key`` names."""
         return self._urls.get(key, ())
 

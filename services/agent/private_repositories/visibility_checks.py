@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials import CredentialChecker
-from services.agent.credentials.background_tasks import BackgroundTasks
 from services.agent.private_repositories.identity import Identity, identity_of
 from services.agent.private_repositories.store import PrivateRepositoryStore
 from services.common.clock import Clock
@@ -17,9 +17,9 @@ from services.common.messages import EngineResource
 
 log = structlog.get_logger(__name__)
 
-PEACE = timedelta(seconds=60)
+INTERVAL = timedelta(seconds=60)
 """Least time between two checks of one repository, whichever tenant wants it."""
-MANY = 1000
+MAX_KEPT = 1000
 """Checks that are remembered; bounds memory only."""
 
 Public = Callable[[Identity], Awaitable[None]]
@@ -33,34 +33,34 @@ class VisibilityChecks:
         tasks: BackgroundTasks,
         checker: CredentialChecker,
         clock: Clock,
-        registry: PrivateRepositoryStore,
-        public: Public,
+        store: PrivateRepositoryStore,
+        on_public: Public,
     ) -> None:
-        """``public`` is told of what opens to anybody; it raises as a cluster does."""
+        """``on_public`` is called with what opens to anybody; it raises as a cluster does."""
         self._tasks, self._checker, self._clock = tasks, checker, clock
-        self._store, self._public = registry, public
-        self._asked: dict[Identity, datetime] = {}
+        self._store, self._on_public = store, on_public
+        self._checked: dict[Identity, datetime] = {}
 
-    def ask(self, row: EngineResource, url: str) -> None:
+    def check_visibility(self, row: EngineResource, url: str) -> None:
         """Start a check of ``url`` for the tenant of ``row``, unless it is spelled unlike the private one."""
         now, identity = self._clock.now(), identity_of(url)
-        asked = self._asked.get(identity)
-        if self._store.get(identity.repository) != identity or (asked is not None and now - asked < PEACE):
+        checked = self._checked.get(identity)
+        if self._store.get(identity.repository) != identity or (checked is not None and now - checked < INTERVAL):
             return
-        if len(self._asked) >= MANY:
-            self._asked = {each: when for each, when in self._asked.items() if now - when < PEACE}
-        self._asked[identity] = now
-        self._tasks.start_task(self._inquire(row.tenant, url, identity), "ask for a public repository")
+        if len(self._checked) >= MAX_KEPT:
+            self._checked = {each: when for each, when in self._checked.items() if now - when < INTERVAL}
+        self._checked[identity] = now
+        self._tasks.start_task(self._check(row.tenant, url, identity), "check visibility")
 
     def clear(self) -> None:
-        """What was asked may be asked again."""
-        self._asked.clear()
+        """What was checked may be checked again."""
+        self._checked.clear()
 
-    async def _inquire(self, tenant: str, url: str, identity: Identity) -> None:
+    async def _check(self, tenant: str, url: str, identity: Identity) -> None:
         if not await self._checker.is_public_repository(url, tenant):
             return
         try:
-            await self._public(identity)
+            await self._on_public(identity)
         except GitOpsError as error:
-            # In force all the same; whoever writes the registry next writes this too, or else it is asked again.
+            # In force all the same; whoever writes the registry next writes this too, or else it is checked again.
             log.warning("public repository not recorded yet", error=str(error))

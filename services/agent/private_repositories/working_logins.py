@@ -26,11 +26,11 @@ class WorkingLogins:
         self._rows, self._live, self._references = rows, live, references
         self._found: dict[ObjectKey, tuple[Identity, RepositoryAccess]] = {}
 
-    def note(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> None:
+    def note_access(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> None:
         """Record the result of a check."""
         self._found[key] = (identity, access)
 
-    def found(self, key: ObjectKey, identity: Identity) -> RepositoryAccess | None:
+    def found_access(self, key: ObjectKey, identity: Identity) -> RepositoryAccess | None:
         """What was last found out of this repository; None if nothing was."""
         known = self._found.get(key)
         return known[1] if known is not None and known[0] == identity else None
@@ -43,32 +43,32 @@ class WorkingLogins:
         """Forget all results: another agent may get others meanwhile."""
         self._found.clear()
 
-    def has(self, lane: str, identity: Identity) -> bool:
+    def has_login(self, lane: str, identity: Identity) -> bool:
         """Whether the tenant has a login that opens it.
 
         Before the first check after a take-over it has one if Argo CD has it and was allowed to use it: what is not
         known is left as it is.
         """
-        for key in self._of(lane, identity.repository, SECRET.kind):
-            url = self._references.urls(key)[0]
-            found = self.found(key, identity)
+        for key in self._keys_of(lane, identity.repository, SECRET.kind):
+            url = self._references.urls_of(key)[0]
+            found = self.found_access(key, identity)
             if found in OPENING:
                 return True
-            is_open = found is None and identity_of(url) == identity and self.is_held(key, url)
+            is_open = found is None and identity_of(url) == identity and self.is_applied(key, url)
             if is_open and self._is_listed(lane, identity.repository):
                 return True
         return False
 
-    def is_held(self, key: ObjectKey, url: str) -> bool:
+    def is_applied(self, key: ObjectKey, url: str) -> bool:
         """Whether Argo CD has this login, for this URL."""
         live = self._live.get(key)
         encoded = base64.b64encode(url.encode()).decode()
         return live is not None and mapping(live.owned, "data").get("url") == fingerprint(encoded)
 
     def _is_listed(self, lane: str, repository: bytes) -> bool:
-        projects = (self._live.get(key) for key in self._of(lane, repository, APP_PROJECT.kind))
+        projects = (self._live.get(key) for key in self._keys_of(lane, repository, APP_PROJECT.kind))
         specs = (project.owned.get("spec") for project in projects if project is not None)
         return any(repository_of(url) == repository for spec in specs for url in source_repositories(spec))
 
-    def _of(self, lane: str, repository: bytes, kind: str) -> list[ObjectKey]:
-        return [key for key in self._references.of_kind(repository, kind) if self._rows[key].lane == lane]
+    def _keys_of(self, lane: str, repository: bytes, kind: str) -> list[ObjectKey]:
+        return [key for key in self._references.keys_of_kind(repository, kind) if self._rows[key].lane == lane]

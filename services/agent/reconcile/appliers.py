@@ -82,10 +82,10 @@ class ObjectApplier:
         if row.desired == "absent":
             return is_drifted(self._live, key, None)
         desired = self._desired(row)
-        is_settled = key.kind != APPLICATION.kind or (
-            self._repositories.is_settled(key) and not self._isolation.withholds(row.lane, source_url(desired))
+        is_allowed = key.kind != APPLICATION.kind or (
+            self._repositories.is_allowed(key) and not self._isolation.withholds(row.lane, source_url(desired))
         )
-        return not is_settled or is_drifted(self._live, key, desired)
+        return not is_allowed or is_drifted(self._live, key, desired)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget the repository that the object named."""
@@ -164,7 +164,7 @@ class SecretApplier:
     async def _hold(self, key: ObjectKey, row: EngineResource) -> Outcome:
         self._cleanups.forget(key)
         self._grace_periods.forget(key)
-        result, good = self._checks.outcome(key, row), self._checks.good(key)
+        result, good = self._checks.result(key, row), self._checks.good(key)
         outcome: Done | InProgress = Done()
         if good is not None:
             outcome = await self._reconciler.reconcile(SECRET_KIND, key, good)

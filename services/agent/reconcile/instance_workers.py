@@ -12,7 +12,6 @@ Permanent never comes here: ``work`` turns it into an observation.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
@@ -32,14 +31,8 @@ PARK_LIMIT_SECONDS = 15.0
 WAIT_LIMIT_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Requeue:
-    """Nothing more can be done before ``at``."""
-
-    at: datetime
-
-
-Work = Callable[[ObjectKey], Awaitable[Requeue | None]]
+Work = Callable[[ObjectKey], Awaitable[datetime | None]]
+"""Returns when the object is to be queued again, None if only an event does that."""
 
 
 class InstanceWorkers:
@@ -77,7 +70,7 @@ class InstanceWorkers:
 
     async def _work_on(self, key: ObjectKey) -> float | None:
         try:
-            verdict = await self._work(key)
+            again = await self._work(key)
         except Retry as error:
             if isinstance(error, Conflict):
                 self._unpark()
@@ -88,8 +81,8 @@ class InstanceWorkers:
             self._unpark()
             return self._postpone(key, error, self._waits.next_delay(key))
         self._unpark()
-        if verdict is not None:
-            return (verdict.at - self._clock.now()).total_seconds()
+        if again is not None:
+            return (again - self._clock.now()).total_seconds()
         self._retries.forget_key(key)
         self._waits.forget_key(key)
         return None

@@ -36,8 +36,8 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class MergePatch:
-    """Something exists that must not.
+class Patch:
+    """A merge patch: something exists that must not, or deletion needs something first.
 
     Server-side apply cannot take away what another manager owns, nor what our own POST owns (a create is recorded
     as an Update of the same manager name, an apply as an Apply): a merge patch removes by name, whoever owns it.
@@ -47,24 +47,10 @@ class MergePatch:
 
 
 @dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Deletion needs the cascade finalizer, and our label, so that the watch sees the end of it."""
-
-    patch: Manifest
-
-
-@dataclass(frozen=True, slots=True)
 class Delete:
     """It exists and nobody has deleted it yet."""
 
     uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndOperation:
-    """The Application is being deleted or must not be synced: end its operation, which Argo CD would finish first."""
-
-    patch: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +68,7 @@ class AwaitRemoval:
     deadline: datetime
 
 
-Step = Unchanged | Create | Apply | MergePatch | AddFinalizer | Delete | EndOperation | RemoveFinalizers | AwaitRemoval
+Step = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
 
 
 def next_step(
@@ -103,20 +89,21 @@ def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
     return end_of_operation(live) or AwaitRemoval(deadline)
 
 
-def end_of_operation(live: LiveObject) -> EndOperation | None:
-    """What ends the operation of an Application; None if there is none, or it is about to end."""
+def end_of_operation(live: LiveObject) -> Patch | None:
+    """What ends the operation of an Application, which Argo CD would finish first; None if there is nothing to end."""
     patch = termination_patch(live.operation)
-    return EndOperation({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
+    return Patch({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> Step:
+    """Deletion needs the cascade finalizer, and our label, so that the watch sees the end of it."""
     lacks_finalizer = kind.cascade_finalizer and kind.cascade_finalizer not in live.finalizers
     if not lacks_finalizer and live.labels.get(MANAGED_BY) == MANAGER:
         return Delete(live.uid)
     finalizers = [*live.finalizers, *([kind.cascade_finalizer] if lacks_finalizer else [])]
     # Lists are replaced whole by a merge patch: the version makes sure that no finalizer added meanwhile is lost.
     metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": OURS}
-    return AddFinalizer({"metadata": metadata})
+    return Patch({"metadata": metadata})
 
 
 def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:
@@ -125,7 +112,7 @@ def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:
         return Unchanged()
     if any(name in patch for name in kind.unchangeable):
         return Delete(live.uid)
-    return MergePatch(patch) if _removes(patch) else Apply(desired)
+    return Patch(patch) if _removes(patch) else Apply(desired)
 
 
 def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manifest:

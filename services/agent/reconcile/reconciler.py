@@ -12,13 +12,11 @@ from services.agent import SERVICE
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ManagedKind, ObjectKey
 from services.agent.reconcile.object_steps import (
-    AddFinalizer,
     Apply,
     AwaitRemoval,
     Create,
     Delete,
-    EndOperation,
-    MergePatch,
+    Patch,
     RemoveFinalizers,
     Step,
     Unchanged,
@@ -115,7 +113,7 @@ class Reconciler:
         return False
 
     async def _call(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
-        resource, place, known = kind.resource, (key.namespace, key.name), self._live.get(key)
+        resource, known = kind.resource, self._live.get(key)
         answer: Manifest | None = None
         match step:
             case Create(manifest):
@@ -124,14 +122,16 @@ class Reconciler:
             case Apply(manifest):
                 _count(kind, "apply")
                 answer = await self._cluster.apply(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
-            case MergePatch(patch) | AddFinalizer(patch) | EndOperation(patch):
+            case Patch(patch):
                 _count(kind, "apply")
-                answer = await self._cluster.patch(resource, *place, patch, field_manager=AGENT_FIELD_MANAGER)
+                answer = await self._cluster.patch(
+                    resource, key.namespace, key.name, patch, field_manager=AGENT_FIELD_MANAGER
+                )
             case RemoveFinalizers(uid, version):
                 await self._strip(kind, key, uid, version)
             case Delete(uid):
                 _count(kind, "delete")
-                await self._cluster.delete(resource, *place, propagation=kind.propagation, uid=uid)
+                await self._cluster.delete(resource, key.namespace, key.name, propagation=kind.propagation, uid=uid)
                 return True
         if answer is not None:
             self._live.put_answer(key.kind, answer, known)

@@ -8,6 +8,7 @@ Application's next event queues it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from services.agent import SERVICE
 from services.agent.objects.desired import manifest_of, source_url
@@ -33,10 +34,21 @@ from services.common.telemetry import metrics
 from services.common.times import rfc3339
 
 MAX_LOOKS = 6
-"""Of one piece of work; more conflicts than that in a row are left to the pool's backoff."""
-
+"""Of one piece of work; more conflicts than that in a row are left to the workers' backoff."""
 
 MayRead = Callable[[EngineResource, str], None]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that a row asks for, and how far it is."""
+
+    row: EngineResource
+    request: SyncRequest
+    moved: SyncMoved | None = None
+    """None: it has not been seen to begin."""
+    application_uid: str = ""
+    """Of the Application that carries or carried it."""
 
 
 class SyncApplier:
@@ -47,10 +59,7 @@ class SyncApplier:
     ) -> None:
         """``may_read`` raises Permanent if the row's tenant must not read a repository."""
         self._cluster, self._live, self._clock, self._may_read = cluster, live, clock, may_read
-        self._rows: dict[ObjectKey, EngineResource] = {}
-        self._moved: dict[ObjectKey, SyncMoved] = {}
-        self._seen_on: dict[ObjectKey, str] = {}
-        """Uid of the Application that carries or carried it."""
+        self._runs: dict[ObjectKey, _Run] = {}
         self._reports = ChangeReporter(reports, self._report)
 
     async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
@@ -58,11 +67,12 @@ class SyncApplier:
         if row.desired == "absent":
             self.forget(key)
             return Done(applied=False)
-        request = sync_request(manifest_of(row))
-        if key in self._rows and sync_request(manifest_of(self._rows[key])).run != request.run:
+        request, run = sync_request(manifest_of(row)), self._runs.get(key)
+        if run is None or run.request.run != request.run:
             self.forget(key)
-        self._rows[key] = row
-        await self._move_on(key, request)
+            run = self._runs[key] = _Run(row, request)
+        run.row, run.request = row, request
+        await self._move_on(key, run)
         self._reports.report_change(key)
         return Done(applied=False)
 
@@ -70,52 +80,52 @@ class SyncApplier:
         """Only a look tells."""
         return True
 
-    def tell_again(self) -> None:
+    def repeat_ends(self) -> None:
         """How runs have ended that are ordered still: whoever withdraws the order may have missed it."""
-        for key, moved in self._moved.items():
-            if moved.finished_at:
+        for key, run in self._runs.items():
+            if run.moved is not None and run.moved.finished_at:
                 self._reports.forget_object(key)
 
     def forget(self, key: ObjectKey) -> None:
-        """Its run has vanished, or has been reported to its end: stop looking."""
-        for memory in (self._rows, self._moved, self._seen_on):
-            memory.pop(key, None)
+        """Its order was withdrawn, or is of another run now."""
+        self._runs.pop(key, None)
         self._reports.forget_object(key)
 
     async def suspend(self) -> None:
         """Somebody else may report meanwhile."""
-        for memory in (self._rows, self._moved, self._seen_on):
-            memory.clear()
+        self._runs.clear()
         self._reports.clear()
 
-    async def _move_on(self, key: ObjectKey, request: SyncRequest) -> None:
+    async def _move_on(self, key: ObjectKey, run: _Run) -> None:
         looked = False
         for _ in range(MAX_LOOKS):
-            match self._next(key, request):
+            if self._runs.get(key) is not run:
+                return  # withdrawn during a call
+            match self._next(key, run):
                 case PatchApplication() as write:
                     if write.starts:
-                        self._require_repository(key)
+                        self._require_repository(key, run.row)
                     await self._write(key, write)
                 case ReportProgress(presumed=True) if not looked:
                     looked = True
                     await self._look_again(application_of(key))
                 case ReportProgress(moved):
-                    self._moved[key] = moved
+                    run.moved = moved
                     return
                 case NoStep():
                     return
         raise Conflict(f"Application {key.name} keeps changing")
 
-    def _next(self, key: ObjectKey, request: SyncRequest) -> SyncStep:
+    def _next(self, key: ObjectKey, run: _Run) -> SyncStep:
         live, now = self._live.get(application_of(key)), rfc3339(self._clock.now())
-        if live is not None and request.run in {live.operation.run, live.operation.requested_run}:
-            self._seen_on.setdefault(key, live.uid)
-        return next_sync_step(request, live, self._moved.get(key), self._seen_on.get(key, ""), now)
+        if live is not None and run.request.run in {live.operation.run, live.operation.requested_run}:
+            run.application_uid = run.application_uid or live.uid
+        return next_sync_step(run.request, live, run.moved, run.application_uid, now)
 
-    def _require_repository(self, key: ObjectKey) -> None:
+    def _require_repository(self, key: ObjectKey, row: EngineResource) -> None:
         """Argo CD compares an Application with its project when it looks at it, not when it syncs."""
         live = self._live.get(application_of(key))
-        self._may_read(self._rows[key], source_url(live.owned) if live is not None else "")
+        self._may_read(row, source_url(live.owned) if live is not None else "")
 
     async def _write(self, key: ObjectKey, write: PatchApplication) -> None:
         application = application_of(key)
@@ -142,8 +152,9 @@ class SyncApplier:
             self._live.put_answer(application.kind, answer, known)
 
     def _report(self, key: ObjectKey) -> Report | None:
-        row, moved = self._rows.get(key), self._moved.get(key)
-        if row is None or moved is None:
+        run = self._runs.get(key)
+        if run is None or run.moved is None:
             return None
+        moved = run.moved
         told = (moved.run, moved.phase, moved.message, moved.revision, moved.finished_at)
-        return Report(row, moved, repr(told).encode())
+        return Report(run.row, moved, repr(told).encode())

@@ -157,7 +157,19 @@ def _progress(request: SyncRequest, live: Application, now: str) -> SyncStep:
         return ReportProgress(_ended(request, ERROR, LOST, now))
     if request.begun:
         return ReportProgress(_ended(request, ERROR, DELETED, now), presumed=True)
-    return NoStep() if operation.in_progress else _start(request, live)
+    return _await_other(request, live) if operation.in_progress else _start(request, live)
+
+
+def _await_other(request: SyncRequest, live: Application) -> SyncStep:
+    """Another operation is under way, which is waited for, but for two.
+
+    One of an earlier run is ended: its order has ended. So is one without ``.operation``, which somebody withdrew while
+    the controller took it up: it would show Running for ever.
+    """
+    operation = live.operation
+    is_abandoned = operation.phase in {RUNNING, TERMINATING} and not operation.requested
+    is_of_earlier_run = operation.phase == RUNNING and operation.run != ""
+    return _terminate(replace(request, run=operation.run), live) if is_abandoned or is_of_earlier_run else NoStep()
 
 
 def _ending(request: SyncRequest, live: Application, now: str) -> SyncStep:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import traceback
 
 from services.agent.credentials import CheckResult
-from services.agent.credentials.background_tasks import BackgroundTasks
-from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks
+from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks, SecretReader
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, key_of
@@ -24,23 +23,22 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
         return made
 
     clock, defects = FakeClock(), list[BaseException]()
-    tasks = BackgroundTasks(MemoryCluster(clock), defects.append)
-    intervals = CheckIntervals(RULES.check_interval, RULES.failed_check_interval)
-    compositions = SecretChecks(
-        tasks,
+    checks = SecretChecks(
+        SecretReader(MemoryCluster(clock)),
         FakeComposers(),
         clock,
-        intervals,
+        CheckIntervals(RULES.check_interval, RULES.failed_check_interval),
         admit=admit,
         waiting_applications=WaitingApplications(EngineObjects(), list),
-        settled=fail,
+        on_result=fail,
+        on_defect=defects.append,
     )
     row = cluster_row()
-    compositions.outcome(key_of(row), row)
+    checks.result(key_of(row), row)
     await settle()
     [defect] = defects
     assert isinstance(defect, KeyError)
     frames = [frame for frame, _ in traceback.walk_tb(defect.__traceback__)]
     assert frames[-1].f_code.co_name == "fail"
     assert [frame.f_locals for frame in frames] == [{}] * len(frames)
-    await compositions.suspend()
+    await checks.suspend()

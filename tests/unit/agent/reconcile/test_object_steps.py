@@ -11,7 +11,7 @@ import pytest
 from services.agent.objects.desired import desired_object, desired_secret
 from services.agent.objects.live import live_object
 from services.agent.objects.managed_kinds import APPLICATION_KIND, SECRET_KIND
-from services.agent.reconcile.object_steps import Apply, Delete, MergePatch, Step, Unchanged, difference, next_step
+from services.agent.reconcile.object_steps import Apply, Delete, Patch, Step, Unchanged, difference, next_step
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from tests.unit.agent.fakes import secret_of
@@ -42,7 +42,7 @@ def test_secret_when_a_value_differs_then_the_whole_of_it_is_applied() -> None:
 
 def test_secret_when_a_value_is_too_many_then_it_is_removed_and_the_others_are_sent_as_they_are() -> None:
     more = {"name": encoded("other"), "server": encoded("https://one"), "shard": encoded("1")}
-    assert step({"data": more}) == MergePatch({"data": {"name": encoded("n"), "shard": None}})
+    assert step({"data": more}) == Patch({"data": {"name": encoded("n"), "shard": None}})
 
 
 @pytest.mark.parametrize("change", [{"type": "kubernetes.io/tls"}, {"immutable": True}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -87,6 +88,36 @@ async def test_sync_when_somebody_elses_runs_then_it_waits_for_its_end(driver: D
     assert application(driver)["operation"]["info"] == OURS["info"]
     assert "operationState" not in application(driver)["status"]
     assert moves(driver) == []
+
+
+async def test_sync_when_its_order_is_withdrawn_while_it_is_started_then_a_conflict_does_not_start_it(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row())
+    gate = driver.cluster.gates["app"] = asyncio.Event()
+    await driver.apply(sync_row())
+    driver.cluster.edit("Application", "app", {"metadata": {"annotations": {"somebody": "else"}}})
+    await driver.apply(replace(sync_row(), deleted=True))
+    gate.set()
+    await settle()
+    assert driver.defects == []
+    assert "operation" not in application(driver)
+
+
+async def test_sync_when_the_one_before_it_was_withdrawn_as_argocd_began_it_then_that_is_ended_first(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row())
+    await driver.apply(sync_row())
+    taken_up = application(driver)["operation"]
+    await driver.apply(sync_row(state="Terminated"))
+    assert moves(driver) == [("run-1", "Terminated")]
+    await edit(driver, {"status": {"operationState": {"operation": taken_up, "phase": "Running"}}})
+    await driver.apply(sync_row("run-2", sequence=2))
+    assert application(driver)["status"]["operationState"]["phase"] == "Terminating"
+    assert application(driver)["operation"]["info"] == OURS["info"]
+    await run(driver, "Failed", taken_up)
+    assert application(driver)["operation"]["info"] == [{"name": "gitops-sync-run", "value": "run-2"}]
 
 
 async def test_sync_when_everything_is_looked_at_again_then_it_is_not_started_again(driver: Driver) -> None:

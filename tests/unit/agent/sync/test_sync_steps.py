@@ -26,6 +26,7 @@ NOW = "2026-01-01T00:00:00Z"
 EARLIER = "2025-12-31T23:59:00Z"
 OURS = {"sync": {"revision": "main"}, "info": [{"name": "gitops-sync-run", "value": "run-1"}]}
 THEIRS = {"sync": {}, "initiatedBy": {"username": "admin"}}
+EARLIER_RUN = {"sync": {"revision": "main"}, "info": [{"name": "gitops-sync-run", "value": "run-0"}]}
 
 
 def request(terminated: bool = False, sequence: int = 2, begun: bool = False) -> SyncRequest:
@@ -90,17 +91,49 @@ def test_sync_when_an_earlier_one_has_left_its_state_then_starting_clears_it() -
 
 
 @pytest.mark.parametrize(
+    ("found", "is_withdrawn"),
+    [
+        pytest.param(live(1, EARLIER_RUN, running(EARLIER_RUN)), False, id="an earlier run"),
+        pytest.param(live(1, state=running(EARLIER_RUN)), True, id="an earlier run, withdrawn"),
+        pytest.param(live(1, state=running(THEIRS)), True, id="somebody else's, withdrawn"),
+        pytest.param(live(1, state=running(THEIRS, "Terminating")), True, id="terminating, withdrawn"),
+    ],
+)
+def test_sync_when_what_runs_is_over_for_everybody_then_that_is_ended_first(
+    found: LiveObject, is_withdrawn: bool
+) -> None:
+    decided = move(request(), found)
+    assert isinstance(decided, PatchApplication)
+    assert not decided.starts
+    assert decided.patch["status"] == {"operationState": {"phase": "Terminating"}}
+    assert ("operation" in decided.patch) == is_withdrawn
+    assert "run-1" not in str(decided.patch)
+
+
+@pytest.mark.parametrize(
     "found",
     [
         live(operation=THEIRS),
         live(operation={}),
         live(operation=THEIRS, state=running(THEIRS)),
-        live(1, state=running(THEIRS, "Terminating")),
+        live(1, THEIRS, running(THEIRS, "Terminating")),
+        live(1, EARLIER_RUN, running(EARLIER_RUN, "Terminating")),
+        live(1, THEIRS, running(EARLIER_RUN, "Failed")),
         live(2, operation=OURS),
         None,
         live(going=True),
     ],
-    ids=["asked for", "asked for emptily", "running", "terminating", "ours not taken yet", "missing", "going"],
+    ids=[
+        "asked for",
+        "asked for emptily",
+        "running",
+        "terminating",
+        "an earlier run terminating",
+        "asked for after an earlier run",
+        "ours not taken yet",
+        "missing",
+        "going",
+    ],
 )
 def test_sync_when_it_can_neither_start_nor_be_seen_then_it_rests(found: LiveObject | None) -> None:
     assert move(request(), found) == NoStep()

@@ -1,0 +1,37 @@
+"""Background tasks: what must not occupy a worker, such as informers, and calls to servers that users name."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Coroutine
+
+
+class BackgroundTasks:
+    """Tasks of one purpose. What one of them does not handle is a defect, as in the workers."""
+
+    def __init__(self, on_defect: Callable[[BaseException], None]) -> None:
+        self._on_defect = on_defect
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start_task(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        """Start ``work``; whoever needs it no longer cancels it."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def cancel_all(self) -> None:
+        """Nobody needs any of them any longer."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_for_all(self) -> None:
+        """Return when all have ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            traceback.clear_frames(error.__traceback__)  # their local variables may be Secrets in clear
+            self._on_defect(error)
