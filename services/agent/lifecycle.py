@@ -8,6 +8,7 @@ import signal
 import faust
 import structlog
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.owned_instances import OwnedInstances
@@ -38,20 +39,14 @@ class Shutdown:
         """Empty while the process shall live."""
         return "stopping" if self._asked.is_set() else ""
 
-    async def wait(self, *running: asyncio.Task[None]) -> None:
-        """Until the process is asked to end, or one of ``running`` fails."""
-        for task in running:
-            task.add_done_callback(self._started)
+    async def wait(self) -> None:
+        """Until the process is asked to end, or something fails that nobody handles."""
         await self._asked.wait()
 
     def raise_defect(self) -> None:
         """End with the defect, if there was one."""
         if self._defect is not None:
             raise SystemExit(1) from self._defect
-
-    def _started(self, running: asyncio.Task[None]) -> None:
-        if not running.cancelled() and (error := running.exception()) is not None:
-            self.fail_with(error)
 
 
 class Agent:
@@ -80,15 +75,14 @@ class Agent:
 
     async def run(self) -> None:
         """Until the process is asked to end, or something fails that nobody handles."""
-        beside = [
-            asyncio.create_task(self._heartbeat.keep(), name="heartbeat"),
-            asyncio.create_task(self._inspection.run(), name="inspection"),
-        ]
+        tasks, consumer = BackgroundTasks(self._shutdown.fail_with), BackgroundTasks(self._shutdown.fail_with)
+        tasks.start_task(self._heartbeat.keep(), "heartbeat")
+        tasks.start_task(self._inspection.run(), "inspection")
+        consumer.start_task(self._app.start(), "faust")
         try:
-            await self._shutdown.wait(asyncio.create_task(self._app.start(), name="faust"), *beside)
+            await self._shutdown.wait()
         finally:
-            for task in beside:
-                task.cancel()
+            tasks.cancel_all()
 
     async def close(self) -> None:
         """A crash between two steps leaves events that are sent again, and effects that are found to be so."""

@@ -37,7 +37,7 @@ class _Cleanup:
     done: bool = False
     forced: bool = False
     attempted: bool = False
-    deadline: Timer | None = None
+    timer: Timer | None = None
     """While it waits for its turn."""
     delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=30))
 
@@ -107,15 +107,15 @@ class AccountCleanups:
 
     def _await_turn(self, key: ObjectKey, cleanup: _Cleanup, delay: float = 0.0) -> None:
         """Until its deadline; a row that nobody could try yet has one that begins now."""
-        seconds = (self._end(cleanup) - self._clock.now()).total_seconds()
+        seconds = (self._deadline(cleanup) - self._clock.now()).total_seconds()
         if not cleanup.attempted:
             seconds = max(seconds, self._patience.total_seconds())
         seconds = seconds if seconds > 0 else delay
-        cleanup.deadline = self._clock.call_later(seconds, lambda: self._try_last(key, cleanup))
+        cleanup.timer = self._clock.call_later(seconds, lambda: self._try_last(key, cleanup))
 
     def _stop_waiting(self, cleanup: _Cleanup) -> None:
-        if cleanup.deadline is not None:
-            cleanup.deadline.cancel()
+        if cleanup.timer is not None:
+            cleanup.timer.cancel()
 
     def _try_last(self, key: ObjectKey, cleanup: _Cleanup) -> None:
         """Its deadline has come: an attempt that can be made at once is made, or else it is given up."""
@@ -139,7 +139,7 @@ class AccountCleanups:
         try:
             await self._checker.remove_account(row, live)
         except (Retry, Wait) as error:
-            if self._clock.now() < self._end(cleanup):
+            if self._clock.now() < self._deadline(cleanup):
                 return self._postpone(key, cleanup, error)
             self._give_up(cleanup)
             return None
@@ -149,7 +149,7 @@ class AccountCleanups:
         except Exception as error:  # what users sent must neither end the process nor stop a deletion
             cleanup.forced = True
             log.warning("left behind", kind=row.kind, name=row.name, defect=type(error).__name__)
-        self._settle(cleanup)
+        self._end_cleanup(cleanup)
         return None
 
     def _postpone(self, key: ObjectKey, cleanup: _Cleanup, error: GitOpsError) -> float:
@@ -162,11 +162,11 @@ class AccountCleanups:
     def _give_up(self, cleanup: _Cleanup) -> None:
         cleanup.forced = True
         log.warning("left behind", kind=cleanup.row.kind, name=cleanup.row.name, error="its cluster was silent")
-        self._settle(cleanup)
+        self._end_cleanup(cleanup)
 
-    def _end(self, cleanup: _Cleanup) -> datetime:
+    def _deadline(self, cleanup: _Cleanup) -> datetime:
         return cleanup.row.seen_at + self._patience
 
-    def _settle(self, cleanup: _Cleanup) -> None:
+    def _end_cleanup(self, cleanup: _Cleanup) -> None:
         cleanup.done = True
         self._on_done(cleanup.row)

@@ -40,7 +40,7 @@ class CredentialSettings:
     git_authorities: Path | None
     """PEM file of certificate authorities that git servers may have besides the system's."""
     token_lifetime: timedelta
-    """Of the tokens of service accounts we create; renewed at half of it."""
+    """Of the tokens of service accounts we create."""
     checks: int
     """At once, overall."""
     checks_per_tenant: int

@@ -32,13 +32,14 @@ from services.agent.observe.status_reporter import StatusReporter
 from services.agent.private_repositories import RepositoryIsolation
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.store import PrivateRepositoryStore
-from services.agent.reconcile.appliers import Applier, ObjectApplier, SecretApplier
+from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.enqueuer import Enqueuer
 from services.agent.reconcile.instance_workers import InstanceWorkers
 from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.outcomes import Done, InProgress
 from services.agent.reconcile.reconciler import Reconciler
+from services.agent.reconcile.secret_applier import SecretApplier
 from services.agent.sync.sync_applier import SyncApplier
 from services.common.clock import Clock
 from services.common.errors import Permanent

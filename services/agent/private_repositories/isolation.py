@@ -41,7 +41,7 @@ from services.kinds.repository_credential import catalogue as credential
 
 log = structlog.get_logger(__name__)
 
-SETTLING = timedelta(seconds=60)
+REPO_SERVER_TIMEOUT = timedelta(seconds=60)
 """As long as Argo CD's controller waits for its repo server: it may be at work on what was allowed a moment ago.
 
 Only who has others to shut out waits for that.
@@ -214,7 +214,7 @@ class RepositoryIsolation:
             self._changed.clear()
             await self._changed.wait()
             readers = self._readers(repository)
-        await self._clock.sleep(SETTLING.total_seconds())
+        await self._clock.sleep(REPO_SERVER_TIMEOUT.total_seconds())
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""

@@ -1,34 +1,26 @@
 """Makes one object as its row desires: one applier for each kind of row. Called by the instance's workers.
 
-An Application or AppProject is the row's manifest. A Secret is composed from the row by a credential check, which runs
-in the background. (Syncs, a field of an Application, have their own applier in ``sync``.)
+An Application or AppProject is the row's manifest. Secrets have their own applier in ``secret_applier``, syncs, a field
+of an Application, in ``sync``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Protocol
 
-from services.agent.credentials.account_cleanups import AccountCleanups
-from services.agent.credentials.grace_periods import GracePeriods
-from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_object, source_url
 from services.agent.objects.live import EngineObjects, fingerprint
-from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, SECRET_KIND, ObjectKey
+from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
 from services.agent.private_repositories import RepositoryIsolation
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
-from services.agent.reconcile.object_steps import difference
-from services.agent.reconcile.outcomes import Blocked, Done, InProgress, Outcome
+from services.agent.reconcile.object_steps import is_drifted
+from services.agent.reconcile.outcomes import Blocked, Done, Outcome
 from services.agent.reconcile.reconciler import Reconciler
-from services.common.clock import Clock
 from services.common.errors import Permanent
-from services.common.kubernetes import APPLICATION, Manifest, Rejected
-from services.common.messages import Checked, EngineResource, RowKind
-
-A_WHILE = timedelta(minutes=10)
-"""When to requeue an object that is queued anyway when its account is removed."""
+from services.common.kubernetes import APPLICATION, Manifest
+from services.common.messages import EngineResource, RowKind
 
 
 class Applier(Protocol):
@@ -80,12 +72,12 @@ class ObjectApplier:
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether the object is not as ``row`` says, or must not be."""
         if row.desired == "absent":
-            return is_drifted(self._live, key, None)
+            return key in self._live
         desired = self._desired(row)
         is_allowed = key.kind != APPLICATION.kind or (
             self._repositories.is_allowed(key) and not self._isolation.withholds(row.lane, source_url(desired))
         )
-        return not is_allowed or is_drifted(self._live, key, desired)
+        return not is_allowed or is_drifted(KINDS[key.kind], desired, self._live.get(key))
 
     def forget(self, key: ObjectKey) -> None:
         """Forget the repository that the object named."""
@@ -114,86 +106,3 @@ class ObjectApplier:
             await self._reconciler.end_operation(ROW_KINDS[row.kind], key)
             raise
         return False
-
-
-class SecretApplier:
-    """Secrets of clusters and repositories.
-
-    One that fails its check is not applied; one that is there already stays until a good one replaces it.
-    """
-
-    def __init__(
-        self,
-        reconciler: Reconciler,
-        live: EngineObjects,
-        checks: SecretChecks,
-        cleanups: AccountCleanups,
-        clock: Clock,
-    ) -> None:
-        self._reconciler, self._live, self._clock = reconciler, live, clock
-        self._checks, self._cleanups = checks, cleanups
-        self._grace_periods = GracePeriods(live, clock)
-
-    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        """Check, then apply the composed Secret; or remove the account, then delete the Secret."""
-        try:
-            return await (self._remove(key, row) if row.desired == "absent" else self._hold(key, row))
-        except Rejected as error:
-            # An admission message may quote the object.
-            raise Permanent(f"the API server refuses the Secret with status {error.status}") from None
-
-    def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether the Secret differs from the newest good one, or its check was not started."""
-        if row.desired == "absent":
-            return key in self._live
-        good = self._checks.good(key)
-        return not self._checks.is_known(key, row) or (good is not None and is_drifted(self._live, key, good))
-
-    def forget(self, key: ObjectKey) -> None:
-        """Stop checks and account removals."""
-        self._checks.forget(key)
-        self._cleanups.forget(key)
-        self._grace_periods.forget(key)
-
-    async def suspend(self) -> None:
-        """Stop checks and account removals."""
-        self._grace_periods.clear()
-        await self._checks.suspend()
-        await self._cleanups.suspend()
-
-    async def _hold(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        self._cleanups.forget(key)
-        self._grace_periods.forget(key)
-        result, good = self._checks.result(key, row), self._checks.good(key)
-        outcome: Done | InProgress = Done()
-        if good is not None:
-            outcome = await self._reconciler.reconcile(SECRET_KIND, key, good)
-        if isinstance(outcome, InProgress):
-            return outcome
-        if result is None:
-            return Blocked()
-        return replace(
-            outcome,
-            applied=result.secret is not None,
-            checked=Checked(row.digest, result.reason, result.message),
-            version=f"{row.digest} {fingerprint(good)}",
-        )
-
-    async def _remove(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        self._checks.forget(key)
-        if (end := self._grace_periods.end(key)) is not None:
-            return InProgress(end)
-        if not self._cleanups.is_done(key, row):
-            return InProgress(self._clock.now() + A_WHILE)
-        outcome = await self._reconciler.reconcile(SECRET_KIND, key, None)
-        if isinstance(outcome, Done):
-            outcome = replace(outcome, forced=outcome.forced or self._cleanups.was_forced(key))
-        return outcome
-
-
-def is_drifted(live: EngineObjects, key: ObjectKey, desired: Manifest | None) -> bool:
-    """Whether the object differs from ``desired``; None: it shall not exist."""
-    found = live.get(key)
-    if desired is None or found is None:
-        return (desired is None) != (found is None)
-    return found.deletion_started is not None or bool(difference(KINDS[key.kind], desired, found))

@@ -127,6 +127,11 @@ def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manife
     return ({"metadata": metadata} if metadata else {}) | patch
 
 
+def is_drifted(kind: ManagedKind, desired: Manifest, live: LiveObject | None) -> bool:
+    """Whether the object is not as desired, or on its way out."""
+    return live is None or live.deletion_started is not None or bool(difference(kind, desired, live))
+
+
 def _with_values(patch: Manifest, desired: Manifest) -> Manifest:
     """What was compared by fingerprints is sent by value."""
     return {name: _value(change, desired.get(name)) for name, change in patch.items()}

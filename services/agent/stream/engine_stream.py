@@ -25,6 +25,7 @@ import faust
 import structlog
 
 from services.agent import SERVICE
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.stream.desired_state import DesiredState
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
@@ -42,7 +43,7 @@ PROGRESS_SECONDS = 30.0
 
 
 class EngineStream:
-    """Connects faust's callbacks with the fleet and the consumer of rows."""
+    """Connects faust's callbacks with the owned instances and the handler of messages."""
 
     def __init__(
         self,
@@ -55,9 +56,9 @@ class EngineStream:
     ) -> None:
         """``on_defect`` is told of whatever nobody handles: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
+        self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name
         self._source = app.topic(topic.name, key_type=bytes, value_type=bytes)
-        self._opening: asyncio.Task[None] | None = None
         self._progress = progress
         self._positions: dict[int, Position] = {}
 
@@ -65,9 +66,9 @@ class EngineStream:
         """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
         return self._progress.stalled()
 
-    def connect(self, rows: MessageHandler, instances: OwnedInstances) -> None:
+    def connect(self, messages: MessageHandler, instances: OwnedInstances) -> None:
         """Register what faust calls. Before the app starts."""
-        self._rows, self._instances, self._offsets = rows, instances, rows.offsets
+        self._messages, self._instances, self._offsets = messages, instances, messages.offsets
         self._app.agent(self._source, name="engine", concurrency=1)(self._consume)
         self._app.on_partitions_revoked.connect(self._revoked, weak=False)
         self._app.on_partitions_assigned.connect(self._assigned, weak=False)
@@ -75,7 +76,7 @@ class EngineStream:
     async def _consume(self, stream: Any) -> None:
         try:
             async for event in stream.noack().events():
-                await self._rows.handle_event(event)
+                await self._messages.handle_event(event)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # faust would restart the agent and pass the event over
@@ -88,42 +89,30 @@ class EngineStream:
 
     async def stop_work(self) -> None:
         """Act on nothing any more; what is still reported is still acknowledged."""
-        if self._opening is not None:
-            self._opening.cancel()
+        self._tasks.cancel_all()
         await self._instances.stop()
 
     async def _drop(self) -> None:
         """Stop acting; what is open stays unacknowledged."""
-        if self._opening is not None:
-            self._opening.cancel()
+        self._tasks.cancel_all()
         await self._instances.suspend()
-        self._rows.revoke_partitions()
+        self._messages.revoke_partitions()
 
     async def _assigned(self, *arguments: Any, **_rest: Any) -> None:
         """Take over in a task of its own: a rebalance waits for this to return."""
         _app, assigned = arguments
         partitions = {tp.partition for tp in assigned if tp.topic == self._topic}
         await self._drop()
-        self._opening = asyncio.create_task(self._take_over(partitions), name="take over")
+        self._tasks.start_task(self._take_over(partitions), "take over")
 
     async def _take_over(self, partitions: set[int]) -> None:
         """Know everything first, then act."""
-        try:
-            snapshot = await self._load_snapshot(partitions)
-            await self._instances.assign_partitions(partitions, self._desired)
-            self._rows.assign_partitions(snapshot.starts)
-            log.info("working", rows=len(self._desired))
-            progress = asyncio.create_task(self._follow_progress(partitions), name="progress")
-            progress.add_done_callback(self._on_end_of_progress)
-            try:
-                await self._guard(snapshot.starts)
-            finally:
-                progress.cancel()
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # a task nobody awaits
-            self._on_defect(error)
-            raise
+        snapshot = await self._load_snapshot(partitions)
+        await self._instances.assign_partitions(partitions, self._desired)
+        self._messages.assign_partitions(snapshot.starts)
+        log.info("working", rows=len(self._desired))
+        self._tasks.start_task(self._follow_progress(partitions), "progress")
+        await self._guard(snapshot.starts)
 
     async def _load_snapshot(self, partitions: set[int]) -> Snapshot:
         delays = Backoff(limit=5)
@@ -174,10 +163,6 @@ class EngineStream:
             ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
         except Retry:
             return self._progress.excuse()  # another process would find the brokers just as silent
-        if self._rows.is_busy:
+        if self._messages.is_busy:
             return self._progress.excuse()
         return self._progress.look(self._positions, ends)
-
-    def _on_end_of_progress(self, ended: asyncio.Task[None]) -> None:
-        if not ended.cancelled() and (error := ended.exception()) is not None:
-            self._on_defect(error)

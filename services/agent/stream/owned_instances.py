@@ -6,6 +6,7 @@ watches when its partition comes back after a rebalance; otherwise they end.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -45,7 +46,8 @@ class OwnedInstances:
         owned = {name for name in self._namespaces if partition_of(name, self._partitions) in partitions}
         owned |= desired.instances() & self._namespaces.keys()
         for name in self._instances.keys() - owned:
-            await self._instances.pop(name).stop()
+            # Another rebalance ends the assignment, but not this.
+            await asyncio.shield(self._instances.pop(name).stop())
         for name in owned - self._instances.keys():
             self._watch(name)
         log.info("instances assigned", instances=sorted(owned), partitions=sorted(partitions))

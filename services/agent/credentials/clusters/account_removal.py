@@ -60,7 +60,7 @@ async def withdraw(https: HttpsConnector, uid: str, held: StoredAccount) -> None
     """Remove the account ``held`` with its own token. Raises CheckFailed, ClusterRefused, Unreachable."""
     server = ApiServer(held.api_url, held.authority, held.insecure)
     async with connect_to_api_server(https, server) as connection:
-        refused = await Account(ClusterClient(connection, held.text), uid).withdraw(held.places)
+        refused = await Account(ClusterClient(connection, held.text), uid).withdraw(held.scopes)
     if refused:
         raise refused[0]
 

@@ -23,7 +23,7 @@ from services.agent.credentials.clusters.cluster_client import (
 )
 from services.agent.credentials.clusters.kubeconfig import ClusterAccess
 from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
-from services.agent.credentials.clusters.service_account import Account, Token, TooOld, places_of
+from services.agent.credentials.clusters.service_account import Account, Token, TooOld, scopes_of
 from services.agent.credentials.clusters.stored_account import StoredAccount, stored_account, token_annotations
 from services.agent.credentials.clusters.token_check import require_token_works, token_works
 from services.agent.credentials.network.https import Connection, HttpsConnector
@@ -102,7 +102,7 @@ class ClusterSecrets:
     async def _remove(self, recipe: ClusterRecipe) -> None:
         access = await self._access(recipe)
         async with self._connected(recipe, access) as connection:
-            await Account(ClusterClient(connection, access.token), recipe.uid).remove(_places(recipe))
+            await Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
 
     def _held(self, live: Manifest | None, recipe: ClusterRecipe) -> tuple[StoredAccount | None, StoredAccount | None]:
         """What is told of an account on the recipe's server, and of one on another."""
@@ -150,7 +150,7 @@ class ClusterSecrets:
             return {}, None
         if held.text != access.token:
             return held.notes, self.clock.now() + LEFTOVER_DELAY
-        removal = Account(ClusterClient(connection, access.token), recipe.uid).remove(_places(recipe))
+        removal = Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
         left = await attempted(removal, INSTALL_SECONDS)
         if left is None:
             return {}, None
@@ -158,8 +158,8 @@ class ClusterSecrets:
         return held.notes, None
 
 
-def _places(recipe: ClusterRecipe) -> frozenset[str]:
-    return places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
+def _scopes(recipe: ClusterRecipe) -> frozenset[str]:
+    return scopes_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
 
 
 def _data(row: EngineResource, recipe: ClusterRecipe, access: ClusterAccess, token: str) -> dict[str, str]:

@@ -43,6 +43,8 @@ MAX_DISCOVERY_BYTES = 512 * 1024
 """Ten times what a plain cluster answers. Of the work that an answer makes, this is the bound."""
 MAX_TOKEN_LENGTH = 16 * 1024
 MIN_RENEWAL = timedelta(minutes=5)
+RENEWAL_SHARE = 0.5
+"""Of its lifetime, after which a token is renewed."""
 ACCEPT_DISCOVERY = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
@@ -78,17 +80,17 @@ class Account:
 
         Returns whether the account was there before: tokens of one that was deleted may seem to work for seconds.
         """
-        wanted = places_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
+        wanted = scopes_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
         account = await self._find()
         granted = _granted(account)
         # 1. Note where rights will be. 2. Give them. 3. Take away the others. 4. Shorten the note.
-        # A crash leaves a note that names at least every place where there are rights.
+        # A crash leaves a note that names at least every scope where there are rights.
         await self._note(granted | wanted)
-        for place in sorted(wanted):
-            await self._grant(place, recipe)
+        for scope in sorted(wanted):
+            await self._grant(scope, recipe)
         stale = (granted | await self._labelled()) - wanted
-        for place in sorted(stale):
-            await self._revoke(place)
+        for scope in sorted(stale):
+            await self._revoke(scope)
         if stale:
             await self._note(wanted)
         return account is not None
@@ -104,26 +106,26 @@ class Account:
         status = (await self.target.create(asked, body)).get("status")
         text, expires = _token(status if isinstance(status, dict) else {})
         # The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
-        return Token(text, expires, now + max(MIN_RENEWAL, min(expires - now, lifetime) / 2))
+        return Token(text, expires, now + max(MIN_RENEWAL, min(expires - now, lifetime) * RENEWAL_SHARE))
 
-    async def remove(self, places: frozenset[str]) -> None:
-        """Remove the rights in ``places`` and everywhere else, then the account, which lists the places."""
-        places |= _granted(await self._find()) | await self._labelled()
-        for place in sorted(places):
-            await self._revoke(place)
+    async def remove(self, scopes: frozenset[str]) -> None:
+        """Remove the rights in ``scopes`` and everywhere else, then the account, which lists the scopes."""
+        scopes |= _granted(await self._find()) | await self._labelled()
+        for scope in sorted(scopes):
+            await self._revoke(scope)
         await self.target.remove(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
 
-    async def withdraw(self, places: frozenset[str]) -> list[ClusterRefused]:
+    async def withdraw(self, scopes: frozenset[str]) -> list[ClusterRefused]:
         """Remove whatever the target's token may remove, and return what was refused. Raises Unreachable.
 
         The token may be the account's own, which has less rights after each removal. So the account goes first if it
         may: all its tokens end with it. What is left then is an account without rights, or rights of nobody.
         """
         with contextlib.suppress(ClusterRefused):
-            places |= _granted(await self._find()) | await self._labelled()
+            scopes |= _granted(await self._find()) | await self._labelled()
         account = (SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
         refused = []
-        for each in (account, *(grant for place in sorted(places) for grant in self._grants(place))):
+        for each in (account, *(grant for scope in sorted(scopes) for grant in self._grants(scope))):
             try:
                 await self.target.remove(*each)
             except ClusterRefused as error:
@@ -144,25 +146,25 @@ class Account:
         metas = (item.get("metadata") for item in found)
         return frozenset(str(meta.get("namespace")) for meta in metas if isinstance(meta, dict))
 
-    async def _note(self, places: frozenset[str]) -> None:
+    async def _note(self, scopes: frozenset[str]) -> None:
         metadata = self._metadata(self.name, ACCOUNT_NAMESPACE)
-        metadata["annotations"] = {GRANTED: ",".join(sorted(places))}
+        metadata["annotations"] = {GRANTED: ",".join(sorted(scopes))}
         await self.target.apply(SERVICE_ACCOUNT, self._object(SERVICE_ACCOUNT, metadata))
 
-    async def _grant(self, place: str, recipe: ClusterRecipe) -> None:
-        role, binding, namespace = self._places(place)
+    async def _grant(self, scope: str, recipe: ClusterRecipe) -> None:
+        role, binding, namespace = self._kinds_in(scope)
         rules = [rights.EVERYTHING] if recipe.is_confined or recipe.cluster_resources else await self._whole_cluster()
-        role_manifest = self._object(role, self._metadata(self._role_name(place), namespace)) | {"rules": rules}
+        role_manifest = self._object(role, self._metadata(self._role_name(scope), namespace)) | {"rules": rules}
         await self.target.apply(role, role_manifest)
         bound = {
             "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": ACCOUNT_NAMESPACE}],
-            "roleRef": {"apiGroup": _RBAC, "kind": role.kind, "name": self._role_name(place)},
+            "roleRef": {"apiGroup": _RBAC, "kind": role.kind, "name": self._role_name(scope)},
         }
-        metadata = self._metadata(self._binding_name(place), namespace)
+        metadata = self._metadata(self._binding_name(scope), namespace)
         await self.target.apply(binding, self._object(binding, metadata) | bound)
 
-    async def _revoke(self, place: str) -> None:
-        for grant in self._grants(place):
+    async def _revoke(self, scope: str) -> None:
+        for grant in self._grants(scope):
             await self.target.remove(*grant)
 
     async def _whole_cluster(self) -> list[Manifest]:
@@ -174,21 +176,21 @@ class Account:
             groups += await asyncio.to_thread(rights.namespaced_resources, found)
         return rights.whole_cluster(groups)
 
-    def _grants(self, place: str) -> tuple[tuple[ApiResource, str, str], tuple[ApiResource, str, str]]:
-        """Binding and role in ``place``, in the order in which they go."""
-        role, binding, namespace = self._places(place)
-        return (binding, namespace, self._binding_name(place)), (role, namespace, self._role_name(place))
+    def _grants(self, scope: str) -> tuple[tuple[ApiResource, str, str], tuple[ApiResource, str, str]]:
+        """Binding and role in ``scope``, in the order in which they go."""
+        role, binding, namespace = self._kinds_in(scope)
+        return (binding, namespace, self._binding_name(scope)), (role, namespace, self._role_name(scope))
 
-    def _places(self, place: str) -> tuple[ApiResource, ApiResource, str]:
-        if place == EVERYWHERE:
+    def _kinds_in(self, scope: str) -> tuple[ApiResource, ApiResource, str]:
+        if scope == EVERYWHERE:
             return CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ""
-        return ROLE, ROLE_BINDING, place
+        return ROLE, ROLE_BINDING, scope
 
-    def _role_name(self, place: str) -> str:
-        return f"argocd-manager-{'cluster-' if place == EVERYWHERE else ''}role-{self.uid}"
+    def _role_name(self, scope: str) -> str:
+        return f"argocd-manager-{'cluster-' if scope == EVERYWHERE else ''}role-{self.uid}"
 
-    def _binding_name(self, place: str) -> str:
-        return f"argocd-manager-{'cluster-' if place == EVERYWHERE else ''}role-binding-{self.uid}"
+    def _binding_name(self, scope: str) -> str:
+        return f"argocd-manager-{'cluster-' if scope == EVERYWHERE else ''}role-binding-{self.uid}"
 
     def _metadata(self, name: str, namespace: str) -> Manifest:
         labels = {LABEL: self.uid} | OURS
@@ -198,7 +200,7 @@ class Account:
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
-def places_of(namespaces: Iterable[str], *, cluster_resources: bool) -> frozenset[str]:
+def scopes_of(namespaces: Iterable[str], *, cluster_resources: bool) -> frozenset[str]:
     """Where an environment's account has rights."""
     confined = frozenset() if cluster_resources else frozenset(namespaces)
     return confined or frozenset({EVERYWHERE})
@@ -208,7 +210,7 @@ def _granted(account: Manifest | None) -> frozenset[str]:
     meta = (account or {}).get("metadata")
     notes = meta.get("annotations") if isinstance(meta, dict) else None
     noted = notes.get(GRANTED, "") if isinstance(notes, dict) else ""
-    return frozenset(place for place in str(noted).split(",") if place)
+    return frozenset(scope for scope in str(noted).split(",") if scope)
 
 
 def _token(status: Manifest) -> tuple[str, datetime]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.agent.credentials.clusters.service_account import Token, places_of
+from services.agent.credentials.clusters.service_account import Token, scopes_of
 from services.agent.credentials.recipe import ClusterRecipe
 from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
@@ -35,7 +35,7 @@ class StoredAccount:
     """As Argo CD knows it: the API URL and a query."""
     authority: str | None
     insecure: bool
-    places: frozenset[str]
+    scopes: frozenset[str]
     """Where the account has rights."""
 
     @property
@@ -71,13 +71,13 @@ def stored_account(live: Manifest | None, uid: str, now: datetime) -> StoredAcco
         server=data.get("server", ""),
         authority=_decoded(tls.get("caData")).decode(errors="replace") or None,
         insecure=tls.get("insecure") is True,
-        places=_places(data),
+        scopes=_scopes(data),
     )
 
 
-def _places(data: Mapping[str, str]) -> frozenset[str]:
+def _scopes(data: Mapping[str, str]) -> frozenset[str]:
     namespaces = [name for name in data.get("namespaces", "").split(",") if name]
-    return places_of(namespaces, cluster_resources=data.get("clusterResources") == "true")
+    return scopes_of(namespaces, cluster_resources=data.get("clusterResources") == "true")
 
 
 def _decoded(value: Any) -> bytes:

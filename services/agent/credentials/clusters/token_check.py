@@ -11,7 +11,7 @@ from services.agent.credentials.recipe import ClusterRecipe
 from services.common.kubernetes import NAMESPACE
 from services.kinds.managed_environment import catalogue as environment
 
-SETTLE_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
+RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Delays between attempts with a new right or token: a cluster's authorizer learns of them by a watch."""
 
 
@@ -27,7 +27,7 @@ async def require_token_works(target: ClusterClient, recipe: ClusterRecipe) -> N
 
 async def token_works(connection: Connection, token: str, recipe: ClusterRecipe) -> bool:
     """Whether the token may do what its rights say, or may in a moment. Raises ClusterRefused, Unreachable."""
-    for delay in (*SETTLE_DELAYS, None):
+    for delay in (*RETRY_DELAYS, None):
         refusal = await _refusal(ClusterClient(connection, token), recipe)
         if refusal is None:
             return True

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from services.agent.credentials import CheckResult, RepositoryAccess
-from services.agent.private_repositories.isolation import SETTLING
+from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
 from services.agent.private_repositories.store import NAME
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import Rejected
@@ -77,7 +77,7 @@ def listed(driver: Driver, name: str) -> list[str]:
 
 async def over(driver: Driver) -> None:
     """What Argo CD had in hand has had time to fail."""
-    await driver.clock.advance(SETTLING / timedelta(seconds=1) + 1)
+    await driver.clock.advance(REPO_SERVER_TIMEOUT / timedelta(seconds=1) + 1)
 
 
 async def fenced(driver: Driver, *rows: EngineResource) -> None:

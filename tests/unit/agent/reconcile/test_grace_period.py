@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.agent.credentials.grace_periods import GRACE_PERIOD
+from services.agent.reconcile.secret_applier import GRACE_PERIOD
 from services.common.messages import EngineResource
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, cluster_row
