@@ -16,7 +16,7 @@ from services.agent.credentials import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.instance import Dependencies, Instance, InstanceSettings
 from services.agent.lifecycle import Agent, Shutdown
-from services.agent.observe.observation_sink import KafkaObservationSink
+from services.agent.observe.observation_sink import ObservationSink
 from services.agent.preflight import check_cluster, check_topic
 from services.agent.settings import AgentSettings
 from services.agent.stream.desired_state import DesiredState
@@ -101,7 +101,7 @@ def build(
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
     clock, publisher, decode = SystemClock(), Publisher(settings, SERVICE), partial(_row, found.registry)
-    reports = KafkaObservationSink(publisher, found.observations, settings.observations_topic, clock)
+    reports = ObservationSink(publisher, found.observations, settings.observations_topic, clock)
     dependencies = Dependencies(
         cluster=cluster,
         follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),

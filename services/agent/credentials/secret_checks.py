@@ -128,7 +128,7 @@ class SecretChecks:
         """Nothing shall be composed of ``key`` any more."""
         if self._checks.pop(key, None) is not None:
             self._workers.cancel_key(key)
-            self._waiting.end_expectation(key)
+            self._waiting.end_check(key)
 
     async def suspend(self) -> None:
         """Forget everything; no check is running when this returns."""
@@ -140,7 +140,7 @@ class SecretChecks:
     def _begin(self, key: ObjectKey, row: EngineResource, former: _Check | None) -> _Check:
         self._workers.cancel_key(key)
         check = self._checks[key] = _Check(row, former.good if former else None)
-        self._waiting.expect_secret(key, row)
+        self._waiting.begin_check(key, row)
         self._queue.add_key(key, Place(row.lane))
         self._workers.start_tasks()
         return check
@@ -167,7 +167,7 @@ class SecretChecks:
         check.delays.reset()
         if _reported(check) != before:
             self._on_result(check.row)
-        self._waiting.end_expectation(key)
+        self._waiting.end_check(key)
         return self._next_check(check)
 
     def _next_check(self, check: _Check) -> float:

@@ -35,15 +35,15 @@ class WaitingApplications:
         self._secrets: dict[Need, dict[ObjectKey, None]] = {}
         self._waiting: dict[Need, dict[ObjectKey, None]] = {}
 
-    def expect_secret(self, key: ObjectKey, row: EngineResource) -> None:
+    def begin_check(self, key: ObjectKey, row: EngineResource) -> None:
         """The first check of ``row`` has begun."""
         need = row.lane, _served_by(row)
         if self._needs.get(key) != need:
-            self.end_expectation(key)
+            self.end_check(key)
             self._needs[key] = need
             self._secrets.setdefault(need, {})[key] = None
 
-    def end_expectation(self, key: ObjectKey) -> None:
+    def end_check(self, key: ObjectKey) -> None:
         """Its first check has ended, or is not wanted any more."""
         need = self._needs.pop(key, None)
         if need is None:
@@ -54,7 +54,7 @@ class WaitingApplications:
         if not self._is_awaited(need):
             self._enqueue(sorted(self._waiting.pop(need, ())))
 
-    def keeps(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
+    def has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether the object ``desired`` has to wait; if so it is looked at when it need not any more."""
         for need in _needs(row.lane, desired):
             if self._is_awaited(need):

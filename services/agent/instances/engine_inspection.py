@@ -27,15 +27,15 @@ class EngineInspection:
     def __init__(self, cluster: KubeClient, namespaces: Mapping[str, str], clock: Clock) -> None:
         """``namespaces`` by instance id."""
         self._cluster, self._namespaces, self._clock = cluster, namespaces, clock
-        self._told: dict[str, list[str]] = {}
+        self._reported: dict[str, list[str]] = {}
 
     async def run(self) -> None:
         """For ever."""
         while True:
-            await self.look()
+            await self.inspect_engines()
             await self._clock.sleep(INTERVAL_SECONDS)
 
-    async def look(self) -> None:
+    async def inspect_engines(self) -> None:
         """Inspect each instance once. One that does not answer keeps its last result."""
         found: dict[str, Found] = {}
         verdicts: dict[str, list[str]] = {}
@@ -47,7 +47,7 @@ class EngineInspection:
             except (Retry, Wait):
                 continue
         for name, shortcomings in (verdicts | unmet(found)).items():
-            self._tell(name, shortcomings)
+            self._report(name, shortcomings)
 
     async def _found(self, namespace: str) -> Found:
         config = await self._read(CONFIG_MAP, namespace, CONFIG)
@@ -60,10 +60,10 @@ class EngineInspection:
         except NotFound:
             return None
 
-    def _tell(self, instance: str, shortcomings: list[str]) -> None:
+    def _report(self, instance: str, shortcomings: list[str]) -> None:
         metrics.ENGINE_UNMET_REQUIREMENTS.labels(instance).set(len(shortcomings))
-        before = self._told.get(instance, [])
-        self._told[instance] = shortcomings
+        before = self._reported.get(instance, [])
+        self._reported[instance] = shortcomings
         if shortcomings == before:
             return
         for shortcoming in shortcomings:

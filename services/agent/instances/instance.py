@@ -37,7 +37,7 @@ from services.agent.reconcile.enqueuer import Enqueuer
 from services.agent.reconcile.instance_workers import InstanceWorkers
 from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
-from services.agent.reconcile.outcomes import Done, InProgress
+from services.agent.reconcile.outcomes import Done, InProgress, Outcome
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
 from services.agent.sync.sync_applier import SyncApplier
@@ -48,6 +48,8 @@ from services.common.messages import EngineResource
 from services.common.messages.compiled import RowKind
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,6 @@ class Dependencies:
     clock: Clock
     on_defect: Callable[[BaseException], None]
 
-
-log = structlog.get_logger(__name__)
 
 LANES_AT_ONCE = 10
 """Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
@@ -172,10 +172,10 @@ class Instance:
         return len(self._queue)
 
     def start(self) -> None:
-        """Watch. Work begins with :meth:`work`."""
+        """Watch. Work begins with :meth:`start_work`."""
         self._informers.start(self._dependencies.follow)
 
-    def work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
+    def start_work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
         """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
 
         Unless they are ``complete`` nothing is deleted for want of a row.
@@ -203,7 +203,7 @@ class Instance:
         await self.suspend()
         await self._informers.stop()
 
-    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
@@ -212,7 +212,7 @@ class Instance:
         self._orphans.keep_object(key)
         self._add_keys([key])
 
-    def forget(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
@@ -284,20 +284,25 @@ class Instance:
             return await self._remove_orphan(key)
         # Of this row: a newer one may come while it is worked on, and this work is not that one's effect.
         acknowledge = self._pending.unreported(key)
+        outcome: Outcome | Permanent
         try:
             kind_of(row, self._namespace)
             outcome = await self._applier(key).apply(key, row)
         except Permanent as error:
-            self._outcomes.report_refusal(key, row, acknowledge, error)
-            return None
+            outcome = error
         finally:
             self._isolation.notify_change()
             self._count_pending()
-        if isinstance(outcome, InProgress):
-            return outcome.deadline
-        if isinstance(outcome, Done):
-            self._outcomes.report_outcome(key, row, acknowledge, outcome)
-            self._enqueuer.enqueue_sync(key)
+        if key not in self._rows:
+            return None  # withdrawn meanwhile: there is nothing to report of it
+        match outcome:
+            case InProgress(deadline):
+                return deadline
+            case Done():
+                self._outcomes.report_outcome(key, row, acknowledge, outcome)
+                self._enqueuer.enqueue_sync(key)
+            case Permanent():
+                self._outcomes.report_refusal(key, row, acknowledge, outcome)
         return None
 
     async def _remove_orphan(self, key: ObjectKey) -> datetime | None:

@@ -17,7 +17,7 @@ from services.agent.objects.desired import owned_spec
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.visible_status import visible_status
-from services.common.kubernetes import Manifest, ObjectStore, namespace_and_name
+from services.common.kubernetes import KubeClient, Manifest, NotFound, ObjectStore, namespace_and_name
 
 _FINGERPRINT_KEY = os.urandom(32)
 """Random for each process: a fingerprint means nothing elsewhere."""
@@ -91,6 +91,18 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
     def put_answer(self, kind: str, manifest: Manifest, known: LiveObject | None) -> None:
         """Take in the answer to a request; ``known`` is the object as it was known when that was made."""
         self.stores[kind].put_answer(manifest, known)
+
+    async def read_object(self, cluster: KubeClient, key: ObjectKey) -> bool:
+        """Read an object from the API server, as the watch may be late; False if there is none."""
+        known = self.get(key)
+        try:
+            answer = await cluster.get(KINDS[key.kind].resource, key.namespace, key.name)
+        except NotFound:
+            if known is not None:
+                self.remove_object(key, known.uid)
+            return False
+        self.put_answer(key.kind, answer, known)
+        return True
 
     def remove_object(self, key: ObjectKey, uid: str) -> None:
         """The incarnation ``uid`` is gone."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 import structlog
 
@@ -22,21 +21,14 @@ Delivered = Callable[[bool], None]
 """Called in the event loop once: True if the observation is in the log."""
 
 
-class ObservationSink(Protocol):
-    """Where observations go."""
-
-    def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
-        """Send what was observed of ``row``'s object. Raises Retry if it cannot even be queued."""
-
-
-class KafkaObservationSink:
+class ObservationSink:
     """Observations to Kafka. In order per tenant: the producer is idempotent and the key is the tenant."""
 
     def __init__(self, publisher: Publisher, codec: AvroCodec[Observation], topic: str, clock: Clock) -> None:
         self._publisher, self._codec, self._topic, self._clock = publisher, codec, topic, clock
 
     def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
-        """Queue the observation; ``delivered`` is called when its fate is known."""
+        """Queue what was observed of ``row``'s object. Raises Retry if it cannot even be queued."""
         observation = Observation(
             workspace=row.workspace,
             namespace=row.tenant_namespace,

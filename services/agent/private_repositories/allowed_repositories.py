@@ -59,7 +59,7 @@ class AllowedRepositories:
         self._workers = Workers(self._queue, self._check, clock, on_defect)
         self._workers.start()
 
-    def admits(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
+    def may_apply(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether the Application ``desired`` may be applied now; if not, it is named when that is known.
 
         Raises Permanent, with a text for users, if its repository is refused.

@@ -97,8 +97,8 @@ class ObjectApplier:
     async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether a background check has to end first. Raises Permanent, after ending Argo CD's operation on it."""
         try:
-            waits = key.kind == APPLICATION.kind and not self._repositories.admits(key, row, desired)
-            if waits or self._waiting.keeps(key, row, desired):
+            waits = key.kind == APPLICATION.kind and not self._repositories.may_apply(key, row, desired)
+            if waits or self._waiting.has_to_wait(key, row, desired):
                 return True
             if key.kind == APPLICATION.kind:
                 self._isolation.require_login(row, source_url(desired))

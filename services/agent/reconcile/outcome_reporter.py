@@ -27,7 +27,7 @@ REPEATED_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ReportedCheck:
     """The reported result of a check, and when to report it again."""
 
     outcome: tuple[str, str]
@@ -41,8 +41,8 @@ class OutcomeReporter:
         self._instance, self._pending, self._statuses, self._clock = instance, pending, statuses, clock
         self._in_sync: dict[ObjectKey, str] = {}
         self._refused: dict[ObjectKey, tuple[str, str]] = {}
-        self._checked: dict[ObjectKey, _Told] = {}
-        self._untold: set[ObjectKey] = set()
+        self._checked: dict[ObjectKey, _ReportedCheck] = {}
+        self._unreported: set[ObjectKey] = set()
         """Objects whose next success is reported: an observation was lost, or a failure was reported."""
 
     def is_refused(self, key: ObjectKey, row: EngineResource) -> bool:
@@ -61,7 +61,7 @@ class OutcomeReporter:
         """Nothing is desired of ``key`` any more."""
         for memory in (self._in_sync, self._refused, self._checked):
             memory.pop(key, None)
-        self._untold.discard(key)
+        self._unreported.discard(key)
         self._statuses.forget_object(key)
 
     def suspend(self) -> None:
@@ -96,14 +96,14 @@ class OutcomeReporter:
         self._refused[key] = refusal
         # The failure replaces what was reported before: success has to be reported again when the problem is over.
         self._checked.pop(key, None)
-        self._untold.add(key)
+        self._unreported.add(key)
         if acknowledge is not None or not known:
             event = Failed(row.digest, permanent=True, message=str(error))
             self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_refusal(key))
 
     def _lose(self, key: ObjectKey) -> None:
         self._checked.pop(key, None)
-        self._untold.add(key)
+        self._unreported.add(key)
 
     def _report_removal(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
         self.forget_object(key)
@@ -117,7 +117,7 @@ class OutcomeReporter:
         known, now, outcome = self._checked.get(key), self._clock.now(), (checked.reason, checked.message)
         if acknowledge is None and known is not None and known.outcome == outcome and now < known.until:
             return []
-        self._checked[key] = _Told(outcome, now + REPEATED_AFTER + _spread(key))
+        self._checked[key] = _ReportedCheck(outcome, now + REPEATED_AFTER + _spread(key))
         return [checked]
 
     def _apply_events(
@@ -129,8 +129,8 @@ class OutcomeReporter:
         self._in_sync[key] = version
         if drifted:
             metrics.DRIFT_REPAIRS.labels(SERVICE, row.kind).inc()
-        is_news = acknowledge is not None or done.changed or key in self._untold
-        self._untold.discard(key)
+        is_news = acknowledge is not None or done.changed or key in self._unreported
+        self._unreported.discard(key)
         return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
 
     def _measure(self, row: EngineResource) -> None:

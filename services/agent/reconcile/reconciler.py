@@ -58,7 +58,8 @@ class Reconciler:
                 case Unchanged() if desired is not None:
                     return self._done(kind, key, changed, created)
                 case Unchanged():
-                    if not await self._exists(kind, key):
+                    # The watch sees only what bears our label: what shall be gone is asked for by name once.
+                    if not await self._live.read_object(self._cluster, key):
                         return self._done(kind, key, changed)
                 case _:
                     changed, created = True, created or isinstance(step, Create)
@@ -81,23 +82,13 @@ class Reconciler:
         self._stripped.discard(key)
         return Done(changed, created, forced)
 
-    async def _exists(self, kind: ManagedKind, key: ObjectKey) -> bool:
-        """The watch sees only what bears our label: what shall be gone is asked for by name once."""
-        known = self._live.get(key)
-        try:
-            answer = await self._cluster.get(kind.resource, key.namespace, key.name)
-        except NotFound:
-            return False
-        self._live.put_answer(key.kind, answer, known)
-        return True
-
     async def _act(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
         """Do ``step``; True if the object is now on its way out, which the watch will tell."""
         try:
             return await self._call(kind, key, step)
         except AlreadyExists:
             # Without our label, or younger than our watch.
-            await self._exists(kind, key)
+            await self._live.read_object(self._cluster, key)
         except NotFound as error:
             live = self._live.get(key)
             if live is None:

@@ -54,7 +54,7 @@ class EngineStream:
         on_defect: Callable[[BaseException], None],
         progress: Progress,
     ) -> None:
-        """``on_defect`` is told of whatever nobody handles: it ends the process."""
+        """``on_defect`` is called with what nobody handles: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name
@@ -76,7 +76,7 @@ class EngineStream:
     async def _consume(self, stream: Any) -> None:
         try:
             async for event in stream.noack().events():
-                await self._messages.handle_event(event)
+                await self._messages.handle_message(event.message)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # faust would restart the agent and pass the event over
@@ -151,18 +151,18 @@ class EngineStream:
         try:
             while True:
                 await asyncio.sleep(PROGRESS_SECONDS)
-                await self.look_at_progress(partitions)
+                await self.check_progress(partitions)
                 if reason := self._progress.stalled():
                     log.error("the consumer does not get on", reason=reason)
         finally:
-            self._progress.excuse()
+            self._progress.reset()
 
-    async def look_at_progress(self, partitions: set[int]) -> None:
+    async def check_progress(self, partitions: set[int]) -> None:
         """Compare what the guard saw last with what the brokers have, which a guard that hangs does not learn."""
         try:
             ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
         except Retry:
-            return self._progress.excuse()  # another process would find the brokers just as silent
+            return self._progress.reset()  # another process would find the brokers just as silent
         if self._messages.is_busy:
-            return self._progress.excuse()
-        return self._progress.look(self._positions, ends)
+            return self._progress.reset()
+        return self._progress.record_positions(self._positions, ends)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -27,14 +27,8 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 
-class Event(Protocol):
-    """A faust event, as far as it is used here."""
-
-    message: Any
-
-
 class MessageHandler:
-    """Consumes faust's events between an assignment of partitions and their revocation."""
+    """Handles messages between an assignment of partitions and their revocation."""
 
     def __init__(
         self,
@@ -51,11 +45,11 @@ class MessageHandler:
         self.is_busy = False
         """A message is being dealt with, which may have to wait: for a schema, for the delivery of a dead letter."""
 
-    async def handle_event(self, event: Event) -> None:
-        """Consume one message; it is acknowledged when its effect is certain, which may be much later."""
+    async def handle_message(self, message: Any) -> None:
+        """Handle one of faust's messages; it is acknowledged when its effect is certain, which may be much later."""
         self.is_busy = True
         try:
-            await self._consume(event.message)
+            await self._handle(message)
         finally:
             self.is_busy = False
 
@@ -69,7 +63,7 @@ class MessageHandler:
         self._assignment = asyncio.Event()
         self.offsets.revoke_partitions(self.offsets.partitions)
 
-    async def _consume(self, message: Any) -> None:
+    async def _handle(self, message: Any) -> None:
         assignment = self._assignment
         await assignment.wait()
         if assignment is not self._assignment:
@@ -79,9 +73,9 @@ class MessageHandler:
             return None  # consumed before
         consumed = ConsumedMessage(tracked, message.key, message.value, message.headers or (), message.timestamp)
         measure_messages(SERVICE, [consumed])
-        return await self._handle(consumed)
+        return await self._keep_and_submit(consumed)
 
-    async def _handle(self, message: ConsumedMessage) -> None:
+    async def _keep_and_submit(self, message: ConsumedMessage) -> None:
         acknowledge = partial(self.offsets.acknowledge_offset, message.tracked)
         if message.value is None or self._desired.is_superseded(message):
             return acknowledge()  # a tombstone is compaction's business, not ours
@@ -95,7 +89,7 @@ class MessageHandler:
         if not self.offsets.is_current(message.tracked):
             return None  # revoked while it waited for its schema
         self._desired.keep_row(message.tracked.source, row)
-        return self._instances.submit(row, acknowledge)
+        return self._instances.submit_row(row, acknowledge)
 
     async def _decoded(self, value: bytes) -> EngineResource:
         """Decode; while the registry does not answer nothing can be understood, so everything behind waits too."""

@@ -52,7 +52,7 @@ class OwnedInstances:
             self._watch(name)
         log.info("instances assigned", instances=sorted(owned), partitions=sorted(partitions))
         for name, instance in self._instances.items():
-            instance.work(desired.rows_of(name), complete=desired.complete)
+            instance.start_work(desired.rows_of(name), complete=desired.complete)
         self._assigned = True
 
     async def suspend(self) -> None:
@@ -67,11 +67,11 @@ class OwnedInstances:
         while self._instances:
             await self._instances.popitem()[1].stop()
 
-    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """Pass a row to its instance; one that is not configured is reported and done with."""
         instance = self._instance_of(row)
         if instance is not None:
-            instance.forget(row, acknowledge) if row.deleted else instance.submit(row, acknowledge)
+            instance.forget_row(row, acknowledge) if row.deleted else instance.submit_row(row, acknowledge)
         elif row.deleted:
             acknowledge()
         else:
@@ -83,7 +83,7 @@ class OwnedInstances:
             # Its rows come by another partition than we would have thought: the connector decides, not we.
             log.warning("rows of an instance come by an unexpected partition", instance=name)
             instance = self._watch(name)
-            instance.work(())
+            instance.start_work(())
         return self._instances.get(name)
 
     def _watch(self, name: str) -> Instance:

@@ -25,7 +25,7 @@ class Progress:
         self._positions: dict[int, Position] = {}
         self._since: dict[int, float] = {}
 
-    def look(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
+    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
         """The positions now, and the offsets at which the brokers' partitions end."""
         behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
         unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
@@ -35,7 +35,7 @@ class Progress:
         }
         self._positions = dict(positions)
 
-    def excuse(self) -> None:
+    def reset(self) -> None:
         """Nothing is to be concluded: the partitions are another's, the brokers silent, or an event takes its time."""
         self._since = {}
 

@@ -108,7 +108,7 @@ class SyncApplier:
                     await self._write(key, write)
                 case ReportProgress(presumed=True) if not looked:
                     looked = True
-                    await self._look_again(application_of(key))
+                    await self._live.read_object(self._cluster, application_of(key))
                 case ReportProgress(moved):
                     run.moved = moved
                     return
@@ -136,18 +136,7 @@ class SyncApplier:
                 APPLICATION, key.namespace, key.name, write.patch, field_manager=SYNC_FIELD_MANAGER
             )
         except (Conflict, NotFound):
-            await self._look_again(application)
-        else:
-            self._live.put_answer(application.kind, answer, known)
-
-    async def _look_again(self, application: ObjectKey) -> None:
-        """Our picture is older than the object; the watch will bring it, but not necessarily soon."""
-        known = self._live.get(application)
-        try:
-            answer = await self._cluster.get(APPLICATION, application.namespace, application.name)
-        except NotFound:
-            if known is not None:
-                self._live.remove_object(application, known.uid)
+            await self._live.read_object(self._cluster, application)
         else:
             self._live.put_answer(application.kind, answer, known)
 

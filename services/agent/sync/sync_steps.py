@@ -15,9 +15,8 @@ and such a run is never started again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Protocol
 
+from services.agent.objects.live import LiveObject
 from services.agent.objects.live_operation import (
     ENDED,
     ERROR,
@@ -54,34 +53,6 @@ class SyncRequest:
     terminated: bool
     begun: bool
     """It was told of before, by us or by whoever had the instance: it must not start once more."""
-
-
-class Application(Protocol):
-    """The fields of a live Application that the decision reads."""
-
-    @property
-    def uid(self) -> str:
-        """Its incarnation."""
-
-    @property
-    def version(self) -> int:
-        """Its resource version."""
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """Its annotations."""
-
-    @property
-    def deletion_started(self) -> datetime | None:
-        """When its deletion was asked for."""
-
-    @property
-    def owned(self) -> Manifest:
-        """Its spec, as far as it is ours."""
-
-    @property
-    def operation(self) -> LiveOperation:
-        """Its operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +93,7 @@ def sync_request(manifest: Manifest) -> SyncRequest:
 
 
 def next_sync_step(
-    request: SyncRequest, live: Application | None, known: SyncMoved | None, begun: str, now: str
+    request: SyncRequest, live: LiveObject | None, known: SyncMoved | None, begun: str, now: str
 ) -> SyncStep:
     """What to do next for ``request``.
 
@@ -147,7 +118,7 @@ def _completed(move: ReportProgress, known: SyncMoved) -> ReportProgress:
     return replace(move, moved=replace(move.moved, started_at=started, revision=revision))
 
 
-def _progress(request: SyncRequest, live: Application, now: str) -> SyncStep:
+def _progress(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
     operation = live.operation
     if operation.run == request.run:
         return ReportProgress(_moved(operation, now))
@@ -160,7 +131,7 @@ def _progress(request: SyncRequest, live: Application, now: str) -> SyncStep:
     return _await_other(request, live) if operation.in_progress else _start(request, live)
 
 
-def _await_other(request: SyncRequest, live: Application) -> SyncStep:
+def _await_other(request: SyncRequest, live: LiveObject) -> SyncStep:
     """Another operation is under way, which is waited for, but for two.
 
     One of an earlier run is ended: its order has ended. So is one without ``.operation``, which somebody withdrew while
@@ -172,7 +143,7 @@ def _await_other(request: SyncRequest, live: Application) -> SyncStep:
     return _terminate(replace(request, run=operation.run), live) if is_abandoned or is_of_earlier_run else NoStep()
 
 
-def _ending(request: SyncRequest, live: Application, now: str) -> SyncStep:
+def _ending(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
     operation = live.operation
     if operation.run == request.run:
         return _terminate(request, live) if operation.phase == RUNNING else ReportProgress(_moved(operation, now))
@@ -183,7 +154,7 @@ def _ending(request: SyncRequest, live: Application, now: str) -> SyncStep:
     return ReportProgress(_ended(request, TERMINATED, "", now))
 
 
-def _without_application(request: SyncRequest, live: Application | None, begun: bool, now: str) -> SyncStep:
+def _without_application(request: SyncRequest, live: LiveObject | None, begun: bool, now: str) -> SyncStep:
     """Argo CD ends no operation of an Application that is going; what has not begun waits for the next incarnation."""
     begun = begun or request.begun
     if live is not None:
@@ -195,20 +166,20 @@ def _without_application(request: SyncRequest, live: Application | None, begun: 
     return ReportProgress(_ended(request, ERROR, DELETED, now), presumed=live is None) if begun else NoStep()
 
 
-def _start(request: SyncRequest, live: Application) -> PatchApplication:
+def _start(request: SyncRequest, live: LiveObject) -> PatchApplication:
     # Progress of an earlier operation would be taken for this one's until the controller has looked.
     cleared = {"status": {"operationState": None}} if live.operation.phase else {}
     patch = _locked(live, request.sequence) | {"operation": _operation(request, live)} | cleared
     return PatchApplication(patch, starts=True)
 
 
-def _terminate(request: SyncRequest, live: Application) -> PatchApplication:
+def _terminate(request: SyncRequest, live: LiveObject) -> PatchApplication:
     """The controller looks at no phase of an Application without ``.operation``: somebody may have taken it away."""
     lacking = {} if live.operation.requested else {"operation": _operation(request, live)}
     return PatchApplication(_locked(live) | {"status": {"operationState": {"phase": TERMINATING}}} | lacking)
 
 
-def _operation(request: SyncRequest, live: Application) -> Manifest:
+def _operation(request: SyncRequest, live: LiveObject) -> Manifest:
     """As Argo CD's API server sets it for a manual sync: hooks run, nothing is pruned, the Application's options."""
     policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
     sync: Manifest = {"prune": False, "syncStrategy": {"hook": {}}}
@@ -224,7 +195,7 @@ def _operation(request: SyncRequest, live: Application) -> Manifest:
     }
 
 
-def _locked(live: Application, sequence: int | None = None) -> Manifest:
+def _locked(live: LiveObject, sequence: int | None = None) -> Manifest:
     """Metadata of a patch that holds for this version of the Application only."""
     metadata: Manifest = {"resourceVersion": str(live.version)}
     if sequence is not None:
@@ -232,7 +203,7 @@ def _locked(live: Application, sequence: int | None = None) -> Manifest:
     return {"metadata": metadata}
 
 
-def _sequence_of(live: Application) -> int:
+def _sequence_of(live: LiveObject) -> int:
     text = live.annotations.get(SYNC_SEQUENCE, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
 

@@ -39,7 +39,7 @@ class Driver:
     async def begin(self, *rows: EngineResource) -> None:
         self.instance.start()
         await settle()
-        self.instance.work(rows)
+        self.instance.start_work(rows)
         await settle()
 
     def submit(self, row: EngineResource) -> int:
@@ -48,7 +48,7 @@ class Driver:
         assert tracked is not None
         self._next_offset += 1
         acknowledge = partial(self.offsets.acknowledge_offset, tracked)
-        self.instance.forget(row, acknowledge) if row.deleted else self.instance.submit(row, acknowledge)
+        self.instance.forget_row(row, acknowledge) if row.deleted else self.instance.submit_row(row, acknowledge)
         return tracked.offset
 
     async def apply(self, *rows: EngineResource) -> None:

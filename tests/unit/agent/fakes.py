@@ -257,19 +257,19 @@ class MemoryReports:
 
 
 @dataclass
-class FakeComposers:
+class FakeChecker:
     """Composes what it is told to; held back while a gate of that name is shut."""
 
     outcomes: dict[str, CheckResult | Exception] = field(default_factory=dict)
     """By the row's name; a good Secret if there is none."""
-    farewells: dict[str, Exception] = field(default_factory=dict)
+    removal_errors: dict[str, Exception] = field(default_factory=dict)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     composed: list[tuple[str, Manifest | None]] = field(default_factory=list)
     disposed: list[str] = field(default_factory=list)
-    spotless: set[str] = field(default_factory=set)
+    without_account: set[str] = field(default_factory=set)
     """Rows for which nothing was made elsewhere."""
-    parted_from: list[Manifest | None] = field(default_factory=list)
-    """The Secrets that were there at each of these farewells."""
+    removed_with: list[Manifest | None] = field(default_factory=list)
+    """The Secrets that were there at each of these removal_errors."""
     refusals: dict[str, str] = field(default_factory=dict)
     """By the URL of a repository."""
     judged: list[tuple[str, str]] = field(default_factory=list)
@@ -288,14 +288,14 @@ class FakeComposers:
         return outcome
 
     def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
-        return row.name not in self.spotless
+        return row.name not in self.without_account
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
         self.disposed.append(row.name)
-        self.parted_from.append(live)
+        self.removed_with.append(live)
         await self._enter(row.name)
-        if row.name in self.farewells:
-            raise self.farewells[row.name]
+        if row.name in self.removal_errors:
+            raise self.removal_errors[row.name]
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
         self.judged.append((url, tenant))
@@ -332,7 +332,7 @@ class Bench:
 
     clock: FakeClock
     cluster: MemoryCluster
-    checker: FakeComposers
+    checker: FakeChecker
     reports: MemoryReports
     instance: Instance
     defects: list[BaseException]
@@ -340,7 +340,7 @@ class Bench:
 
 def bench(**rules: Any) -> Bench:
     clock = FakeClock()
-    cluster, checker, reports, defects = MemoryCluster(clock), FakeComposers(), MemoryReports(), []
+    cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
     dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append)
     instance = Instance("argocd", "argocd", dependencies, replace(RULES, **rules))
     return Bench(clock, cluster, checker, reports, instance, defects)

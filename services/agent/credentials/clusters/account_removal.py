@@ -56,18 +56,18 @@ async def attempted(removal: Coroutine[None, None, None], seconds: float) -> Rem
     return None
 
 
-async def withdraw(https: HttpsConnector, uid: str, held: StoredAccount) -> None:
-    """Remove the account ``held`` with its own token. Raises CheckFailed, ClusterRefused, Unreachable."""
-    server = ApiServer(held.api_url, held.authority, held.insecure)
+async def withdraw(https: HttpsConnector, uid: str, stored: StoredAccount) -> None:
+    """Remove the account ``stored`` with its own token. Raises CheckFailed, ClusterRefused, Unreachable."""
+    server = ApiServer(stored.api_url, stored.authority, stored.insecure)
     async with connect_to_api_server(https, server) as connection:
-        refused = await Account(ClusterClient(connection, held.text), uid).withdraw(held.scopes)
+        refused = await Account(ClusterClient(connection, stored.text), uid).withdraw(stored.scopes)
     if refused:
         raise refused[0]
 
 
-async def leave(https: HttpsConnector, uid: str, held: StoredAccount) -> None:
+async def leave(https: HttpsConnector, uid: str, stored: StoredAccount) -> None:
     """The same, tried once: a failure is logged, not raised."""
-    left = await attempted(withdraw(https, uid, held), REMOVAL_SECONDS)
+    left = await attempted(withdraw(https, uid, stored), REMOVAL_SECONDS)
     if left is None:
         log.info("service account removed", uid=uid, reason="the environment has another API URL")
     else:

@@ -43,7 +43,7 @@ LEFTOVER_DELAY = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSecrets:
-    """Composes and disposes rows of kind ClusterSecret."""
+    """Composes Secrets of rows of kind ClusterSecret."""
 
     kubeconfigs: KubeconfigCache
     https: HttpsConnector
@@ -54,7 +54,7 @@ class ClusterSecrets:
         """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
         recipe = cluster_recipe(row)
         access = await self._access(recipe)
-        here, elsewhere = self._held(live, recipe)
+        here, elsewhere = self._stored(live, recipe)
         renew_at: datetime | None
         try:
             async with self._connected(recipe, access) as connection:
@@ -85,7 +85,7 @@ class ClusterSecrets:
         By the kubeconfig's identity, which removes everything; where that is of no use, by the account's own.
         """
         recipe = cluster_recipe(row)
-        here, elsewhere = self._held(live, recipe)
+        here, elsewhere = self._stored(live, recipe)
         left = []
         if recipe.creates_account or here is not None:
             removed = await attempted(self._remove(recipe), INSTALL_SECONDS)
@@ -104,19 +104,21 @@ class ClusterSecrets:
         async with self._connected(recipe, access) as connection:
             await Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
 
-    def _held(self, live: Manifest | None, recipe: ClusterRecipe) -> tuple[StoredAccount | None, StoredAccount | None]:
-        """What is told of an account on the recipe's server, and of one on another."""
-        held = stored_account(live, recipe.uid, self.clock.now())
-        return (held, None) if held is None or held.server == recipe.server else (None, held)
+    def _stored(
+        self, live: Manifest | None, recipe: ClusterRecipe
+    ) -> tuple[StoredAccount | None, StoredAccount | None]:
+        """The account that ``live`` knows on the recipe's server, or on another."""
+        stored = stored_account(live, recipe.uid, self.clock.now())
+        return (stored, None) if stored is None or stored.server == recipe.server else (None, stored)
 
     async def _access(self, recipe: ClusterRecipe) -> ClusterAccess:
-        return (await self.kubeconfigs.of(recipe.secret)).access(recipe.api_url)
+        return (await self.kubeconfigs.load_kubeconfig(recipe.secret)).access(recipe.api_url)
 
     def _connected(self, recipe: ClusterRecipe, access: ClusterAccess) -> AbstractAsyncContextManager[Connection]:
         return connect_to_api_server(self.https, ApiServer(recipe.api_url, access.authority, recipe.insecure))
 
     async def _account_token(
-        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, held: StoredAccount | None
+        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, stored: StoredAccount | None
     ) -> Token:
         """Install the account and return a token of it that works. Raises CheckFailed, Unreachable."""
         account = Account(ClusterClient(connection, access.token), recipe.uid)
@@ -124,7 +126,7 @@ class ClusterSecrets:
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
                 was_there = await account.install(recipe)
-                fresh = held.token if held is not None and was_there else None
+                fresh = stored.token if stored is not None and was_there else None
                 if fresh is not None and await token_works(connection, fresh.text, recipe):
                     return fresh
                 token = await account.token(self.token_lifetime, self.clock.now())
@@ -143,19 +145,19 @@ class ClusterSecrets:
         raise failed(environment.NO_SERVICE_ACCOUNT, f"unable to install service account from secret '{name}': {why}")
 
     async def _remove_former_account(
-        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, held: StoredAccount | None
+        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, stored: StoredAccount | None
     ) -> tuple[dict[str, str], datetime | None]:
         """What remains to be noted of an account of former times; removed once Argo CD uses the kubeconfig's token."""
-        if held is None:
+        if stored is None:
             return {}, None
-        if held.text != access.token:
-            return held.notes, self.clock.now() + LEFTOVER_DELAY
+        if stored.text != access.token:
+            return stored.notes, self.clock.now() + LEFTOVER_DELAY
         removal = Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
         left = await attempted(removal, INSTALL_SECONDS)
         if left is None:
             return {}, None
         log.warning("service account not removed yet", uid=recipe.uid, reason=left.why)
-        return held.notes, None
+        return stored.notes, None
 
 
 def _scopes(recipe: ClusterRecipe) -> frozenset[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials.check_result import CheckFailed, failed, shown
-from services.agent.credentials.network import strict_yaml
+from services.agent.credentials.clusters import strict_yaml
 from services.kinds.managed_environment import catalogue as environment
 
 KEY = "kubeconfig"

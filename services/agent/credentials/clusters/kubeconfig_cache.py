@@ -31,7 +31,7 @@ class KubeconfigCache:
         self._keys = keys
         self._read: OrderedDict[_Key, Kubeconfig | CheckFailed] = OrderedDict()
 
-    async def of(self, sealed: Sealed) -> Kubeconfig:
+    async def load_kubeconfig(self, sealed: Sealed) -> Kubeconfig:
         """What is in ``sealed``. Raises CheckFailed."""
         key = (hashlib.blake2b(sealed.text.encode(), digest_size=32).digest(), sealed.context)
         if key not in self._read:

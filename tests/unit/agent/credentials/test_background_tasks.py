@@ -10,7 +10,7 @@ from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, key_of
 from services.common.messages import EngineResource
-from tests.unit.agent.fakes import RULES, FakeComposers, MemoryCluster
+from tests.unit.agent.fakes import RULES, FakeChecker, MemoryCluster
 from tests.unit.agent.rows import cluster_row
 from tests.unit.fake_clock import FakeClock, settle
 
@@ -25,7 +25,7 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
     clock, defects = FakeClock(), list[BaseException]()
     checks = SecretChecks(
         SecretReader(MemoryCluster(clock)),
-        FakeComposers(),
+        FakeChecker(),
         clock,
         CheckIntervals(RULES.check_interval, RULES.failed_check_interval),
         admit=admit,

@@ -14,8 +14,7 @@ import asyncssh
 import pytest
 
 from services.agent.credentials.check_result import CheckFailed
-from services.agent.credentials.clusters import cluster_client, rights
-from services.agent.credentials.network import strict_yaml
+from services.agent.credentials.clusters import cluster_client, rights, strict_yaml
 from services.agent.credentials.repositories.private_key import private_key
 from tests.unit.agent.credentials.given import Given, answers, kubeconfig, stranger
 from tests.unit.agent.credentials.hostile_keys import E, nested, openssh_rsa, rsa_pem

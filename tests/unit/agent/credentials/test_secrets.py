@@ -121,7 +121,7 @@ async def test_secret_when_it_is_taken_over_then_its_present_state_goes_into_the
     await driver.begin(row)
     await driver.instance.suspend()
     driver.cluster.calls.clear()
-    driver.instance.work([row])
+    driver.instance.start_work([row])
     await settle()
     assert driver.checker.composed[-1][1] == secret(driver)
     assert driver.cluster.writes() == []
@@ -318,7 +318,7 @@ async def test_secret_when_its_recipe_changes_and_the_check_fails_then_the_forme
     before = copy.deepcopy(secret(driver))
     if taken_over:
         await driver.instance.suspend()
-        driver.instance.work([row])
+        driver.instance.start_work([row])
     driver.checker.outcomes[NAME] = BAD
     changed = cluster_row(project="app-project-b", clusterResources=False)
     await driver.apply(changed)
@@ -372,7 +372,7 @@ async def test_absent_secret_when_its_turn_comes_then_it_is_disposed_then_delete
     await settle()
     assert driver.cluster.names("Secret") == []
     assert driver.checker.disposed == [NAME]
-    assert driver.checker.parted_from == [there]
+    assert driver.checker.removed_with == [there]
     assert driver.reports.of(NAME)[-1] == Removed(forced=False)
     assert driver.acknowledged == [0, 1]
 
@@ -389,7 +389,7 @@ async def test_absent_secret_when_applications_are_still_going_then_it_is_not_di
 
 async def test_absent_secret_when_its_cluster_is_silent_then_it_is_given_up_at_the_deadline(driver: Driver) -> None:
     await driver.begin(cluster_row())
-    driver.checker.farewells[NAME] = Retry("silent")
+    driver.checker.removal_errors[NAME] = Retry("silent")
     await driver.apply(cluster_row(desired="absent"))
     await driver.clock.advance(59)
     assert driver.cluster.names("Secret") == [NAME]
@@ -401,7 +401,7 @@ async def test_absent_secret_when_its_cluster_is_silent_then_it_is_given_up_at_t
 
 async def test_absent_secret_when_its_deadline_is_long_over_then_it_gets_one_attempt(driver: Driver) -> None:
     await driver.begin(cluster_row())
-    driver.checker.farewells[NAME] = Retry("silent")
+    driver.checker.removal_errors[NAME] = Retry("silent")
     await driver.clock.advance(3600)
     await driver.apply(cluster_row(desired="absent"))
     assert driver.checker.disposed == [NAME]
@@ -446,7 +446,7 @@ async def test_absent_secret_when_nothing_was_made_for_it_then_it_goes_at_once_w
     await driver.begin(*(cluster_row(name) for name in silent), cluster_row())
     for name in silent:
         driver.checker.gates[name] = asyncio.Event()
-    driver.checker.spotless = {NAME}
+    driver.checker.without_account = {NAME}
     await driver.apply(*(cluster_row(name, "absent") for name in silent), cluster_row(desired="absent"))
     assert NAME not in driver.checker.disposed
     assert driver.reports.of(NAME)[-1] == Removed(forced=False)

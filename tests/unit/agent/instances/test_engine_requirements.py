@@ -119,8 +119,8 @@ async def test_inspection_when_a_requirement_is_not_met_then_it_warns_once_and_c
 ) -> None:
     cluster.project = PERMISSIVE
     with capture_logs() as logs:
-        await inspection.look()
-        await inspection.look()
+        await inspection.inspect_engines()
+        await inspection.inspect_engines()
     assert [(line["log_level"], line["instance"]) for line in logs] == [("warning", "one")]
     assert gauge() == 1
 
@@ -129,10 +129,10 @@ async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
     cluster: FakeCluster, inspection: EngineInspection
 ) -> None:
     cluster.config = NotFound("404")
-    await inspection.look()
+    await inspection.inspect_engines()
     cluster.config = SHIPPED["argocd-cm"]
     with capture_logs() as logs:
-        await inspection.look()
+        await inspection.inspect_engines()
     assert [line["log_level"] for line in logs] == ["info"]
     assert gauge() == 0
 
@@ -142,7 +142,7 @@ async def test_inspection_when_the_role_is_older_and_forbids_it_then_that_is_tol
 ) -> None:
     cluster.config = Rejected("API server answered 403 Forbidden: no", 403)
     with capture_logs() as logs:
-        await inspection.look()
+        await inspection.inspect_engines()
     assert ["403" in line["lacks"] for line in logs] == [True]
 
 
@@ -150,9 +150,9 @@ async def test_inspection_when_the_api_server_is_away_then_the_last_verdict_stan
     cluster: FakeCluster, inspection: EngineInspection
 ) -> None:
     cluster.project = PERMISSIVE
-    await inspection.look()
+    await inspection.inspect_engines()
     cluster.config = Retry("away")
     with capture_logs() as logs:
-        await inspection.look()
+        await inspection.inspect_engines()
     assert logs == []
     assert gauge() == 1

@@ -375,7 +375,7 @@ async def test_recovery_when_objects_differ_then_only_those_are_written(driver: 
     driver.cluster.calls.clear()
     driver.cluster.edit("Application", "app-3", {"spec": {"source": {"path": "elsewhere"}}})
     await settle()
-    driver.instance.work(rows)
+    driver.instance.start_work(rows)
     await settle()
     assert driver.cluster.calls == [("apply", "app-3")]
 
@@ -508,7 +508,7 @@ async def test_orphans_when_nothing_at_all_is_desired_then_nothing_is_deleted() 
     rows = [application_row(f"app-{number}") for number in range(5)]
     await driver.begin(*rows)
     await driver.instance.suspend()
-    driver.instance.work([])
+    driver.instance.start_work([])
     await driver.clock.advance(1000)
     assert len(driver.cluster.names("Application")) == 5
     await driver.instance.stop()
@@ -522,3 +522,13 @@ async def test_comparison_when_a_watch_missed_something_then_it_is_repaired(driv
     driver.instance._working = True
     await driver.clock.advance(301)
     assert driver.cluster.names("Application") == ["app"]
+
+
+async def test_row_when_it_is_withdrawn_while_it_is_applied_then_nothing_is_reported_of_it(driver: Driver) -> None:
+    await driver.begin()
+    gate = driver.cluster.gates["app"] = asyncio.Event()
+    await driver.apply(application_row())
+    await driver.apply(replace(application_row(), deleted=True))
+    gate.set()
+    await settle()
+    assert driver.reports.of("app") == []

@@ -47,7 +47,7 @@ async def taken_over(driver: Driver, *rows: EngineResource, parsed: Parsed) -> N
     driver.instance.start()
     await settle()
     parsed.end_turn()
-    driver.instance.work(rows)
+    driver.instance.start_work(rows)
     parsed.end_turn()
     for _ in range(TURNS):
         await asyncio.sleep(0)

@@ -68,7 +68,7 @@ async def test_application_when_it_reads_the_repository_already_then_changes_do_
     await driver.begin(application_row())
     await driver.instance.suspend()
     driver.checker.gates[GOOD] = asyncio.Event()
-    driver.instance.work([application_row(path="elsewhere")])
+    driver.instance.start_work([application_row(path="elsewhere")])
     await settle()
     assert driver.cluster.objects["Application", "app"]["spec"]["source"]["path"] == "elsewhere"
 
@@ -115,7 +115,7 @@ async def test_application_when_taken_over_as_it_should_be_then_its_repository_i
     await driver.begin(row)
     await driver.instance.suspend()
     driver.checker.refusals[GOOD] = WHY
-    driver.instance.work([row])
+    driver.instance.start_work([row])
     await settle()
     assert driver.reports.of("app")[-1] == Failed(row.digest, permanent=True, message=TOLD)
 

@@ -273,7 +273,7 @@ async def test_instance_when_taken_over_then_who_was_kept_out_stays_out_and_who_
     await driver.instance.suspend()
     driver.checker.gates |= {"ours": asyncio.Event(), "theirs": asyncio.Event()}
     driver.cluster.calls.clear()
-    driver.instance.work(rows)
+    driver.instance.start_work(rows)
     await settle()
     assert driver.cluster.writes() == []
     assert (listed(driver, OURS), listed(driver, THEIRS)) == ([LISTED, PUBLIC], [PUBLIC])
@@ -286,7 +286,7 @@ async def test_instance_when_taken_over_without_any_login_left_then_the_reposito
     await fenced(driver, *BOTH)
     await driver.instance.suspend()
     driver.cluster.edit("AppProject", THEIRS, {"spec": {"sourceRepos": [LISTED]}})
-    driver.instance.work(BOTH)
+    driver.instance.start_work(BOTH)
     await settle()
     assert (listed(driver, OURS), listed(driver, THEIRS)) == ([PUBLIC], [PUBLIC])
 
@@ -308,7 +308,7 @@ async def test_repository_when_it_becomes_public_then_its_next_check_opens_it_to
     await driver.clock.advance(CHECK)
     assert listed(driver, THEIRS) == [LISTED, PUBLIC]
     await driver.instance.suspend()
-    driver.instance.work((THEIR_PROJECT,))
+    driver.instance.start_work((THEIR_PROJECT,))
     await settle()
     assert listed(driver, THEIRS) == [LISTED, PUBLIC]
 

@@ -108,7 +108,7 @@ class World:
     async def _take_over(self) -> None:
         await self.driver.instance.suspend()
         self.driver.assign_partition()
-        self.driver.instance.work(list(self.rows.values()))
+        self.driver.instance.start_work(list(self.rows.values()))
 
     def _some_object(self) -> list[tuple[str, str]]:
         objects = list(self.driver.cluster.objects)

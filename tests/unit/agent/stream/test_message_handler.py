@@ -8,13 +8,13 @@ import threading
 from concurrent.futures import Future
 from datetime import datetime
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
-from services.agent.stream.message_handler import Event, MessageHandler
+from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.snapshot import Snapshot
 from services.common.avro import frame
@@ -33,7 +33,7 @@ class FakeFleet:
     def __init__(self) -> None:
         self.submitted: list[tuple[EngineResource, Acknowledge]] = []
 
-    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         self.submitted.append((row, acknowledge))
 
 
@@ -69,7 +69,7 @@ class Rig:
         return dataclasses.replace(application_row("app"), digest=digest, deleted=digest == "deleted")
 
     async def consume(self, offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> None:
-        await self.consumer.handle_event(event(offset, says, source))
+        await self.consumer.handle_message(message_at(offset, says, source))
 
     async def load(self, offset: int, says: str | None, start: int) -> None:
         """Load what was read of the topic, this message last, and have the partition from ``start`` on."""
@@ -91,12 +91,11 @@ def value(says: str | None) -> bytes | None:
     return None if says is None else frame(1, says.encode())
 
 
-def event(offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> Event:
+def message_at(offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> Any:
     topic, partition = source
-    message = SimpleNamespace(
+    return SimpleNamespace(
         topic=topic, partition=partition, offset=offset, key=KEY, value=value(says), timestamp=0.0, headers=None
     )
-    return cast("Event", SimpleNamespace(message=message))
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ class FakeInstance:
     def start(self) -> None:
         self.told.append("start")
 
-    def work(self, rows: Any, *, complete: bool = True) -> None:
+    def start_work(self, rows: Any, *, complete: bool = True) -> None:
         self.told.append("work")
         self.rows, self.complete = list(rows), complete
 
@@ -43,10 +43,10 @@ class FakeInstance:
     async def stop(self) -> None:
         self.told.append("stop")
 
-    def submit(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         self.told.append(f"submit {row.name}")
 
-    def forget(self, row: EngineResource, acknowledge: Acknowledge) -> None:
+    def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         self.told.append(f"forget {row.name}")
 
 
@@ -119,21 +119,21 @@ async def test_readiness_when_something_is_missing_then_it_is_named(rig: Rig) ->
 
 async def test_row_when_it_comes_then_its_instance_has_it(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
-    rig.fleet.submit(row_of("argocd"), rig.acknowledge)
-    rig.fleet.submit(row_of("argocd", deleted=True), rig.acknowledge)
+    rig.fleet.submit_row(row_of("argocd"), rig.acknowledge)
+    rig.fleet.submit_row(row_of("argocd", deleted=True), rig.acknowledge)
     assert rig.made["argocd"].told == ["start", "work", "submit app", "forget app"]
 
 
 async def test_row_when_it_comes_by_an_unexpected_partition_then_its_instance_is_taken_on(rig: Rig) -> None:
     await rig.fleet.assign_partitions(set(), rig.desired)
-    rig.fleet.submit(row_of("argocd"), rig.acknowledge)
+    rig.fleet.submit_row(row_of("argocd"), rig.acknowledge)
     assert rig.made["argocd"].told == ["start", "work", "submit app"]
 
 
 async def test_row_when_its_instance_is_not_configured_then_that_is_reported_until_it_arrives(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
     rig.reports.behind = True
-    rig.fleet.submit(row_of("elsewhere"), rig.acknowledge)
+    rig.fleet.submit_row(row_of("elsewhere"), rig.acknowledge)
     rig.reports.catch_up(arrived=False)
     await settle()
     assert [type(event) for event in rig.reports.of("app")] == [Failed, Failed]
@@ -142,7 +142,7 @@ async def test_row_when_its_instance_is_not_configured_then_that_is_reported_unt
 
 async def test_deleted_row_when_its_instance_is_not_configured_then_it_is_only_acknowledged(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
-    rig.fleet.submit(row_of("elsewhere", deleted=True), rig.acknowledge)
+    rig.fleet.submit_row(row_of("elsewhere", deleted=True), rig.acknowledge)
     assert rig.reports.sent == []
     assert rig.acknowledged == 1
 

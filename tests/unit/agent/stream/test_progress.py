@@ -23,53 +23,53 @@ def progress(time: FakeClock) -> Progress:
 
 
 def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(time: FakeClock, progress: Progress) -> None:
-    progress.look({0: (5, 5)}, {0: 9})
+    progress.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += LONG
-    progress.look({0: (5, 5)}, {0: 9})
+    progress.record_positions({0: (5, 5)}, {0: 9})
     assert progress.stalled() == "nothing read of partition 0 for 121 s"
 
 
 def test_consumer_when_it_stands_still_for_less_than_a_rebalance_takes_then_nothing_is_said(
     time: FakeClock, progress: Progress
 ) -> None:
-    progress.look({0: (5, 5)}, {0: 9})
+    progress.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += STALLED_SECONDS
     assert progress.stalled() == ""
 
 
 def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: FakeClock, progress: Progress) -> None:
-    progress.look({}, {0: 9})
+    progress.record_positions({}, {0: 9})
     time.seconds += LONG
-    progress.look({}, {0: 9})
+    progress.record_positions({}, {0: 9})
     assert progress.stalled()
 
 
 def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: FakeClock, progress: Progress) -> None:
-    progress.look({0: (9, 9)}, {0: 9})
+    progress.record_positions({0: (9, 9)}, {0: 9})
     time.seconds += LONG
-    progress.look({0: (9, 9)}, {0: 9})
+    progress.record_positions({0: (9, 9)}, {0: 9})
     assert progress.stalled() == ""
 
 
 def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: FakeClock, progress: Progress) -> None:
     for offset in range(3):
-        progress.look({0: (offset, offset)}, {0: 9})
+        progress.record_positions({0: (offset, offset)}, {0: 9})
         time.seconds += STALLED_SECONDS - 1
     assert progress.stalled() == ""
 
 
 def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(time: FakeClock, progress: Progress) -> None:
     for offset in range(4):
-        progress.look({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
+        progress.record_positions({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
         time.seconds += STALLED_SECONDS / 2
     assert "partition 7" in progress.stalled()
 
 
 def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: FakeClock, progress: Progress) -> None:
-    progress.look({0: (5, 5)}, {0: 9})
+    progress.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += LONG
-    progress.excuse()
-    progress.look({0: (5, 5)}, {0: 9})
+    progress.reset()
+    progress.record_positions({0: (5, 5)}, {0: 9})
     assert progress.stalled() == ""
 
 
@@ -100,7 +100,7 @@ class World:
 
     async def look_for_long(self) -> str:
         for _ in range(3):
-            await self.stream.look_at_progress({0})
+            await self.stream.check_progress({0})
             self.time.seconds += LONG
         return self.stream.stalled()
 

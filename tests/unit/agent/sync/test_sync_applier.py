@@ -128,7 +128,7 @@ async def test_sync_when_everything_is_looked_at_again_then_it_is_not_started_ag
     await driver.apply(*rows)
     await driver.clock.advance(1000)
     await driver.instance.suspend()
-    driver.instance.work(rows)
+    driver.instance.start_work(rows)
     await settle()
     assert driver.cluster.writes() == []
     assert set(moves(driver)) == {("run-1", "Succeeded")}
@@ -236,7 +236,7 @@ async def test_begun_sync_when_its_application_goes_during_a_take_over_then_it_e
     await driver.instance.suspend()
     driver.cluster.remove("Application", "app")
     driver.cluster.calls.clear()
-    driver.instance.work([application_row(), sync_row(begun=True)])
+    driver.instance.start_work([application_row(), sync_row(begun=True)])
     await settle()
     assert driver.cluster.writes() == [("create", "app")]
     [*_, last] = [event for event in driver.reports.of("app") if isinstance(event, SyncMoved)]
