@@ -60,7 +60,7 @@ class AccountCleanups:
         self._reader, self._checker, self._live, self._clock = reader, checker, live, clock
         self._patience, self._on_done = patience, on_done
         self._cleanups: dict[ObjectKey, _Cleanup] = {}
-        self._queue: WorkQueue[ObjectKey] = WorkQueue(limit_per_owner=AT_ONCE)
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(limit_per_lane=AT_ONCE)
         self._workers = Workers(self._queue, self._clean_up, clock, on_defect)
         self._workers.start()
 

@@ -1,4 +1,4 @@
-"""A semaphore that is fair between owners: a bounded number at once, few of one owner, owners in turn."""
+"""A semaphore that is fair between lanes, in most cases tenants: few slots for each, lanes in turn."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from services.common.queueing.work_queue import Place, WorkQueue
 
 
 class FairSemaphore:
-    """At most ``limit`` slots are held at once, and ``limit_per_owner`` of them by one owner."""
+    """At most ``limit`` slots are held at once, and ``limit_per_lane`` of them in one lane."""
 
-    def __init__(self, limit: int, limit_per_owner: int) -> None:
-        self._waiting: WorkQueue[asyncio.Future[None]] = WorkQueue(limit, limit_per_owner)
+    def __init__(self, limit: int, limit_per_lane: int) -> None:
+        self._waiting: WorkQueue[asyncio.Future[None]] = WorkQueue(limit, limit_per_lane)
 
     @asynccontextmanager
-    async def slot_of(self, owner: str) -> AsyncGenerator[None]:
-        """Wait for ``owner``'s turn and hold a slot for as long as the block lasts."""
+    async def slot_of(self, lane: str) -> AsyncGenerator[None]:
+        """Wait for ``lane``'s turn and hold a slot for as long as the block lasts."""
         slot = asyncio.get_running_loop().create_future()
-        self._waiting.add_key(slot, Place(owner))
+        self._waiting.add_key(slot, Place(lane))
         self._give_slots()
         try:
             await slot

@@ -3,15 +3,15 @@
 Like the work queue of client-go it deduplicates: a key that waits is queued once, and a key that is added while it is
 worked on is queued again when that work ends, so it is never worked on twice at once. In addition
 
-- every key has an owner, in most cases a tenant. Owners take turns, one key each, so an owner with a thousand keys
+- every key is in a lane, in most cases a tenant's. Lanes take turns, one key each, so a lane with a thousand keys
   delays another by one of them;
-- keys of one owner keep their order. Within a group of an owner a key waits for all pending keys of lower waves; a key
+- keys of one lane keep their order. Within a group of a lane a key waits for all pending keys of lower waves; a key
   that follows another one waits for that key alone, and no wave waits for it;
-- keys may be delayed, and owners held back, until a point in time;
-- the number of keys in progress is bounded, in total and per owner.
+- keys may be delayed, and lanes held back, until a point in time;
+- the number of keys in progress is bounded, in total and per lane.
 
 A key is pending from the moment it is added until its work ends, also while it is delayed. All operations take constant
-time, or logarithmic time in the number of delays; an owner's distinct waves are taken to be few.
+time, or logarithmic time in the number of delays; a lane's distinct waves are taken to be few.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import heapq
 import sys
 from collections import OrderedDict
 from collections.abc import Hashable
-from enum import Enum, auto
 from typing import Generic, NamedTuple, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -28,70 +27,59 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 UNBOUNDED = sys.maxsize
 STALE_TIMERS = 64
 """So many timers that no longer apply are kept before the heap is cleaned."""
+FOLLOWERS = "followers of other keys"
+"""The group of keys that follow another one: no wave of another group waits for them."""
 
 
 class Place(NamedTuple, Generic[KeyT]):
     """Where a key belongs."""
 
-    owner: str
+    lane: str
     wave: int = 0
     group: str = ""
-    """Waves of different groups of one owner do not wait for each other."""
+    """Waves of different groups of one lane do not wait for each other."""
     follows: KeyT | None = None
     """The one key that it waits for, in place of lower waves, while that key is pending in the same group."""
 
 
-class _State(Enum):
-    QUEUED = auto()
-    DELAYED = auto()
-    IN_PROGRESS = auto()
-
-
-class _Again(NamedTuple, Generic[KeyT]):
-    """What was added while the key was worked on."""
-
-    place: Place[KeyT]
-    when: float | None
-
-
 class _Wave(OrderedDict[KeyT, "_Item[KeyT]"]):
-    """The queued keys of one wave, and how many are pending."""
+    """Those keys of one wave that are queued, and how many are pending."""
 
     pending = 0
 
 
-class _Owner(Generic[KeyT]):
-    __slots__ = ("followers", "groups", "has_turn", "in_progress", "name", "pending", "timer")
+class _Lane(Generic[KeyT]):
+    __slots__ = ("groups", "in_progress", "name", "timer")
 
     def __init__(self, name: str) -> None:
-        self.name, self.pending, self.in_progress, self.has_turn = name, 0, 0, False
-        self.timer = 0
-        """Number of the timer that ends its being held back; 0 if it is not."""
+        self.name, self.in_progress = name, 0
         self.groups: dict[str, dict[int, _Wave[KeyT]]] = {}
         """Waves with pending keys."""
-        self.followers: OrderedDict[KeyT, _Item[KeyT]] | None = None
-        """Queued keys that follow another one, which is not pending."""
+        self.timer: _Timer[KeyT] | None = None
+        """Until when it is held back."""
 
     def wave_of(self, place: Place[KeyT]) -> _Wave[KeyT]:
         """The wave that keys of ``place`` belong to."""
-        waves = self.groups.get(place.group)
+        group, number = (place.group, place.wave) if place.follows is None else (FOLLOWERS, 0)
+        waves = self.groups.get(group)
         if waves is None:
-            waves = self.groups[place.group] = {}
-        wave = waves.get(place.wave)
+            waves = self.groups[group] = {}
+        wave = waves.get(number)
         if wave is None:
-            wave = waves[place.wave] = _Wave()
+            wave = waves[number] = _Wave()
         return wave
 
     def remove_wave(self, place: Place[KeyT]) -> None:
         """No key of it is pending any more."""
-        waves = self.groups[place.group]
-        del waves[place.wave]
+        group, number = (place.group, place.wave) if place.follows is None else (FOLLOWERS, 0)
+        waves = self.groups[group]
+        del waves[number]
         if not waves:
-            del self.groups[place.group]
+            del self.groups[group]
 
     def first_item(self) -> _Item[KeyT] | None:
         """The longest queued of those that no wave and no other key holds back."""
-        first = next(iter(self.followers.values())) if self.followers else None
+        first = None
         for waves in self.groups.values():
             for item in waves[min(waves)].values():
                 if first is None or item.number < first.number:
@@ -101,45 +89,40 @@ class _Owner(Generic[KeyT]):
 
 
 class _Item(Generic[KeyT]):
-    """A pending key."""
+    """A pending key: in progress, delayed by a timer, or else queued."""
 
-    __slots__ = ("again", "due", "key", "number", "owner", "place", "state", "timer", "wave")
+    __slots__ = ("again", "in_progress", "key", "lane", "number", "place", "timer", "wave")
 
-    def __init__(self, key: KeyT, place: Place[KeyT], owner: _Owner[KeyT]) -> None:
-        self.key, self.place, self.owner, self.state = key, place, owner, _State.QUEUED
-        self.wave = owner.wave_of(place) if place.follows is None else None
-        """None if it follows another key."""
+    def __init__(self, key: KeyT, place: Place[KeyT], lane: _Lane[KeyT]) -> None:
+        self.key, self.place, self.lane, self.wave = key, place, lane, lane.wave_of(place)
         self.number = 0
         """Its position among all that is queued."""
-        self.timer, self.due = 0, 0.0
-        self.again: _Again[KeyT] | None = None
+        self.in_progress = False
+        self.timer: _Timer[KeyT] | None = None
+        self.again: tuple[Place[KeyT], float | None] | None = None
+        """Where and when it was added while it was worked on."""
 
-    def line(self) -> OrderedDict[KeyT, _Item[KeyT]]:
-        """Where it is queued."""
-        if self.wave is not None:
-            return self.wave
-        if self.owner.followers is None:
-            self.owner.followers = OrderedDict()
-        return self.owner.followers
+
+_Timer = tuple[float, int, _Item[KeyT] | _Lane[KeyT]]
+"""When it ends, a number that no other has, and what waits for it."""
 
 
 class WorkQueue(Generic[KeyT]):
-    """Pending keys; at most ``limit`` in progress, and ``limit_per_owner`` of one owner.
+    """Pending keys; at most ``limit`` in progress, and ``limit_per_lane`` of one lane.
 
     Times are seconds of any clock that does not go back.
     """
 
-    def __init__(self, limit: int = UNBOUNDED, limit_per_owner: int = UNBOUNDED) -> None:
-        self._limit, self._limit_per_owner = limit, limit_per_owner
+    def __init__(self, limit: int = UNBOUNDED, limit_per_lane: int = UNBOUNDED) -> None:
+        self._limit, self._limit_per_lane = limit, limit_per_lane
         self._items: dict[KeyT, _Item[KeyT]] = {}
-        self._owners: dict[str, _Owner[KeyT]] = {}
-        self._turns: OrderedDict[str, _Owner[KeyT]] = OrderedDict()
-        """Exactly the owners of which a key may be worked on, in the order of their turns."""
-        self._held: dict[str, _Owner[KeyT]] = {}
+        self._lanes: dict[str, _Lane[KeyT]] = {}
+        self._turns: OrderedDict[str, _Lane[KeyT]] = OrderedDict()
+        """Exactly the lanes of which a key may be worked on, in the order of their turns."""
         self._followers: dict[KeyT, dict[KeyT, _Item[KeyT]]] = {}
         """Pending keys that follow a key."""
-        self._timers: list[tuple[float, int, _Item[KeyT] | _Owner[KeyT]]] = []
-        self._delayed = self._in_progress = self._number = 0
+        self._timers: list[_Timer[KeyT]] = []
+        self._delayed = self._held = self._in_progress = self._number = 0
 
     def __len__(self) -> int:
         """How many keys are pending."""
@@ -152,11 +135,11 @@ class WorkQueue(Generic[KeyT]):
     def is_in_progress(self, key: KeyT) -> bool:
         """Whether ``key`` is being worked on."""
         item = self._items.get(key)
-        return item is not None and item.state is _State.IN_PROGRESS
+        return item is not None and item.in_progress
 
-    def has_keys_of(self, owner: str) -> bool:
-        """Whether any key of ``owner`` is pending."""
-        return owner in self._owners and self._owners[owner].pending > 0
+    def has_keys_in(self, lane: str) -> bool:
+        """Whether any key of ``lane`` is pending."""
+        return lane in self._lanes and bool(self._lanes[lane].groups)
 
     # What is to be worked on
 
@@ -167,45 +150,47 @@ class WorkQueue(Generic[KeyT]):
         """
         item = self._items.get(key)
         if item is None:
-            self._enter(key, place, None)
-        elif item.state is _State.IN_PROGRESS:
-            item.again = _Again(place, None)
-        elif item.state is _State.DELAYED or item.place != place:
+            lane = self._join(key, place, None)
+            if lane.name not in self._turns:  # or else nothing changes by one more
+                self._update(lane)
+        elif item.in_progress:
+            item.again = (place, None)
+        elif item.timer is not None or item.place != place:
             self._replace(item, place, None)
 
     def add_key_at(self, key: KeyT, place: Place[KeyT], when: float) -> None:
         """Queue ``key`` at ``when``, unless it is queued already or will be sooner."""
         item = self._items.get(key)
         if item is None:
-            self._enter(key, place, when)
-        elif item.state is _State.IN_PROGRESS:
-            item.again = _Again(place, _sooner(item.again, when))
-        elif item.state is _State.DELAYED:
-            self._replace(item, place, min(item.due, when))
+            self._update(self._join(key, place, when))
+        elif item.in_progress:
+            item.again = (place, _sooner(item.again, when))
+        elif item.timer is not None:
+            self._replace(item, place, min(item.timer[0], when))
 
     def remove_key(self, key: KeyT) -> None:
         """``key`` need not be worked on any more; work in progress goes on."""
         item = self._items.get(key)
         if item is None:
             return
-        if item.state is _State.IN_PROGRESS:
+        if item.in_progress:
             item.again = None
         else:
             self._leave(item)
-            self._update(item.owner)
+            self._update(item.lane)
 
     def clear(self) -> None:
-        """Nothing is pending any more, and no owner is held back."""
-        for part in (self._items, self._owners, self._turns, self._held, self._followers, self._timers):
+        """Nothing is pending any more, and no lane is held back."""
+        for part in (self._items, self._lanes, self._turns, self._followers, self._timers):
             part.clear()
-        self._delayed = self._in_progress = 0
+        self._delayed = self._held = self._in_progress = 0
 
     # Work
 
-    def next_owner(self, now: float) -> str | None:
+    def next_lane(self, now: float) -> str | None:
         """Whose key :meth:`next_key` would return."""
         if self._timers and self._timers[0][0] <= now:
-            self._end_delays(now)
+            self._end_timers(now)
         return next(iter(self._turns), None) if self._in_progress < self._limit else None
 
     def next_key(self, now: float) -> KeyT | None:
@@ -213,12 +198,11 @@ class WorkQueue(Generic[KeyT]):
         item = self._next_item(now)
         if item is None:
             return None
-        owner = item.owner
-        del item.line()[item.key]
-        item.state = _State.IN_PROGRESS
-        owner.in_progress += 1
+        del item.wave[item.key]
+        item.in_progress = True
+        item.lane.in_progress += 1
         self._in_progress += 1
-        self._end_turn(owner)
+        self._update(item.lane)
         return item.key
 
     def pop_key(self, now: float) -> KeyT | None:
@@ -227,209 +211,173 @@ class WorkQueue(Generic[KeyT]):
         if item is None:
             return None
         self._leave(item)
-        self._end_turn(item.owner)
+        self._update(item.lane)
         return item.key
 
     def finish_key(self, key: KeyT) -> None:
         """Work on ``key`` has ended. If it was added meanwhile it is queued again."""
-        item = self._of_work(key)
+        item = self._item_in_progress(key)
         if item.again is None:
             self._leave(item)
-            self._update(item.owner)
+            self._update(item.lane)
         else:
             self._replace(item, *item.again)
 
     def requeue_key_at(self, key: KeyT, when: float) -> None:
         """Work on ``key`` has ended, and is to be tried again at ``when``, or at once if it was added meanwhile."""
-        item = self._of_work(key)
-        place = item.again.place if item.again is not None else item.place
+        item = self._item_in_progress(key)
+        place = item.again[0] if item.again is not None else item.place
         self._replace(item, place, _sooner(item.again, when))
 
     # Time
 
-    def hold_owner(self, owner: str, until: float) -> None:
-        """Pass over ``owner`` until then."""
-        known = self._owners.get(owner) or self._new_owner(owner)
-        self._held[owner] = known
-        known.timer = self._set_timer(until, known)
+    def hold_lane(self, lane: str, until: float) -> None:
+        """Pass over ``lane`` until then."""
+        known = self._lanes.get(lane) or self._new_lane(lane)
+        self._held += known.timer is None
+        known.timer = self._start_timer(until, known)
         self._update(known)
 
-    def release_owners(self) -> None:
-        """No owner is held back any more."""
-        for owner in list(self._held.values()):
-            self._release(owner)
-
     @property
-    def held_owners(self) -> int:
-        """How many owners are held back."""
-        return len(self._held)
+    def held_lanes(self) -> int:
+        """How many lanes are held back."""
+        return self._held
 
     def next_due(self) -> float | None:
         """When the next delay ends, None if there is none."""
-        while self._timers and self._timers[0][2].timer != self._timers[0][1]:
+        while self._timers and self._timers[0][2].timer is not self._timers[0]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    # Keys come and go. Who calls these updates the owner afterwards, once: an owner keeps its turn when a key of it is
+    # Keys come and go. Who calls these updates the lane afterwards, once: a lane keeps its turn when a key of it is
     # replaced by another.
-
-    def _enter(self, key: KeyT, place: Place[KeyT], when: float | None) -> None:
-        owner = self._join(key, place, when)
-        if when is not None or not owner.has_turn:  # or else nothing changes by one more
-            self._update(owner)
 
     def _replace(self, item: _Item[KeyT], place: Place[KeyT], when: float | None) -> None:
         self._leave(item)
-        owner = self._join(item.key, place, when)
-        if owner is not item.owner:
-            self._update(item.owner)
-        self._update(owner)
+        lane = self._join(item.key, place, when)
+        if lane is not item.lane:
+            self._update(item.lane)
+        self._update(lane)
 
-    def _join(self, key: KeyT, place: Place[KeyT], when: float | None) -> _Owner[KeyT]:
-        owner = self._owners.get(place.owner) or self._new_owner(place.owner)
-        item = self._items[key] = _Item(key, place, owner)
-        owner.pending += 1
-        if item.wave is not None:
-            item.wave.pending += 1
-        elif place.follows is not None:
+    def _join(self, key: KeyT, place: Place[KeyT], when: float | None) -> _Lane[KeyT]:
+        lane = self._lanes.get(place.lane) or self._new_lane(place.lane)
+        item = self._items[key] = _Item(key, place, lane)
+        item.wave.pending += 1
+        if place.follows is not None:
             self._followers.setdefault(place.follows, {})[key] = item
         if when is None:
             self._queue(item)
         else:
-            item.state, item.due = _State.DELAYED, when
-            item.timer = self._set_timer(when, item)
+            item.timer = self._start_timer(when, item)
             self._delayed += 1
         if key in self._followers:
             self._block_followers(key, place.group)
-        return owner
+        return lane
 
     def _leave(self, item: _Item[KeyT]) -> None:
-        key, place, owner, wave = item.key, item.place, item.owner, item.wave
+        key, place, lane, wave = item.key, item.place, item.lane, item.wave
         del self._items[key]
-        owner.pending -= 1
-        if item.state is _State.QUEUED:
-            item.line().pop(key, None)
-        elif item.state is _State.IN_PROGRESS:
-            owner.in_progress -= 1
+        if item.in_progress:
+            lane.in_progress -= 1
             self._in_progress -= 1
-        else:
-            item.timer = 0
+        elif item.timer is not None:
+            item.timer = None
             self._delayed -= 1
-        if wave is None:
-            self._stop_following(item)
-        elif wave.pending > 1:
+        else:
+            wave.pop(key, None)
+        if wave.pending > 1:
             wave.pending -= 1
         else:
-            owner.remove_wave(place)
+            lane.remove_wave(place)
+        if place.follows is not None:
+            self._stop_following(key, place.follows)
         if key in self._followers:
             self._unblock_followers(key)
 
     def _queue(self, item: _Item[KeyT]) -> None:
         self._number += 1
-        item.state, item.number = _State.QUEUED, self._number
-        if item.wave is not None:
+        item.number = self._number
+        if item.place.follows is None or not self._is_blocked(item.place):
             item.wave[item.key] = item
-        elif not self._is_blocked(item):
-            item.line()[item.key] = item
 
     def _next_item(self, now: float) -> _Item[KeyT] | None:
-        if self._timers and self._timers[0][0] <= now:
-            self._end_delays(now)
-        if self._in_progress >= self._limit:
+        """Of the lane in turn, whose next turn comes after all others have had theirs: who calls this updates it."""
+        if self.next_lane(now) is None:
             return None
-        for owner in self._turns.values():
-            return owner.first_item()
-        return None
+        _, lane = self._turns.popitem(last=False)
+        return lane.first_item()
 
-    def _end_turn(self, owner: _Owner[KeyT]) -> None:
-        """``owner`` had its turn: the next comes after all others have had theirs."""
-        self._turns.popitem(last=False)
-        owner.has_turn = False
-        self._update(owner)
+    def _update(self, lane: _Lane[KeyT]) -> None:
+        """Give ``lane`` a turn exactly if a key of it may be worked on; a lane without keys is forgotten."""
+        if lane.timer is None and lane.in_progress < self._limit_per_lane and lane.first_item() is not None:
+            self._turns.setdefault(lane.name, lane)
+            return
+        self._turns.pop(lane.name, None)
+        if lane.timer is None and not lane.groups:
+            self._lanes.pop(lane.name, None)
 
-    def _update(self, owner: _Owner[KeyT]) -> None:
-        """Give ``owner`` a turn exactly if a key of it may be worked on; an owner without keys is forgotten."""
-        if not owner.timer and owner.in_progress < self._limit_per_owner and owner.first_item() is not None:
-            if not owner.has_turn:
-                owner.has_turn = True
-                self._turns[owner.name] = owner
-        elif owner.has_turn:
-            owner.has_turn = False
-            del self._turns[owner.name]
-        if not owner.pending and not owner.timer:
-            self._owners.pop(owner.name, None)
+    def _new_lane(self, name: str) -> _Lane[KeyT]:
+        lane = self._lanes[name] = _Lane(name)
+        return lane
 
-    def _new_owner(self, name: str) -> _Owner[KeyT]:
-        owner = self._owners[name] = _Owner(name)
-        return owner
-
-    def _of_work(self, key: KeyT) -> _Item[KeyT]:
+    def _item_in_progress(self, key: KeyT) -> _Item[KeyT]:
         item = self._items[key]
-        if item.state is not _State.IN_PROGRESS:
+        if not item.in_progress:
             raise ValueError(f"{key} is not in progress")
         return item
 
     # Keys that follow another one
 
-    def _is_blocked(self, item: _Item[KeyT]) -> bool:
-        if item.place.follows is None:
-            return False
-        ahead = self._items.get(item.place.follows)
-        return ahead is not None and ahead.place.group == item.place.group
+    def _is_blocked(self, place: Place[KeyT]) -> bool:
+        ahead = None if place.follows is None else self._items.get(place.follows)
+        return ahead is not None and ahead.place.group == place.group
 
     def _block_followers(self, key: KeyT, group: str) -> None:
         for follower in self._followers[key].values():
-            if follower.state is _State.QUEUED and follower.place.group == group:
-                follower.line().pop(follower.key, None)
-                self._update(follower.owner)
+            if follower.place.group == group and follower.wave.pop(follower.key, None) is not None:
+                self._update(follower.lane)
 
     def _unblock_followers(self, key: KeyT) -> None:
         for follower in self._followers[key].values():
-            if follower.state is _State.QUEUED:
-                follower.line().setdefault(follower.key, follower)
-                self._update(follower.owner)
+            if not follower.in_progress and follower.timer is None:
+                follower.wave[follower.key] = follower
+                self._update(follower.lane)
 
-    def _stop_following(self, item: _Item[KeyT]) -> None:
-        if item.place.follows is not None:
-            others = self._followers[item.place.follows]
-            del others[item.key]
-            if not others:
-                del self._followers[item.place.follows]
+    def _stop_following(self, key: KeyT, followed: KeyT) -> None:
+        others = self._followers[followed]
+        del others[key]
+        if not others:
+            del self._followers[followed]
 
     # Timers
 
-    def _set_timer(self, when: float, target: _Item[KeyT] | _Owner[KeyT]) -> int:
-        if len(self._timers) > 2 * (self._delayed + len(self._held)) + STALE_TIMERS:
-            self._timers = [timer for timer in self._timers if timer[2].timer == timer[1]]
+    def _start_timer(self, when: float, target: _Item[KeyT] | _Lane[KeyT]) -> _Timer[KeyT]:
+        if len(self._timers) > 2 * (self._delayed + self._held) + STALE_TIMERS:
+            self._timers = [timer for timer in self._timers if timer[2].timer is timer]
             heapq.heapify(self._timers)
         self._number += 1
-        heapq.heappush(self._timers, (when, self._number, target))
-        return self._number
+        timer = (when, self._number, target)
+        heapq.heappush(self._timers, timer)
+        return timer
 
-    def _end_delays(self, now: float) -> None:
+    def _end_timers(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
-            _, number, target = heapq.heappop(self._timers)
-            if target.timer != number:
+            timer = heapq.heappop(self._timers)
+            target = timer[2]
+            if target.timer is not timer:
                 continue
-            if isinstance(target, _Owner):
-                self._release(target)
+            target.timer = None
+            if isinstance(target, _Lane):
+                self._held -= 1
+                self._update(target)
             else:
-                self._end_delay(target)
-
-    def _end_delay(self, item: _Item[KeyT]) -> None:
-        item.timer = 0
-        self._delayed -= 1
-        self._queue(item)
-        self._update(item.owner)
-
-    def _release(self, owner: _Owner[KeyT]) -> None:
-        owner.timer = 0
-        self._held.pop(owner.name, None)
-        self._update(owner)
+                self._delayed -= 1
+                self._queue(target)
+                self._update(target.lane)
 
 
-def _sooner(again: _Again[KeyT] | None, when: float) -> float | None:
+def _sooner(again: tuple[object, float | None] | None, when: float) -> float | None:
     """``when``, unless what was added meanwhile is due before it."""
     if again is None:
         return when
-    return min(again.when, when) if again.when is not None else None
+    return min(again[1], when) if again[1] is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 MEBIBYTE = 1024 * 1024
@@ -14,7 +13,7 @@ class HeldBytes:
 
     of_tenant: int = MEBIBYTE
     of_all: int = 16 * MEBIBYTE
-    _by_tenant: Counter[str] = field(default_factory=Counter)
+    _by_tenant: dict[str, int] = field(default_factory=dict)
     _total: int = 0
 
     def __len__(self) -> int:
@@ -22,22 +21,21 @@ class HeldBytes:
 
     def take(self, tenant: str, size: int) -> bool:
         """Whether there is room for ``size`` bytes more of ``tenant``, which are then counted."""
-        if self._by_tenant[tenant] + size > self.of_tenant or self._total + size > self.of_all:
+        held = self._by_tenant.get(tenant, 0) + size
+        if held > self.of_tenant or self._total + size > self.of_all:
             return False
-        self._add(tenant, size)
+        self._by_tenant[tenant] = held
+        self._total += size
         return True
 
     def give(self, tenant: str, size: int) -> None:
         """``size`` bytes of ``tenant`` are held no longer."""
-        self._add(tenant, -size)
+        held = self._by_tenant.pop(tenant, 0) - size
+        if held > 0:
+            self._by_tenant[tenant] = held
+        self._total -= size
 
     def clear(self) -> None:
         """Nothing is held."""
         self._by_tenant.clear()
         self._total = 0
-
-    def _add(self, tenant: str, size: int) -> None:
-        self._total += size
-        self._by_tenant[tenant] += size
-        if not self._by_tenant[tenant]:
-            del self._by_tenant[tenant]

@@ -9,13 +9,15 @@ be read when its turn comes.
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from services.common.clock import Clock, SystemClock
 from services.common.messages import Command, ResourceChanged
-from services.common.queueing import Place, Wakeup, WorkQueue
+from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
 from services.watcher.commands.held_bytes import HeldBytes
 from services.watcher.commands.last_sent import Fingerprint
@@ -72,17 +74,15 @@ class PendingChanges:
     """What the watch has shown; each costs its tenant a token."""
     _listed: WorkQueue[str] = field(default_factory=WorkQueue)
     """What has to go out before the list is complete: without regard to the limits of tenants."""
-    _unsent: set[str] | None = None
-    """The uids in ``_listed``; None if the last list is out."""
     _listing: bool = False
+    """Whether a list is being read."""
+    _unsent: bool = False
+    """Whether a list is being read, or not all of the last one was returned."""
     _changes_in_a_row: int = 0
     _list_due: float | None = None
     """When more of the list may go out; None if none of it waits for that."""
     _was_held_back: set[str] = field(default_factory=set)
-    _wakeup: Wakeup = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._wakeup = Wakeup(self.clock)
+    _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -97,7 +97,7 @@ class PendingChanges:
 
     def is_listed(self, uid: str) -> bool:
         """Whether a list is not out before this resource is."""
-        return self._unsent is not None and uid in self._unsent
+        return uid in self._listed
 
     def add_change(self, change: Change, *, of_list: bool = False) -> None:
         """Let ``change`` wait its turn, or take the turn of an older one of the same resource.
@@ -118,7 +118,7 @@ class PendingChanges:
         """Forget the change of this resource."""
         if uid in self._held:
             self._release(uid)
-            self._wakeup.wake_consumers()  # it may have been the last of a list
+            self._wakeup.set()  # it may have been the last of a list
 
     async def next_change(self) -> tuple[Change, int] | None:
         """The next change that may be sent, and the milliseconds it was held back for want of tokens.
@@ -126,22 +126,21 @@ class PendingChanges:
         None if by now all of a list was returned, once for each list.
         """
         while True:
-            if self._unsent is not None and not self._unsent and not self._listing:
-                self._unsent = None
+            if self._unsent and not self._listing and not self._listed:
+                self._unsent = False
                 return None
-            uid = self._next_uid()
+            uid = self._next_uid(self.clock.time())
             if uid is not None:
                 held = self._release(uid)
                 return held.change, self._held_back_ms(held)
-            metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.held_owners)
-            dues = (self._changed.next_due(), self._list_due)
-            await self._wakeup.wait_until(min((due for due in dues if due is not None), default=None))
+            metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.held_lanes)
+            await self._wait()
 
     def begin_list(self) -> None:
         """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
         removals = [held for held in self._held.values() if held.change.fingerprint is None]
         self._forget()
-        self._unsent, self._listing = set(), True
+        self._unsent = self._listing = True
         for held in removals:
             self._held[held.change.uid] = held
             self._list(held.change)
@@ -149,7 +148,7 @@ class PendingChanges:
     def end_list(self) -> None:
         """The list is complete, and goes out, tenants in turn: not before, as it shows one tenant after the other."""
         self._listing = False
-        self._wakeup.wake_consumers()
+        self._wakeup.set()
 
     def close(self) -> None:
         """Forget everything."""
@@ -163,20 +162,25 @@ class PendingChanges:
             self.bytes.give(held.change.tenant, held.change.size)
             held.change = self._bounded(change)
             metrics.CHANGES_COLLAPSED.labels(self.kind).inc()
-        self._wakeup.wake_consumers()
+        self._wakeup.set()
 
     def _list(self, change: Change) -> None:
-        if self._unsent is not None:
-            self._unsent.add(change.uid)
+        if self._unsent:
             self._listed.add_key(change.uid, Place(change.tenant))
-            self._wakeup.wake_consumers()
 
     def _bounded(self, change: Change) -> Change:
         """``change``, without its content if there is no room for it."""
         return change if self.bytes.take(change.tenant, change.size) else replace(change, command=None)
 
-    def _next_uid(self) -> str | None:
-        now = self.clock.time()
+    async def _wait(self) -> None:
+        """Return when something was added or dropped, or may go out by now."""
+        self._wakeup.clear()
+        dues = [due for due in (self._changed.next_due(), self._list_due) if due is not None]
+        with suppress(TimeoutError):
+            async with self.clock.timeout_at(min(dues)) if dues else nullcontext():
+                await self._wakeup.wait()
+
+    def _next_uid(self, now: float) -> str | None:
         if self._changes_in_a_row >= CHANGES_PER_LISTED and (uid := self._next_listed(now)) is not None:
             return uid
         if (uid := self._next_changed(now)) is not None:
@@ -193,12 +197,12 @@ class PendingChanges:
 
     def _next_changed(self, now: float) -> str | None:
         """Of the tenant whose turn it is and who may send; whoever has no token is held back until there is one."""
-        while (tenant := self._changed.next_owner(now)) is not None:
+        while (tenant := self._changed.next_lane(now)) is not None:
             due = self.limiter.take_token(tenant, now)
             if due is None:
                 return self._changed.pop_key(now)
             self._was_held_back.add(tenant)
-            self._changed.hold_owner(tenant, due)
+            self._changed.hold_lane(tenant, due)
         return None
 
     def _release(self, uid: str) -> _Held:
@@ -206,15 +210,13 @@ class PendingChanges:
         self.bytes.give(held.change.tenant, held.change.size)
         self._changed.remove_key(uid)
         self._listed.remove_key(uid)
-        if self._unsent is not None:
-            self._unsent.discard(uid)
         return held
 
     def _held_back_ms(self, held: _Held) -> int:
         tenant = held.change.tenant
         if tenant not in self._was_held_back:
             return 0
-        if not self._changed.has_keys_of(tenant):
+        if not self._changed.has_keys_in(tenant):
             self._was_held_back.discard(tenant)
         seconds = self.clock.time() - held.since
         metrics.HELD_BACK.labels(self.kind).observe(seconds)
@@ -223,4 +225,4 @@ class PendingChanges:
     def _forget(self) -> None:
         for part in (self._held, self.bytes, self._changed, self._listed, self._was_held_back):
             part.clear()
-        self._unsent, self._listing = None, False
+        self._unsent = self._listing = False

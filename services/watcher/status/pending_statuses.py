@@ -1,20 +1,20 @@
-"""Statuses that are not written yet: the newest of each resource, one writer per resource, namespaces in turn.
+"""Statuses that are not written yet: the newest of each resource, one write at a time for each, namespaces in turn.
 
-Filled and emptied by :mod:`reporter`. A resource that cannot be written for now delays no other, nor does a namespace
-with thousands of them.
+Filled by :mod:`reporter`, which also writes them. A resource that cannot be written for now delays no other, nor does a
+namespace with thousands of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 
 from services.common.backoff import Backoff
-from services.common.clock import Clock, SystemClock
+from services.common.clock import SystemClock
 from services.common.kafka import ConsumedMessage, TopicPartition
 from services.common.messages import WorkspaceResource
-from services.common.queueing import Place, Wakeup, WorkQueue
+from services.common.queueing import Place, Workers, WorkQueue
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -35,51 +35,46 @@ class PendingStatus:
 
 
 class PendingStatuses:
-    """Belongs to one event loop. Every item added is given back once: superseded, dropped, or taken and finished."""
+    """Belongs to one event loop. Every item added is superseded, dropped, or written until that needs no retry."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(
+        self,
+        write: Callable[[PendingStatus], Coroutine[None, None, float | None]],
+        supersede: Callable[[PendingStatus], None],
+        on_defect: Callable[[BaseException], None],
+    ) -> None:
+        """``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
+
+        ``supersede`` is given the items that need not be written, because a newer row of their resource waits.
+        """
+        self._write, self._supersede = write, supersede
         self._waiting: dict[Identity, PendingStatus] = {}
         self._in_flight: dict[Identity, PendingStatus] = {}
-        self._queue: WorkQueue[Identity] = WorkQueue()
-        """In progress is what is in flight."""
-        self._wakeup = Wakeup(self._clock)
         self._landed = asyncio.Event()
+        self._queue: WorkQueue[Identity] = WorkQueue()
+        self._workers = Workers(self._queue, self._work, SystemClock(), on_defect)
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add_item(self, item: PendingStatus) -> PendingStatus | None:
-        """Let ``item`` wait its turn. Returns the older row of the same resource that need not be written any more."""
-        identity = item.identity
-        superseded = self._waiting.get(identity)
-        self._waiting[identity] = item
-        if superseded is None:  # or else it takes the turn of that one, its delay included
-            self._queue.add_key(identity, Place(item.row.namespace))
-            self._wakeup.wake_consumers()
-        return superseded
+    def start(self, writers: int) -> None:
+        """Write so many statuses at a time."""
+        self._workers.limit = writers
+        self._workers.start()
 
-    async def next_item(self) -> PendingStatus:
-        """The next item that may be written; it is in flight until it is finished or set aside."""
-        while (identity := self._queue.next_key(self._clock.time())) is None:
-            await self._wakeup.wait_until(self._queue.next_due())
-        item = self._in_flight[identity] = self._waiting.pop(identity)
-        return item
+    async def stop(self) -> None:
+        """Cut off the writes under way."""
+        await self._workers.stop()
 
-    def finish_item(self, item: PendingStatus) -> None:
-        """It was written, or given up."""
-        self._queue.finish_key(item.identity)
-        self._land(item)
-
-    def set_item_aside(self, item: PendingStatus, seconds: float) -> PendingStatus | None:
-        """It could not be written; try again after ``seconds``. Returns ``item`` if a newer one waits instead."""
-        identity = item.identity
-        superseded = identity in self._waiting
-        self._waiting.setdefault(identity, item)
-        self._queue.remove_key(identity)  # a newer one does not jump the delay
-        self._queue.requeue_key_at(identity, self._clock.time() + seconds)
-        self._land(item)
-        return item if superseded else None
+    def add_item(self, item: PendingStatus) -> None:
+        """Let ``item`` wait its turn, or take the turn of an older row of the same resource, its delay included."""
+        superseded = self._waiting.get(item.identity)
+        self._waiting[item.identity] = item
+        if superseded is not None:
+            self._supersede(superseded)
+        else:
+            self._queue.add_key(item.identity, Place(item.row.namespace))
+            self._workers.start_tasks()
 
     async def drop_partitions(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Forget what waits of these partitions (of all if None), once what of them is being written has landed."""
@@ -88,12 +83,23 @@ class PendingStatuses:
         while any(_is_of(item, gone) for item in self._in_flight.values()):
             self._landed.clear()
             await self._landed.wait()
-            self._forget(gone)  # what landed may have been set aside
+            self._forget(gone)  # what landed may have to be tried again
 
-    def _land(self, item: PendingStatus) -> None:
-        del self._in_flight[item.identity]
-        self._landed.set()
-        self._wakeup.wake_consumers()
+    async def _work(self, identity: Identity) -> float | None:
+        item = self._waiting.pop(identity, None)
+        if item is None:
+            return None  # dropped meanwhile
+        self._in_flight[identity] = item
+        try:
+            seconds = await self._write(item)
+        finally:
+            del self._in_flight[identity]
+            self._landed.set()
+        if seconds is not None:
+            self._queue.remove_key(identity)  # a newer one does not jump the delay
+            if self._waiting.setdefault(identity, item) is not item:
+                self._supersede(item)
+        return seconds
 
     def _forget(self, partitions: set[TopicPartition] | None) -> None:
         for identity, item in list(self._waiting.items()):

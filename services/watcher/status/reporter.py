@@ -48,11 +48,12 @@ class Reporter:
     dead_letters: DeadLetters
     limit: int
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    _pending: PendingStatuses = field(default_factory=PendingStatuses)
+    _pending: PendingStatuses = field(init=False)
     _failed: asyncio.Future[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._failed = self._loop.create_future()
+        self._pending = PendingStatuses(self._work, lambda item: self._acknowledge(item.message), self._fail)
 
     # On the consumer's thread.
 
@@ -75,16 +76,12 @@ class Reporter:
     # On the event loop.
 
     async def run(self, writers: int) -> None:
-        """Write with this many writers, for ever. Raises Unavailable if a dead letter cannot be written."""
-        working = [asyncio.create_task(self._work()) for _ in range(writers)]
+        """Write so many statuses at a time, for ever. Raises Unavailable if a dead letter cannot be written."""
+        self._pending.start(writers)
         try:
-            done, _ = await asyncio.wait([self._failed, *working], return_when=asyncio.FIRST_COMPLETED)
-            for outcome in done:
-                outcome.result()
+            await self._failed
         finally:
-            for task in working:
-                task.cancel()
-            await asyncio.wait(working)
+            await self._pending.stop()
 
     async def drain(self) -> None:
         """Begin no more writes, finish those begun."""
@@ -99,25 +96,19 @@ class Reporter:
                     metrics.count_failure(SERVICE, error, "decode")
                     self._give_up(row.message, error)
                 case WorkspaceResource() as content:
-                    if superseded := self._pending.add_item(PendingStatus(content, row.message)):
-                        self._acknowledge(superseded.message)
+                    self._pending.add_item(PendingStatus(content, row.message))
                 case None:
                     self._acknowledge(row.message)
 
-    async def _work(self) -> None:
-        while True:
-            item = await self._pending.next_item()
-            try:
-                if self.offsets.is_current(item.message.tracked):
-                    await self._write(item.row)
-            except (Retry, Wait, Permanent) as error:
-                self._failed_to_write(item, error)
-            except asyncio.CancelledError:
-                self._pending.finish_item(item)
-                raise
-            else:
-                self._pending.finish_item(item)
-                self._acknowledge(item.message)
+    async def _work(self, item: PendingStatus) -> float | None:
+        """Write one status; returns in how many seconds to try again."""
+        try:
+            if self.offsets.is_current(item.message.tracked):
+                await self._write(item.row)
+        except (Retry, Wait, Permanent) as error:
+            return self._failed_to_write(item, error)
+        self._acknowledge(item.message)
+        return None
 
     async def _write(self, row: WorkspaceResource) -> None:
         try:
@@ -127,19 +118,17 @@ class Reporter:
         except TimeoutError as error:
             raise Retry(f"not written within {WRITE_SECONDS:g} s") from error
 
-    def _failed_to_write(self, item: PendingStatus, error: GitOpsError) -> None:
+    def _failed_to_write(self, item: PendingStatus, error: GitOpsError) -> float | None:
         """What becomes of a row that could not be written: later again, or its message is a dead letter."""
         metrics.count_failure(SERVICE, error, "status")
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent):
             log.error("status refused; the row is given up", **about)
-            self._pending.finish_item(item)
             self._give_up(item.message, error)
-            return
+            return None
         seconds = item.delays.next()
         log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
-        if superseded := self._pending.set_item_aside(item, seconds):
-            self._acknowledge(superseded.message)
+        return seconds
 
     def _acknowledge(self, message: ConsumedMessage) -> None:
         self.offsets.acknowledge_offset(message.tracked)
@@ -148,17 +137,21 @@ class Reporter:
         try:
             delivery = self.dead_letters.send(message, error, datetime.now(UTC))
         except Retry as undelivered:
-            self._fail(undelivered)
+            self._fail(_not_written(undelivered))
             return
         delivery.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, message, done))
 
     def _delivered(self, message: ConsumedMessage, delivery: Future[int]) -> None:
         error = delivery.exception()
-        self._acknowledge(message) if error is None else self._fail(error)
+        self._acknowledge(message) if error is None else self._fail(_not_written(error))
 
     def _fail(self, error: BaseException) -> None:
         if not self._failed.done():
-            self._failed.set_exception(Unavailable(f"a dead letter could not be written: {error}"))
+            self._failed.set_exception(error)
+
+
+def _not_written(error: BaseException) -> Unavailable:
+    return Unavailable(f"a dead letter could not be written: {error}")
 
 
 def _observe(row: WorkspaceResource) -> None:

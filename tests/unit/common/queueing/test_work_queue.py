@@ -1,4 +1,4 @@
-"""Order of work: waves within an owner, owners in turn, one worker per key."""
+"""Order of work: waves within a lane, lanes in turn, one worker per key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Queue = WorkQueue[str]
 NOW = 100.0
 
 
-def up(owner: str, wave: int) -> Place[str]:
-    return Place(owner, wave, "present")
+def up(lane: str, wave: int) -> Place[str]:
+    return Place(lane, wave, "present")
 
 
-def down(owner: str, wave: int) -> Place[str]:
+def down(lane: str, wave: int) -> Place[str]:
     """Deletions go the other way."""
-    return Place(owner, -wave, "absent")
+    return Place(lane, -wave, "absent")
 
 
 def after(key: str) -> Place[str]:
@@ -27,7 +27,7 @@ def after(key: str) -> Place[str]:
 
 
 def filled(*keys: str) -> Queue:
-    """Keys named for their owner: their first character."""
+    """Keys named for their lane: their first character."""
     queue = Queue()
     for key in keys:
         queue.add_key(key, Place(key[0]))
@@ -45,18 +45,18 @@ def all_of(queue: Queue, now: float = NOW) -> list[str]:
 # Turns
 
 
-def test_keys_when_of_several_owners_then_the_owners_take_turns_and_each_keeps_its_order() -> None:
+def test_keys_when_of_several_lanes_then_the_lanes_take_turns_and_each_keeps_its_order() -> None:
     assert all_of(filled("a1", "a2", "a3", "b1", "c1", "c2")) == ["a1", "b1", "c1", "a2", "c2", "a3"]
 
 
-def test_owner_when_it_comes_late_then_it_need_not_wait_for_all_of_another() -> None:
+def test_lane_when_it_comes_late_then_it_need_not_wait_for_all_of_another() -> None:
     queue = filled(*(f"a{number}" for number in range(1000)))
     queue.next_key(NOW)
     queue.add_key("b1", Place("b"))
     assert "b1" in [queue.next_key(NOW), queue.next_key(NOW)]
 
 
-def test_owner_when_its_only_key_flips_between_places_then_it_has_one_turn_like_any_other() -> None:
+def test_lane_when_its_only_key_flips_between_places_then_it_has_one_turn_like_any_other() -> None:
     queue = Queue()
     for number in range(50):
         queue.add_key("flip", up("a", 1) if number % 2 else down("a", 1))
@@ -73,7 +73,7 @@ def test_owner_when_its_only_key_flips_between_places_then_it_has_one_turn_like_
     assert queue.next_key(NOW) == "b2"
 
 
-def test_owner_when_its_key_flips_while_it_waits_then_it_does_not_lose_its_turn() -> None:
+def test_lane_when_its_key_flips_while_it_waits_then_it_does_not_lose_its_turn() -> None:
     queue = filled("a1", "b1", "c1")
     queue.add_key("a1", Place("a", 7))
     assert queue.next_key(NOW) == "a1"
@@ -98,12 +98,12 @@ def test_key_when_added_while_in_progress_then_it_is_worked_on_once_more() -> No
     assert len(queue) == 0
 
 
-def test_key_when_it_moves_to_another_owner_then_it_is_worked_on_once() -> None:
+def test_key_when_it_moves_to_another_lane_then_it_is_worked_on_once() -> None:
     queue = Queue()
     queue.add_key("key", Place("a"))
     queue.add_key("key", Place("b"))
     assert all_of(queue) == ["key"]
-    assert not queue.has_keys_of("a")
+    assert not queue.has_keys_in("a")
 
 
 def test_keys_when_removed_then_others_go_on() -> None:
@@ -111,7 +111,7 @@ def test_keys_when_removed_then_others_go_on() -> None:
     for key in ("a1", "b1", "c1"):
         queue.remove_key(key)
     assert all_of(queue) == ["a2"]
-    assert not queue.has_keys_of("b")
+    assert not queue.has_keys_in("b")
 
 
 def test_key_when_removed_while_in_progress_then_only_its_second_time_is_dropped() -> None:
@@ -132,7 +132,7 @@ def test_key_when_it_is_finished_without_being_in_progress_then_that_is_an_error
 def test_queue_when_cleared_then_nothing_waits_and_nobody_is_held_back() -> None:
     queue = filled("a1", "b1")
     queue.add_key_at("c1", Place("c"), NOW)
-    queue.hold_owner("a", NOW + 9)
+    queue.hold_lane("a", NOW + 9)
     queue.clear()
     assert all_of(queue, NOW + 10) == []
     queue.add_key("a1", Place("a"))
@@ -174,7 +174,7 @@ def test_creation_when_deletions_are_pending_then_it_does_not_wait_for_them() ->
     assert all_of(queue) == ["project"]
 
 
-def test_follower_when_another_key_of_its_owner_hangs_then_it_does_not_wait() -> None:
+def test_follower_when_another_key_of_its_lane_hangs_then_it_does_not_wait() -> None:
     queue = Queue()
     for key in ("hanging", "app"):
         queue.add_key(key, up("a", 1))
@@ -247,11 +247,11 @@ def test_delays_when_they_are_ended_again_and_again_then_nothing_of_them_is_kept
     assert len(queue._timers) < 100
 
 
-# Bounds and owners held back
+# Bounds and lanes held back
 
 
 def test_keys_when_as_many_are_in_progress_as_may_then_the_next_waits_for_one_of_them() -> None:
-    queue = Queue(limit=3, limit_per_owner=2)
+    queue = Queue(limit=3, limit_per_lane=2)
     for key in ("a1", "a2", "a3", "b1", "c1"):
         queue.add_key(key, Place(key[0]))
     assert all_of(queue) == ["a1", "b1", "c1"]
@@ -263,43 +263,35 @@ def test_keys_when_as_many_are_in_progress_as_may_then_the_next_waits_for_one_of
     assert all_of(queue) == ["a3"]
 
 
-def test_owner_when_held_back_then_it_is_passed_over_until_then() -> None:
+def test_lane_when_held_back_then_it_is_passed_over_until_then() -> None:
     queue = filled("a1", "a2", "b1")
-    queue.hold_owner("a", NOW + 5)
+    queue.hold_lane("a", NOW + 5)
     queue.add_key("a3", Place("a"))
-    assert (all_of(queue), queue.held_owners) == (["b1"], 1)
-    assert (all_of(queue, NOW + 5), queue.held_owners) == (["a1", "a2", "a3"], 0)
+    assert (all_of(queue), queue.held_lanes) == (["b1"], 1)
+    assert (all_of(queue, NOW + 5), queue.held_lanes) == (["a1", "a2", "a3"], 0)
 
 
-def test_owner_when_all_are_released_then_it_has_its_turn_at_once() -> None:
+def test_lane_when_held_back_with_nothing_to_do_then_it_is_forgotten_afterwards() -> None:
     queue = filled("a1")
-    queue.hold_owner("a", NOW + 5)
-    queue.release_owners()
-    assert all_of(queue) == ["a1"]
-    assert queue.next_due() is None
-
-
-def test_owner_when_held_back_with_nothing_to_do_then_it_is_forgotten_afterwards() -> None:
-    queue = filled("a1")
-    queue.hold_owner("a", NOW + 5)
+    queue.hold_lane("a", NOW + 5)
     queue.remove_key("a1")
     assert all_of(queue, NOW + 6) == []
-    assert queue._owners == {}
+    assert queue._lanes == {}
 
 
-def test_next_key_when_its_owner_is_asked_for_before_then_it_is_a_key_of_that_owner() -> None:
+def test_next_key_when_its_lane_is_asked_for_before_then_it_is_a_key_of_that_lane() -> None:
     queue = filled("a1", "b1", "a2")
     for key in ("a1", "b1", "a2"):
-        assert (queue.next_owner(NOW), queue.next_key(NOW)) == (key[0], key)
-    assert queue.next_owner(NOW) is None
+        assert (queue.next_lane(NOW), queue.next_key(NOW)) == (key[0], key)
+    assert queue.next_lane(NOW) is None
 
 
-def test_key_when_popped_then_it_is_not_pending_and_its_owner_is_last_in_turn() -> None:
+def test_key_when_popped_then_it_is_not_pending_and_its_lane_is_last_in_turn() -> None:
     queue = filled("a1", "a2", "b1")
     assert queue.pop_key(NOW) == "a1"
     assert "a1" not in queue
     assert [queue.pop_key(NOW), queue.pop_key(NOW), queue.pop_key(NOW)] == ["b1", "a2", None]
-    assert queue._owners == {}
+    assert queue._lanes == {}
 
 
 # Cost
@@ -323,7 +315,7 @@ class CountedKey(str):
 def test_operations_when_there_are_many_keys_then_each_costs_as_much_as_with_few(keys: int) -> None:
     queue = Queue()
     for number in range(keys):
-        queue.add_key(CountedKey(f"key-{number}"), Place(f"owner-{number % (keys * 2 // 5)}", number % 2))
+        queue.add_key(CountedKey(f"key-{number}"), Place(f"lane-{number % (keys * 2 // 5)}", number % 2))
     CountedKey.looked_up.clear()
     worked_on = 0
     while (key := queue.next_key(NOW)) is not None:

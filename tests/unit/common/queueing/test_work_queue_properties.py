@@ -1,8 +1,9 @@
 """Whatever is added, delayed, held back, worked on and removed, in any order: nothing is lost, keys keep their order,
-and owners take turns."""
+and lanes take turns."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -12,18 +13,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from services.common.queueing import UNBOUNDED, Place, WorkQueue
 
-OWNERS = ["a", "b", "c", "d"]
-KEYS = [f"{owner}{number}" for owner in OWNERS for number in range(4)]
-owners, keys, seconds = st.sampled_from(OWNERS), st.sampled_from(KEYS), st.integers(0, 5)
+LANES = ["a", "b", "c", "d"]
+KEYS = [f"{lane}{number}" for lane in LANES for number in range(4)]
+lanes, keys, seconds = st.sampled_from(LANES), st.sampled_from(KEYS), st.integers(0, 5)
 waves, groups = st.integers(0, 2), st.sampled_from(["", "present"])
 
 
 @st.composite
 def places(draw: st.DrawFn, key: str) -> Place[str]:
     follows = draw(st.one_of(st.none(), st.sampled_from(KEYS)))
-    owner = draw(st.sampled_from([key[0], key[0], key[0], "other"]))
+    lane = draw(st.sampled_from([key[0], key[0], key[0], "other"]))
     # A key follows one that comes before it, so that no two wait for each other.
-    return Place(owner, draw(waves), draw(groups), follows if follows is not None and follows < key else None)
+    return Place(lane, draw(waves), draw(groups), follows if follows is not None and follows < key else None)
 
 
 placed_keys = keys.flatmap(lambda key: st.tuples(st.just(key), places(key)))
@@ -44,9 +45,9 @@ class Expected:
 
 @dataclass
 class Passed:
-    """Who had a turn since an owner has been waiting for its own."""
+    """Who had a turn since a lane has been waiting for its own."""
 
-    owners: set[str] = field(default_factory=set)
+    lanes: set[str] = field(default_factory=set)
 
 
 class Queue(RuleBasedStateMachine):
@@ -58,10 +59,10 @@ class Queue(RuleBasedStateMachine):
         self.held: dict[str, float] = {}
         self.passed: defaultdict[str, Passed] = defaultdict(Passed)
 
-    @initialize(limit=st.sampled_from([2, UNBOUNDED]), per_owner=st.sampled_from([1, 2, UNBOUNDED]))
-    def begin(self, limit: int, per_owner: int) -> None:
-        self.limit, self.per_owner = limit, per_owner
-        self.queue: WorkQueue[str] = WorkQueue(limit, per_owner)
+    @initialize(limit=st.sampled_from([2, UNBOUNDED]), per_lane=st.sampled_from([1, 2, UNBOUNDED]))
+    def begin(self, limit: int, per_lane: int) -> None:
+        self.limit, self.per_lane = limit, per_lane
+        self.queue: WorkQueue[str] = WorkQueue(limit, per_lane)
 
     @rule(key_and_place=placed_keys)
     def add(self, key_and_place: tuple[str, Place[str]]) -> None:
@@ -95,15 +96,10 @@ class Queue(RuleBasedStateMachine):
         else:
             self.expected.pop(key, None)
 
-    @rule(owner=owners, delay=seconds)
-    def hold(self, owner: str, delay: int) -> None:
-        self.queue.hold_owner(owner, self.now + delay)
-        self.held[owner] = self.now + delay
-
-    @rule()
-    def release(self) -> None:
-        self.queue.release_owners()
-        self.held.clear()
+    @rule(lane=lanes, delay=seconds)
+    def hold(self, lane: str, delay: int) -> None:
+        self.queue.hold_lane(lane, self.now + delay)
+        self.held[lane] = self.now + delay
 
     @rule(passed=st.integers(1, 3))
     def pass_time(self, passed: int) -> None:
@@ -111,18 +107,19 @@ class Queue(RuleBasedStateMachine):
 
     @rule()
     def work(self) -> None:
-        owner_in_turn, key = self.queue.next_owner(self.now), self.queue.next_key(self.now)
+        lane_in_turn, key = self.queue.next_lane(self.now), self.queue.next_key(self.now)
         self._end_delays()
-        assert owner_in_turn == (None if key is None else self.expected[key].place.owner)
+        assert self.queue.held_lanes == len(self.held)
+        assert lane_in_turn == (None if key is None else self.expected[key].place.lane)
         workable = self._workable()
         if key is None:
             assert not workable or len(self._in_progress()) >= self.limit, f"{workable} could be worked on"
             return
         assert len(self._in_progress()) < self.limit
-        owner = self.expected[key].place.owner
-        assert key in workable.get(owner, []), f"{key} may not be worked on"
-        self._is_first_of_its_wave(key, workable[owner])
-        self._takes_its_turn(owner, set(workable))
+        lane = self.expected[key].place.lane
+        assert key in workable.get(lane, []), f"{key} may not be worked on"
+        self._is_first_of_its_wave(key, workable[lane])
+        self._takes_its_turn(lane, set(workable))
         self.expected[key].in_progress = True
 
     @precondition(lambda self: any(item.in_progress for item in self.expected.values()))
@@ -147,14 +144,14 @@ class Queue(RuleBasedStateMachine):
         for key in KEYS:
             assert (key in self.queue) == (key in self.expected)
             assert self.queue.is_in_progress(key) == (key in self._in_progress())
-        for owner in OWNERS:
-            pending = any(item.place.owner == owner for item in self.expected.values())
-            assert self.queue.has_keys_of(owner) == pending
+        for lane in LANES:
+            pending = any(item.place.lane == lane for item in self.expected.values())
+            assert self.queue.has_keys_in(lane) == pending
         # Whoever cannot be worked on at this moment is not waiting for a turn.
         workable = self._workable()
-        for owner in list(self.passed):
-            if owner not in workable:
-                del self.passed[owner]
+        for lane in list(self.passed):
+            if lane not in workable:
+                del self.passed[lane]
 
     def teardown(self) -> None:
         """Whatever was left is worked on in the end, once each, and nothing is remembered."""
@@ -171,8 +168,9 @@ class Queue(RuleBasedStateMachine):
                 worked_on.append(key)
                 self.queue.finish_key(key)
         assert sorted(worked_on) == sorted(self.expected)
-        self.queue.release_owners()
-        assert self.queue._owners == self.queue._turns == self.queue._followers == self.queue._held == {}
+        assert self.queue.next_lane(math.inf) is None
+        assert self.queue._lanes == self.queue._turns == self.queue._followers == {}
+        assert (self.queue._delayed, self.queue.held_lanes) == (0, 0)
 
     def end_work_finally(self, key: str) -> None:
         self.queue.finish_key(key)
@@ -191,17 +189,17 @@ class Queue(RuleBasedStateMachine):
         for item in sorted(ended, key=lambda item: (item.due, item.number)):
             self.number += 1
             item.due, item.number = None, self.number
-        self.held = {owner: until for owner, until in self.held.items() if until > self.now}
+        self.held = {lane: until for lane, until in self.held.items() if until > self.now}
 
     def _workable(self) -> dict[str, list[str]]:
-        """By owner, the keys that may be worked on."""
+        """By lane, the keys that may be worked on."""
         found: dict[str, list[str]] = {}
         for key, item in self.expected.items():
             place = item.place
-            busy = sum(1 for each in self._in_progress() if self.expected[each].place.owner == place.owner)
-            is_free = place.owner not in self.held and busy < self.per_owner
+            busy = sum(1 for each in self._in_progress() if self.expected[each].place.lane == place.lane)
+            is_free = place.lane not in self.held and busy < self.per_lane
             if item.due is None and not item.in_progress and is_free and not self._is_held_back(place):
-                found.setdefault(place.owner, []).append(key)
+                found.setdefault(place.lane, []).append(key)
         return found
 
     def _is_held_back(self, place: Place[str]) -> bool:
@@ -209,7 +207,7 @@ class Queue(RuleBasedStateMachine):
             ahead = self.expected.get(place.follows)
             return ahead is not None and ahead.place.group == place.group
         return any(
-            (other.place.owner, other.place.group) == (place.owner, place.group) and other.place.wave < place.wave
+            (other.place.lane, other.place.group) == (place.lane, place.group) and other.place.wave < place.wave
             for other in self.expected.values()
             if other.place.follows is None
         )
@@ -221,12 +219,12 @@ class Queue(RuleBasedStateMachine):
                 if self.expected[other].place[1:] == place[1:]:
                     assert self.expected[key].number <= self.expected[other].number, f"{other} was queued before {key}"
 
-    def _takes_its_turn(self, owner: str, waiting: set[str]) -> None:
+    def _takes_its_turn(self, lane: str, waiting: set[str]) -> None:
         """Nobody has a second turn while another waits for its first."""
-        for other in waiting - {owner}:
-            assert owner not in self.passed[other].owners, f"{owner} had two turns while {other} waited"
-            self.passed[other].owners.add(owner)
-        self.passed.pop(owner, None)
+        for other in waiting - {lane}:
+            assert lane not in self.passed[other].lanes, f"{lane} had two turns while {other} waited"
+            self.passed[other].lanes.add(lane)
+        self.passed.pop(lane, None)
 
 
 def _sooner(again: tuple[Place[str], float | None] | None, when: float) -> float | None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from services.common.kafka import TopicPartition
-from services.watcher.status.pending_statuses import PendingStatus, PendingStatuses
+from services.watcher.status.pending_statuses import Identity, PendingStatus, PendingStatuses
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.watcher.manifests import row
 
@@ -18,134 +19,180 @@ def item(name: str, offset: int, partition: int = 0, **columns: Any) -> PendingS
     return PendingStatus(row(name, **columns), consumed(TOPIC, offset, partition=partition))
 
 
-async def take(backlog: PendingStatuses) -> PendingStatus:
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        return await backlog.next_item()
+class Rig:
+    """Pending statuses, and writes that the test ends."""
 
+    def __init__(self) -> None:
+        self.begun: asyncio.Queue[PendingStatus] = asyncio.Queue()
+        self.superseded: list[PendingStatus] = []
+        self.in_flight: dict[Identity, asyncio.Future[float | None]] = {}
+        self.defects: list[BaseException] = []
+        self.pending = PendingStatuses(self._write, self.superseded.append, self.defects.append)
 
-async def is_empty(backlog: PendingStatuses) -> bool:
-    """Whether a writer that asks now would have to wait."""
-    asking = asyncio.ensure_future(backlog.next_item())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    done = asking.done()
-    asking.cancel()
-    return not done
+    async def _write(self, item: PendingStatus) -> float | None:
+        assert item.identity not in self.in_flight
+        self.in_flight[item.identity] = asyncio.get_running_loop().create_future()
+        self.begun.put_nowait(item)
+        return await self.in_flight[item.identity]
+
+    async def take(self) -> PendingStatus:
+        """The next item whose write begins."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await self.begun.get()
+
+    def end(self, item: PendingStatus, seconds: float | None = None) -> None:
+        """It was written, or is to be tried again after ``seconds``."""
+        self.in_flight.pop(item.identity).set_result(seconds)
+
+    async def is_idle(self) -> bool:
+        """Whether no other write has begun, nor begins now."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return self.begun.empty()
 
 
 @pytest.fixture
-async def backlog() -> PendingStatuses:
-    return PendingStatuses()
+async def rig() -> AsyncIterator[Rig]:
+    rig = Rig()
+    rig.pending.start(writers=1)
+    yield rig
+    await rig.pending.stop()
+    assert rig.defects == []
 
 
-async def test_rows_when_of_different_resources_then_they_are_taken_in_order_of_arrival(
-    backlog: PendingStatuses,
-) -> None:
+@pytest.fixture
+async def busy(rig: Rig) -> Rig:
+    """With as many writers as there is to do."""
+    await rig.pending.stop()
+    rig.pending.start(writers=10)
+    return rig
+
+
+async def test_rows_when_of_different_resources_then_they_are_written_in_order_of_arrival(rig: Rig) -> None:
     for offset, name in enumerate(("a", "b", "c")):
-        assert backlog.add_item(item(name, offset)) is None
-    assert [(await take(backlog)).row.name for _ in range(3)] == ["a", "b", "c"]
+        rig.pending.add_item(item(name, offset))
+    written = []
+    for _ in range(3):
+        written.append(await rig.take())
+        rig.end(written[-1])
+    assert [each.row.name for each in written] == ["a", "b", "c"]
+    assert rig.superseded == []
 
 
-async def test_row_when_a_newer_one_of_the_same_resource_comes_then_only_that_is_written(
-    backlog: PendingStatuses,
-) -> None:
+async def test_row_when_a_newer_one_of_the_same_resource_comes_then_only_that_is_written(busy: Rig) -> None:
     older, newer = item("a", 0), item("a", 1, status="{}")
-    backlog.add_item(older)
-    assert backlog.add_item(newer) is older
-    assert await take(backlog) is newer
-    assert await is_empty(backlog)
+    busy.pending.add_item(older)
+    busy.pending.add_item(newer)
+    assert busy.superseded == [older]
+    assert await busy.take() is newer
+    assert await busy.is_idle()
 
 
-async def test_row_when_one_of_the_same_resource_is_being_written_then_it_waits(backlog: PendingStatuses) -> None:
+async def test_row_when_one_of_the_same_resource_is_being_written_then_it_waits(busy: Rig) -> None:
     first, second = item("a", 0), item("a", 1)
-    backlog.add_item(first)
-    await take(backlog)
-    assert backlog.add_item(second) is None
-    assert await is_empty(backlog)
-    backlog.finish_item(first)
-    assert await take(backlog) is second
+    busy.pending.add_item(first)
+    await busy.take()
+    busy.pending.add_item(second)
+    assert await busy.is_idle()
+    busy.end(first)
+    assert await busy.take() is second
+    assert busy.superseded == []
 
 
-async def test_row_when_set_aside_then_others_go_on_and_it_comes_back(backlog: PendingStatuses) -> None:
+async def test_row_when_to_be_tried_again_then_others_go_on_and_it_comes_back(rig: Rig) -> None:
     stuck, other = item("stuck", 0), item("other", 1)
-    backlog.add_item(stuck)
-    backlog.add_item(other)
-    assert await take(backlog) is stuck
-    assert backlog.set_item_aside(stuck, 0.01) is None
-    assert await take(backlog) is other
-    assert await take(backlog) is stuck
+    rig.pending.add_item(stuck)
+    rig.pending.add_item(other)
+    assert await rig.take() is stuck
+    rig.end(stuck, 0.01)
+    assert await rig.take() is other
+    rig.end(other)
+    assert await rig.take() is stuck
+    assert rig.superseded == []
 
 
-async def test_row_when_set_aside_while_a_newer_one_waits_then_the_newer_one_comes_back(
-    backlog: PendingStatuses,
-) -> None:
+async def test_row_when_to_be_tried_again_while_a_newer_one_waits_then_the_newer_one_comes_back(busy: Rig) -> None:
     older, newer = item("a", 0), item("a", 1)
-    backlog.add_item(older)
-    await take(backlog)
-    backlog.add_item(newer)
-    assert backlog.set_item_aside(older, 0.01) is older
-    assert await take(backlog) is newer
+    busy.pending.add_item(older)
+    await busy.take()
+    busy.pending.add_item(newer)
+    busy.end(older, 0.01)
+    assert await busy.is_idle(), "a newer one does not jump the delay"
+    assert busy.superseded == [older]
+    assert await busy.take() is newer
 
 
-async def test_row_when_set_aside_then_a_newer_one_does_not_jump_its_delay(backlog: PendingStatuses) -> None:
+async def test_row_when_to_be_tried_again_then_a_newer_one_does_not_jump_its_delay(busy: Rig) -> None:
     older, newer = item("a", 0), item("a", 1)
-    backlog.add_item(older)
-    await take(backlog)
-    backlog.set_item_aside(older, 0.01)
-    assert backlog.add_item(newer) is older
-    assert await is_empty(backlog)
-    assert await take(backlog) is newer
+    busy.pending.add_item(older)
+    busy.end(await busy.take(), 0.01)
+    assert await busy.is_idle()
+    busy.pending.add_item(newer)
+    assert busy.superseded == [older]
+    assert await busy.is_idle()
+    assert await busy.take() is newer
 
 
-async def test_partition_when_dropped_then_its_rows_are_not_written_and_others_are(backlog: PendingStatuses) -> None:
-    backlog.add_item(item("a", 0, partition=1))
+async def test_partition_when_dropped_then_its_rows_are_not_written_and_others_are(busy: Rig) -> None:
+    busy.pending.add_item(item("a", 0, partition=1))
     kept = item("b", 0, partition=2)
-    backlog.add_item(kept)
-    await backlog.drop_partitions([TopicPartition(TOPIC, 1)])
-    assert await take(backlog) is kept
-    assert await is_empty(backlog)
+    busy.pending.add_item(kept)
+    await busy.pending.drop_partitions([TopicPartition(TOPIC, 1)])
+    assert await busy.take() is kept
+    assert await busy.is_idle()
 
 
-async def test_partition_when_dropped_then_what_is_being_written_is_waited_for(backlog: PendingStatuses) -> None:
+async def test_partition_when_dropped_then_what_is_being_written_is_waited_for(rig: Rig) -> None:
     writing = item("a", 0, partition=1)
-    backlog.add_item(writing)
-    await take(backlog)
-    dropping = asyncio.ensure_future(backlog.drop_partitions([TopicPartition(TOPIC, 1)]))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    rig.pending.add_item(writing)
+    await rig.take()
+    dropping = asyncio.ensure_future(rig.pending.drop_partitions([TopicPartition(TOPIC, 1)]))
+    await rig.is_idle()
     assert not dropping.done()
-    backlog.set_item_aside(writing, 0.001)  # even if it fails, it does not come back
+    rig.end(writing, 0.001)  # even if it fails, it does not come back
     async with asyncio.timeout(DEADLINE_SECONDS):
         await dropping
-    assert len(backlog) == 0
+    assert len(rig.pending) == 0
 
 
-async def test_resource_when_dropped_and_read_again_then_it_has_one_writer_at_a_time(backlog: PendingStatuses) -> None:
-    backlog.add_item(item("a", 0))
-    await backlog.drop_partitions([TopicPartition(TOPIC, 0)])
+async def test_resource_when_dropped_and_read_again_then_it_has_one_writer_at_a_time(busy: Rig) -> None:
+    busy.pending.add_item(item("a", 0))
+    await busy.pending.drop_partitions([TopicPartition(TOPIC, 0)])
     again, newer = item("a", 0), item("a", 1)
-    backlog.add_item(again)
-    assert await take(backlog) is again
-    backlog.add_item(newer)
-    assert await is_empty(backlog)
-    backlog.finish_item(again)
-    assert await take(backlog) is newer
+    busy.pending.add_item(again)
+    assert await busy.take() is again
+    busy.pending.add_item(newer)
+    assert await busy.is_idle()
+    busy.end(again)
+    assert await busy.take() is newer
 
 
-async def test_row_when_another_namespace_has_thousands_waiting_then_it_is_next_in_turn(
-    backlog: PendingStatuses,
-) -> None:
+async def test_row_when_another_namespace_has_thousands_waiting_then_it_is_next_in_turn(rig: Rig) -> None:
     for number in range(5000):
-        backlog.add_item(item(f"web-{number}", number, namespace="busy"))
+        rig.pending.add_item(item(f"web-{number}", number, namespace="busy"))
     quiet = item("web", 5000, namespace="quiet")
-    backlog.add_item(quiet)
-    assert quiet in [await take(backlog) for _ in range(2)]
-    assert len(backlog) == 4999
+    rig.pending.add_item(quiet)
+    rig.end(await rig.take())  # begun before the quiet one came
+    next_one = await rig.take()
+    rig.end(next_one)
+    assert quiet in [next_one, await rig.take()]
+    assert len(rig.pending) == 4998
 
 
-async def test_rows_when_several_writers_wait_then_each_gets_one(backlog: PendingStatuses) -> None:
-    writers = [asyncio.ensure_future(take(backlog)) for _ in range(3)]
-    await asyncio.sleep(0)
-    for offset, name in enumerate(("a", "b", "c")):
-        backlog.add_item(item(name, offset))
-    assert sorted([(await writer).row.name for writer in writers]) == ["a", "b", "c"]
+async def test_rows_when_there_are_several_writers_then_as_many_are_written_at_a_time(rig: Rig) -> None:
+    await rig.pending.stop()
+    rig.pending.start(writers=3)
+    for offset, name in enumerate(("a", "b", "c", "d")):
+        rig.pending.add_item(item(name, offset))
+    assert [(await rig.take()).row.name for _ in range(3)] == ["a", "b", "c"]
+    assert await rig.is_idle()
+    assert len(rig.pending) == 1
+
+
+async def test_write_when_it_has_a_defect_then_that_is_told(rig: Rig) -> None:
+    rig.pending.add_item(item("a", 0))
+    defect = ZeroDivisionError()
+    rig.in_flight[(await rig.take()).identity].set_exception(defect)
+    assert await rig.is_idle()
+    assert rig.defects == [defect]
+    rig.defects.clear()
