@@ -105,7 +105,7 @@ class AllowedRepositories:
         repository = self._repositories.get(named)
         if repository is None:
             repository = self._repositories[named] = _Repository()
-            self._queue.add_key(named, Place(owner=named[0]))
+            self._queue.add_key(named, Place(lane=named[0]))
             self._workers.start_tasks()
         repository.readers.add(key)
         return repository
