@@ -15,14 +15,14 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start_task(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
-        """Start ``work``; whoever needs it no longer cancels it."""
+        """Start ``work``. The caller may cancel the task."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
     def cancel_all(self) -> None:
-        """Nobody needs any of them any longer."""
+        """Cancel all that run."""
         for task in self._tasks:
             task.cancel()
 

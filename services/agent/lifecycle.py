@@ -21,7 +21,7 @@ DELIVERY_SECONDS = 5.0
 
 
 class Shutdown:
-    """The wish to end, and what led to it. Made in the loop that it ends."""
+    """Whether and why the process is to end. Made in the event loop that it ends."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -30,7 +30,7 @@ class Shutdown:
             asyncio.get_running_loop().add_signal_handler(number, self._asked.set)
 
     def fail_with(self, error: BaseException) -> None:
-        """Something failed that nobody handles."""
+        """End because of an error that nothing handles."""
         log.error("defect", error=repr(error), exc_info=error)
         self._defect = self._defect or error
         self._asked.set()
@@ -40,7 +40,7 @@ class Shutdown:
         return "stopping" if self._asked.is_set() else ""
 
     async def wait(self) -> None:
-        """Until the process is asked to end, or something fails that nobody handles."""
+        """Until the process is asked to end, or an error is not handled."""
         await self._asked.wait()
 
     def raise_defect(self) -> None:
@@ -74,7 +74,7 @@ class Agent:
         return self._heartbeat.silence() or self._stream.stalled()
 
     async def run(self) -> None:
-        """Until the process is asked to end, or something fails that nobody handles."""
+        """Until the process is asked to end, or an error is not handled."""
         tasks, consumer = BackgroundTasks(self._shutdown.fail_with), BackgroundTasks(self._shutdown.fail_with)
         tasks.start_task(self._heartbeat.keep(), "heartbeat")
         tasks.start_task(self._inspection.run(), "inspection")

@@ -91,7 +91,7 @@ class AccountCleanups:
             self._workers.cancel_key(key)
 
     async def suspend(self) -> None:
-        """Forget everything; when this returns nobody is asked anything."""
+        """Forget everything; when this returns no cleanup is running."""
         for key in list(self._cleanups):
             self.forget(key)
         await self._workers.stop()
@@ -106,7 +106,7 @@ class AccountCleanups:
             return False
 
     def _await_turn(self, key: ObjectKey, cleanup: _Cleanup, delay: float = 0.0) -> None:
-        """Until its deadline; a row that nobody could try yet has one that begins now."""
+        """Wait until its deadline; for a row that was not attempted yet the time begins now."""
         seconds = (self._deadline(cleanup) - self._clock.now()).total_seconds()
         if not cleanup.attempted:
             seconds = max(seconds, self._patience.total_seconds())
@@ -154,7 +154,7 @@ class AccountCleanups:
 
     def _postpone(self, key: ObjectKey, cleanup: _Cleanup, error: GitOpsError) -> float:
         """In how many seconds to try again: the last attempt comes at the deadline."""
-        log.warning("not disposed yet", kind=cleanup.row.kind, name=cleanup.row.name, error=str(error))
+        log.warning("account not removed yet", kind=cleanup.row.kind, name=cleanup.row.name, error=str(error))
         seconds = cleanup.delays.next()
         self._await_turn(key, cleanup, seconds)
         return seconds

@@ -18,13 +18,13 @@ class RepositoryAccess(Enum):
     """Who can read a repository, as found when its login was checked."""
 
     ANYBODY = auto()
-    """Without a login, too."""
+    """It opens without a login, too."""
     LOGIN = auto()
-    """To the login, and to nobody without one."""
+    """It opens to the login, and not without one."""
     UNCLEAR = auto()
-    """To the login; whether without one could not be told."""
+    """It opens to the login; whether it does without one is not known."""
     NOBODY = auto()
-    """Not to this login."""
+    """It does not open to this login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CheckFailed(Exception):
 
 
 class CheckInconclusive(CheckFailed):
-    """The server was not reached or could not tell, so nothing is known about the credentials."""
+    """The server was not reached or gave no clear answer: nothing is known about the credentials."""
 
 
 def failed(entry: Entry, detail: str = "") -> CheckFailed:

@@ -51,7 +51,7 @@ class CredentialSettings:
 class CredentialChecker:
     """One for all engine instances of an agent: its bounds are the process's.
 
-    A call may take a minute of somebody else's slowness. Never await one in a slot that other tenants' work needs.
+    A call may take a minute if a tenant's server is slow. Never await one in a worker that serves other tenants.
     """
 
     def __init__(self, keys: OpeningKeys, policy: AddressPolicy, settings: CredentialSettings, clock: Clock) -> None:

@@ -183,7 +183,7 @@ class SecretChecks:
 
 
 def _reported(check: _Check) -> tuple[str, ...]:
-    """What the planner and the API server are told; another result with the same is no news."""
+    """What the planner and the API server learn of a check; a result that equals the last one changes nothing."""
     if check.error is not None:
         return ("error", str(check.error))
     if check.result is None:

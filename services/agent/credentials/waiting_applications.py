@@ -63,7 +63,7 @@ class WaitingApplications:
         return False
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Forget all that waits."""
         for memory in (self._needs, self._secrets, self._waiting):
             memory.clear()
 

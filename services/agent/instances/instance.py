@@ -302,7 +302,7 @@ class Instance:
                 self._outcomes.report_outcome(key, row, acknowledge, outcome)
                 self._enqueuer.enqueue_sync(key)
             case Permanent():
-                self._outcomes.report_refusal(key, row, acknowledge, outcome)
+                self._outcomes.report_failure(key, row, acknowledge, outcome)
         return None
 
     async def _remove_orphan(self, key: ObjectKey) -> datetime | None:

@@ -1,4 +1,4 @@
-"""The operation that an Application shows, parsed leniently: anybody may have written to it. Pure."""
+"""The operation that an Application shows, parsed leniently: any client may have written it. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LiveOperation:
     requested: bool
     """``.operation`` is set."""
     requested_run: str
-    """The run of ours that it is of, empty if it is somebody else's."""
+    """The run of ours that it is of, empty if it is another client's."""
     run: str
     """The run of ours that ``status.operationState`` is of."""
     phase: str
@@ -64,7 +64,7 @@ def live_operation(application: Manifest) -> LiveOperation:
 
 
 def termination_patch(operation: LiveOperation) -> Manifest:
-    """The part of a merge patch that ends ``operation``, whoever began it; empty if there is nothing to end.
+    """The part of a merge patch that ends ``operation``, of any client; empty if there is nothing to end.
 
     What the controller has not begun is withdrawn. What runs must keep ``.operation``: without it the controller would
     not look at the phase any more.

@@ -50,10 +50,10 @@ APPLICATION_KIND = ManagedKind(
     reports_status=True,
 )
 PROJECT_KIND = ManagedKind(APP_PROJECT)
-"""All of a project's spec is ours: a field somebody adds would widen what its tenant may do."""
+"""All of a project's spec is ours: an added field would widen what its tenant may do."""
 SECRET_KIND = ManagedKind(
     SECRET,
-    # Only what Argo CD reads: another Secret with our label, from an installation perhaps, is nobody's orphan.
+    # Only what Argo CD reads: another Secret with our label, from an installation perhaps, is no orphan.
     selector=f"{SELECTOR},{SECRET_TYPE_LABEL} in (cluster,repository)",
     unchangeable=("type", "immutable"),
 )

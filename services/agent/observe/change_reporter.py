@@ -66,7 +66,7 @@ class ChangeReporter:
         self._delivered.pop(key, None)
 
     def clear(self) -> None:
-        """What was delivered may be superseded by somebody else's reports."""
+        """Another agent may report from here on: what was delivered may be superseded."""
         self._delivered.clear()
 
     def _end_delivery(self, key: ObjectKey, report: Report, arrived: bool) -> None:

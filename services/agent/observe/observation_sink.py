@@ -46,7 +46,7 @@ class ObservationSink:
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, sent: Future[int], delivered: Delivered) -> None:
-    """From the producer's thread into the loop; after the loop has ended nobody waits any more."""
+    """From the producer's thread into the loop; after the loop has ended nothing is waiting."""
     error = sent.exception()
     if error is not None:
         log.warning("observation not delivered", error=str(error))

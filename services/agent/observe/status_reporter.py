@@ -69,7 +69,7 @@ class StatusReporter:
         self._latest.forget_object(key)
 
     def clear(self) -> None:
-        """What was delivered may be superseded by somebody else's reports."""
+        """Another agent may report from here on: what was delivered may be superseded."""
         for key in list(self._waiting):
             self._stop_waiting(key)
         self._last_sync_report.clear()

@@ -14,7 +14,7 @@ SUFFIX = ".git"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A repository as it is remembered: by hashes, for what is remembered outlives everybody's interest in it."""
+    """A repository as it is remembered: by hashes, because it is remembered for longer than any tenant names it."""
 
     repository: bytes
     """Of the form by which Argo CD shares its checkouts."""

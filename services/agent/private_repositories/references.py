@@ -42,7 +42,7 @@ class RepositoryReferences:
                 self._keys.pop(name, None)
 
     def clear(self) -> None:
-        """Nobody names anything."""
+        """Forget all rows."""
         self._urls.clear()
         self._keys.clear()
 

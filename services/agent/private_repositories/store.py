@@ -1,4 +1,4 @@
-"""The private repositories of one instance, in a Secret beside Argo CD's own: as durable as its checkouts.
+"""The private repositories of one instance, in a Secret of the engine namespace: as durable as its checkouts.
 
 Only hashes are in it, but who may not read Secrets need not know whether a URL that he guesses is private either. One
 agent at a time owns an instance; a write of a former owner meets a newer resource version and is merged.
@@ -20,7 +20,7 @@ FIELD = "repositories"
 LIMIT = 20_000
 """Repositories; 640,000 bytes, of the 1 MiB that a Secret may hold."""
 MAX_WRITES = 5
-"""Of one attempt: more conflicts than that in a row are somebody else's quarrel."""
+"""Of one attempt: more conflicts than that in a row come from another writer."""
 
 
 class StoreFull(Exception):

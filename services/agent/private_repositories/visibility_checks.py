@@ -36,7 +36,7 @@ class VisibilityChecks:
         store: PrivateRepositoryStore,
         on_public: Public,
     ) -> None:
-        """``on_public`` is called with what opens to anybody; it raises as a cluster does."""
+        """``on_public`` is called with a repository that has become public; it raises as a cluster does."""
         self._tasks, self._checker, self._clock = tasks, checker, clock
         self._store, self._on_public = store, on_public
         self._checked: dict[Identity, datetime] = {}
@@ -62,5 +62,5 @@ class VisibilityChecks:
         try:
             await self._on_public(identity)
         except GitOpsError as error:
-            # In force all the same; whoever writes the registry next writes this too, or else it is checked again.
+            # In force all the same: the next write to the store includes it, or else it is checked again.
             log.warning("public repository not recorded yet", error=str(error))

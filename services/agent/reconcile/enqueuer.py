@@ -44,7 +44,7 @@ class Enqueuer:
         self._rows, self._live, self._queue = rows, live, queue
         self._has_drifted, self._outcomes, self._pending = has_drifted, outcomes, pending
         self._repairs: KeyedBackoff[ObjectKey] = KeyedBackoff(REPAIR_LIMIT_SECONDS, FREE_REPAIRS, BACKOFF_RESET_SECONDS)
-        """Delays of repairs: none, unless somebody keeps undoing them."""
+        """Delays of repairs: none, unless they are undone again and again."""
 
     def enqueue_key(self, key: ObjectKey) -> None:
         """Queue ``key``."""
@@ -70,7 +70,7 @@ class Enqueuer:
         if row is None:
             return False
         if key not in self._pending:
-            self._outcomes.forget_refusal(key)
+            self._outcomes.forget_failure(key)
         is_open = key in self._pending or row.desired == "absent" or self._outcomes.is_report_due(key, now)
         return is_open or self._may_have_drifted(key, row)
 
@@ -93,7 +93,7 @@ class Enqueuer:
 
     def _is_to_repair(self, key: ObjectKey) -> bool:
         row = self._rows.get(key)
-        if row is None or self._outcomes.is_refused(key, row):
+        if row is None or self._outcomes.has_failed(key, row):
             return False
         return self._may_have_drifted(key, row)
 

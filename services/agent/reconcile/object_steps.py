@@ -48,7 +48,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """It exists and nobody has deleted it yet."""
+    """It exists, and its deletion was not asked for yet."""
 
     uid: str
 

@@ -40,26 +40,26 @@ class OutcomeReporter:
     def __init__(self, instance: str, pending: PendingAcks, statuses: StatusReporter, clock: Clock) -> None:
         self._instance, self._pending, self._statuses, self._clock = instance, pending, statuses, clock
         self._in_sync: dict[ObjectKey, str] = {}
-        self._refused: dict[ObjectKey, tuple[str, str]] = {}
+        self._failed: dict[ObjectKey, tuple[str, str]] = {}
         self._checked: dict[ObjectKey, _ReportedCheck] = {}
         self._unreported: set[ObjectKey] = set()
         """Objects whose next success is reported: an observation was lost, or a failure was reported."""
 
-    def is_refused(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether this state of the row was refused; the full comparison tries it again."""
-        return self._refused.get(key, ("",))[0] == row.digest
+    def has_failed(self, key: ObjectKey, row: EngineResource) -> bool:
+        """Whether this state of the row has failed for good; the full comparison tries it again."""
+        return self._failed.get(key, ("",))[0] == row.digest
 
     def is_report_due(self, key: ObjectKey, now: datetime) -> bool:
         """Whether the result of its check was reported so long ago that it is reported again."""
         return key in self._checked and now >= self._checked[key].until
 
-    def forget_refusal(self, key: ObjectKey) -> None:
+    def forget_failure(self, key: ObjectKey) -> None:
         """Allow another attempt: the API server may accept it now."""
-        self._refused.pop(key, None)
+        self._failed.pop(key, None)
 
     def forget_object(self, key: ObjectKey) -> None:
         """Nothing is desired of ``key`` any more."""
-        for memory in (self._in_sync, self._refused, self._checked):
+        for memory in (self._in_sync, self._failed, self._checked):
             memory.pop(key, None)
         self._unreported.discard(key)
         self._statuses.forget_object(key)
@@ -85,21 +85,21 @@ class OutcomeReporter:
             self._statuses.expect_status(key)
         self._statuses.report_status(key)
 
-    def report_refusal(
+    def report_failure(
         self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, error: Permanent
     ) -> None:
         """It will never be as ``row`` desires; ``acknowledge``: as of :meth:`report_outcome`."""
         metrics.count_failure(SERVICE, error, "apply")
         log.warning("refused", instance=self._instance, kind=row.kind, name=key.name, error=str(error))
-        refusal = (row.digest, str(error))
-        known = self._refused.get(key) == refusal
-        self._refused[key] = refusal
+        failure = (row.digest, str(error))
+        known = self._failed.get(key) == failure
+        self._failed[key] = failure
         # The failure replaces what was reported before: success has to be reported again when the problem is over.
         self._checked.pop(key, None)
         self._unreported.add(key)
         if acknowledge is not None or not known:
             event = Failed(row.digest, permanent=True, message=str(error))
-            self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_refusal(key))
+            self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_failure(key))
 
     def _lose(self, key: ObjectKey) -> None:
         self._checked.pop(key, None)
@@ -125,7 +125,7 @@ class OutcomeReporter:
     ) -> list[ObservationEvent]:
         version = done.version or row.digest
         drifted = done.changed and self._in_sync.get(key) == version
-        self._refused.pop(key, None)
+        self._failed.pop(key, None)
         self._in_sync[key] = version
         if drifted:
             metrics.DRIFT_REPAIRS.labels(SERVICE, row.kind).inc()

@@ -68,7 +68,7 @@ class Reconciler:
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
-        """End what Argo CD does for an Application, whoever began it. Raises as ``reconcile``, and Conflict."""
+        """End the operation that Argo CD runs for an Application. Raises as ``reconcile``, and Conflict."""
         live = self._live.get(key)
         step = end_of_operation(live) if live is not None else None
         if step is not None:

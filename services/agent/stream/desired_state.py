@@ -1,11 +1,11 @@
 """The rows of the partitions this agent owns, as gitops.engine itself holds them.
 
-The topic is compacted by the row's primary key, so it is the desired state: whoever is given a partition reads it once
-from its beginning and knows every row. (A faust table would keep a second copy of the same rows in a changelog with
-the same keys and partitions; its recovery was tried and hung in one of seven failovers, see ``engine_stream``.)
+The topic is compacted by the row's primary key, so it is the desired state: an agent that is given a partition reads it
+once from its beginning and knows every row. (A faust table would keep a second copy of the same rows in a changelog
+with the same keys and partitions; its recovery was tried and hung in one of seven failovers, see ``engine_stream``.)
 
 What is not committed comes again as messages, some of them older than the newest of their key, which was read already.
-Their offsets tell.
+Their offsets tell which.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class EngineStream:
         on_defect: Callable[[BaseException], None],
         progress: Progress,
     ) -> None:
-        """``on_defect`` is called with what nobody handles: it ends the process."""
+        """``on_defect`` is called with an error that nothing handles: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name

@@ -49,7 +49,7 @@ def faust_app(settings: AgentSettings, offsets: OffsetTracker, data: Path) -> fa
         broker_heartbeat_interval=min(1.0, settings.session_timeout_seconds / 5),
         broker_commit_interval=settings.commit_interval_seconds,
         broker_max_poll_records=1000,
-        # What is in flight at a rebalance or at the end is sent again: waiting for it would hold everybody up.
+        # What is in flight at a rebalance or at the end is sent again: waiting for it would delay the rebalance.
         stream_wait_empty=False,
     )
     app.transport = TrackedTransport(offsets, app.conf.broker_consumer, app)

@@ -1,6 +1,6 @@
-"""Whether the consumer gets on: told by ``engine_stream``, asked by the probes on a thread of theirs.
+"""Whether the consumer makes progress: recorded by ``engine_stream``, read by the probes on their own thread.
 
-The brokers are asked for their ends beside the consumer: one whose fetches have died does not learn of new ones. Pure
+The end offsets are read over another connection: a consumer whose fetches have died does not learn of new ones. Pure
 but for the clock, which is an argument.
 """
 

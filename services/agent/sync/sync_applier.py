@@ -77,11 +77,11 @@ class SyncApplier:
         return Done(applied=False)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Only a look tells."""
+        """Whether its run has moved on is decided by :meth:`apply`."""
         return True
 
     def repeat_ends(self) -> None:
-        """How runs have ended that are ordered still: whoever withdraws the order may have missed it."""
+        """Report once more how runs have ended whose orders are not withdrawn: the planner may have missed it."""
         for key, run in self._runs.items():
             if run.moved is not None and run.moved.finished_at:
                 self._reports.forget_object(key)
@@ -92,7 +92,7 @@ class SyncApplier:
         self._reports.forget_object(key)
 
     async def suspend(self) -> None:
-        """Somebody else may report meanwhile."""
+        """Another agent may report from here on."""
         self._runs.clear()
         self._reports.clear()
 

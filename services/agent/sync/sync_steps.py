@@ -2,7 +2,7 @@
 
 How Argo CD runs a sync: a client sets ``.operation`` on the Application and clears ``status.operationState``, as Argo
 CD's own API server does. The controller then writes ``status.operationState`` with phase Running, and takes
-``.operation`` away when the phase is Succeeded, Failed or Error. Phase Terminating, written by anybody, makes it end
+``.operation`` away when the phase is Succeeded, Failed or Error. Phase Terminating, written by any client, makes it end
 the operation, but only while ``.operation`` is there.
 
 Started exactly once: the annotation ``sync-sequence`` and the operation are set by one patch that names the resource
@@ -52,7 +52,7 @@ class SyncRequest:
     revision: str
     terminated: bool
     begun: bool
-    """It was told of before, by us or by whoever had the instance: it must not start once more."""
+    """Progress of it was reported before, by this agent or another one: it must not start once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _progress(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
 def _await_other(request: SyncRequest, live: LiveObject) -> SyncStep:
     """Another operation is under way, which is waited for, but for two.
 
-    One of an earlier run is ended: its order has ended. So is one without ``.operation``, which somebody withdrew while
+    One of an earlier run is ended: its order has ended. So is one without ``.operation``, which was withdrawn while
     the controller took it up: it would show Running for ever.
     """
     operation = live.operation
@@ -174,7 +174,7 @@ def _start(request: SyncRequest, live: LiveObject) -> PatchApplication:
 
 
 def _terminate(request: SyncRequest, live: LiveObject) -> PatchApplication:
-    """The controller looks at no phase of an Application without ``.operation``: somebody may have taken it away."""
+    """The controller ignores the phase of an Application without ``.operation``, which any client may have removed."""
     lacking = {} if live.operation.requested else {"operation": _operation(request, live)}
     return PatchApplication(_locked(live) | {"status": {"operationState": {"phase": TERMINATING}}} | lacking)
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -22,9 +23,6 @@ from services.kinds.managed_environment import catalogue as environment
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON = "application/json"
 
-OK, MULTIPLE_CHOICES = 200, 300
-UNAUTHORIZED, FORBIDDEN, NOT_FOUND, TOO_MANY = 401, 403, 404, 429
-SERVER_ERRORS = 500
 
 CLUSTER_WIDE = ""
 
@@ -56,7 +54,7 @@ class ClusterRefused(Exception):
     @property
     def may_pass(self) -> bool:
         """Whether a later attempt may succeed."""
-        return self.status >= SERVER_ERRORS or self.status == TOO_MANY
+        return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR or self.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class ClusterClient:
         try:
             return await self.get(resource, namespace, name)
         except ClusterRefused as error:
-            if error.status == NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
 
@@ -102,7 +100,7 @@ class ClusterClient:
         try:
             await self._call("DELETE", AccessRequest("delete", resource, namespace, name))
         except ClusterRefused as error:
-            if error.status != NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
     async def read(self, path: str, asked: AccessRequest, accept: str, limit: int) -> Manifest:
@@ -129,7 +127,7 @@ class ClusterClient:
 
 
 def _content(asked: AccessRequest, status: int, body: bytes) -> Manifest:
-    if not OK <= status < MULTIPLE_CHOICES:
+    if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise ClusterRefused(asked, status)
     content: Any = None
     with contextlib.suppress(orjson.JSONDecodeError):

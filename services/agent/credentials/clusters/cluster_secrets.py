@@ -7,6 +7,7 @@ import base64
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 import orjson
 import structlog
@@ -14,8 +15,6 @@ import structlog
 from services.agent.credentials.check_result import SUCCEEDED, CheckFailed, CheckResult, ClusterUnavailable, failed
 from services.agent.credentials.clusters.account_removal import REMOVAL_SECONDS, attempted, leave, withdraw
 from services.agent.credentials.clusters.cluster_client import (
-    FORBIDDEN,
-    UNAUTHORIZED,
     ApiServer,
     ClusterClient,
     ClusterRefused,
@@ -183,9 +182,9 @@ def _data(row: EngineResource, recipe: ClusterRecipe, access: ClusterAccess, tok
 
 
 def _missing(error: ClusterRefused) -> str:
-    if error.status == FORBIDDEN:
+    if error.status == HTTPStatus.FORBIDDEN:
         return f"the kubeconfig's identity may not {error.asked}, or does not itself have the rights it would give"
-    if error.status == UNAUTHORIZED:
+    if error.status == HTTPStatus.UNAUTHORIZED:
         return "the kubeconfig's token is not accepted"
     return str(error)
 

@@ -16,10 +16,11 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from urllib.parse import quote
 
 from services.agent.credentials.clusters import rights
-from services.agent.credentials.clusters.cluster_client import FORBIDDEN, AccessRequest, ClusterClient, ClusterRefused
+from services.agent.credentials.clusters.cluster_client import AccessRequest, ClusterClient, ClusterRefused
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
 from services.agent.credentials.recipe import ClusterRecipe
 from services.common.kubernetes import ApiResource, Manifest
@@ -140,7 +141,7 @@ class Account:
         try:
             found = await self.target.list(ROLE_BINDING, f"labelSelector={quote(f'{LABEL}={self.uid}', safe='')}")
         except ClusterRefused as error:
-            if error.status == FORBIDDEN:
+            if error.status == HTTPStatus.FORBIDDEN:
                 return frozenset()
             raise
         metas = (item.get("metadata") for item in found)

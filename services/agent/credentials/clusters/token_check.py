@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 from services.agent.credentials.check_result import failed
-from services.agent.credentials.clusters.cluster_client import FORBIDDEN, UNAUTHORIZED, ClusterClient, ClusterRefused
+from services.agent.credentials.clusters.cluster_client import ClusterClient, ClusterRefused
 from services.agent.credentials.network.https import Connection
 from services.agent.credentials.recipe import ClusterRecipe
 from services.common.kubernetes import NAMESPACE
@@ -20,7 +21,7 @@ async def require_token_works(target: ClusterClient, recipe: ClusterRecipe) -> N
     refusal = await _refusal(target, recipe)
     if refusal is None:
         return
-    if refusal.status == FORBIDDEN:
+    if refusal.status == HTTPStatus.FORBIDDEN:
         raise failed(environment.CREDENTIALS_FORBIDDEN)
     raise failed(environment.CREDENTIALS_REFUSED)
 
@@ -31,7 +32,7 @@ async def token_works(connection: Connection, token: str, recipe: ClusterRecipe)
         refusal = await _refusal(ClusterClient(connection, token), recipe)
         if refusal is None:
             return True
-        if refusal.status not in {UNAUTHORIZED, FORBIDDEN}:
+        if refusal.status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise refusal
         if delay is not None:
             await asyncio.sleep(delay)

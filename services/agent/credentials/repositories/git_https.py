@@ -6,6 +6,7 @@ import asyncio
 import base64
 import ssl
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 
 from services.agent.credentials.check_result import (
@@ -15,7 +16,6 @@ from services.agent.credentials.check_result import (
     CheckInconclusive,
     repository_unreached,
 )
-from services.agent.credentials.clusters.cluster_client import SERVER_ERRORS, TOO_MANY
 from services.agent.credentials.network.endpoint import Endpoint
 from services.agent.credentials.network.https import HttpResponse, HttpsConnector, trust
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
@@ -27,7 +27,6 @@ ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 FIRST_LINE = b"001e# service=git-upload-pack\n"
 SUFFIX = ".git"
 
-OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 REDIRECTS = range(300, 400)
 
 
@@ -41,7 +40,7 @@ class HttpsRepositories:
     async def check(self, url: HttpsUrl, login: Login | None) -> None:
         """Raises CheckFailed if the repository does not open to ``login``, Retry for trouble of our own.
 
-        None: whether it opens to anybody.
+        Without a login it is asked for as everybody may.
         """
         try:
             answer = await self._answer(url.endpoint, login)
@@ -58,9 +57,11 @@ class HttpsRepositories:
         path = endpoint.path.removesuffix(SUFFIX)
         asked, other = (path + SUFFIX, path) if endpoint.path.endswith(SUFFIX) else (path, path + SUFFIX)
         answer = await self._discover(replace(endpoint, path=asked), login)
-        if answer.status == NOT_FOUND or answer.status in REDIRECTS:
+        if answer.status == HTTPStatus.NOT_FOUND or answer.status in REDIRECTS:
             second = await self._discover(replace(endpoint, path=other), login)
-            answer = second if second.status in {OK, UNAUTHORIZED, FORBIDDEN} else answer
+            answer = (
+                second if second.status in {HTTPStatus.OK, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} else answer
+            )
         return answer
 
     async def _discover(self, endpoint: Endpoint, login: Login | None) -> HttpResponse:
@@ -79,13 +80,13 @@ _UNKNOWN_AUTHORITY = "its server's certificate is signed by an authority that th
 def _judge(answer: HttpResponse) -> None:
     """Raises CheckFailed unless ``answer`` is a git server's advertisement."""
     status = f"HTTP status {answer.status}"
-    if answer.status in {UNAUTHORIZED, FORBIDDEN}:
+    if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         raise CheckFailed(INVALID_CREDENTIALS, f"the server does not accept the credentials ({status})")
     if answer.status in REDIRECTS:
         raise CheckFailed(INVALID_URL, f"it has moved ({status}): redirects are not followed, write where it is now")
-    if answer.status >= SERVER_ERRORS or answer.status == TOO_MANY:
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
         raise CheckInconclusive(INVALID_CREDENTIALS, f"the server cannot tell now ({status})")
-    if answer.status != OK:
+    if answer.status != HTTPStatus.OK:
         raise CheckFailed(INVALID_URL, f"the server does not show it ({status})")
     if answer.content_type != ADVERTISEMENT or answer.body != FIRST_LINE:
         raise CheckFailed(INVALID_URL, "what is at its URL is not a git repository")

@@ -53,7 +53,7 @@ class RepositoryHostCheck:
         if known is not None:
             return known
         async with self._slots.slot_of(tenant):
-            known = self._known(host)  # perhaps from whoever was before us
+            known = self._known(host)  # another check may have ended while this one waited
             return await self._judge(host) if known is None else known
 
     async def _judge(self, host: str) -> str:

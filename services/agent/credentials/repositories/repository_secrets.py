@@ -58,7 +58,7 @@ class RepositorySecrets:
             return False
 
     async def _access(self, url: HttpsUrl | SshUrl) -> RepositoryAccess:
-        """Who can read a repository that opens to a login; over ssh nobody can without one."""
+        """Who can read a repository that opens to a login; ssh always needs one."""
         if isinstance(url, SshUrl):
             return RepositoryAccess.LOGIN
         try:
@@ -95,7 +95,7 @@ class RepositorySecrets:
 
 
 def _data(recipe: RepositoryRecipe, login: Login) -> dict[str, str]:
-    """As Argo CD reads it; a password beside a key would win there, so it is left out."""
+    """As Argo CD reads it; it would prefer a password to a key, so only one of them is written."""
     fields = {
         "name": recipe.secret.context.name,
         "url": recipe.repository,
