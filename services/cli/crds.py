@@ -25,10 +25,11 @@ FOLDER = typer.Option(CRDS, "--from", help="Folder or file of CRD manifests.")
 @app.command()
 def apply(kubeconfig: Path = KUBECONFIG, source: Path = FOLDER) -> None:
     """Server-side apply the CRDs and wait until the API server serves them."""
-    asyncio.run(_apply(kubeconfig, _manifests(source)))
+    asyncio.run(_apply(kubeconfig, read_manifests(source)))
 
 
-def _manifests(source: Path) -> list[Manifest]:
+def read_manifests(source: Path) -> list[Manifest]:
+    """All manifests of a file, or of a folder's files."""
     files = sorted(source.glob("*.yaml")) if source.is_dir() else [source]
     return [manifest for file in files for manifest in yaml.safe_load_all(file.read_text()) if manifest]
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from services.cli import sealed_rows
+from services.cli.owner_connection import TIMEOUT, URL
 from services.common.errors import InvalidConfiguration
 from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
 from services.common.settings import KafkaSettings, load
@@ -24,8 +25,6 @@ app = typer.Typer(help="Keys that Secrets are sealed with.", no_args_is_help=Tru
 
 PRIVATE = typer.Option(..., "--private", envvar="SEALING_PRIVATE_KEYS", help="JWK set of the agents' private keys.")
 PUBLIC = typer.Option(..., "--public", envvar="SEALING_PUBLIC_KEYS", help="JWK set of the public keys.")
-URL = typer.Option(..., envvar="DATABASE_OWNER_URL", help="postgresql://gitops_owner:…@host:port/gitops")
-TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
 IF_MISSING = typer.Option(False, "--if-missing", help="Do nothing, and succeed, if both files are there.")
 KEY_ID = typer.Argument(..., help="Id of the key.")
 

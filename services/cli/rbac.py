@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-import yaml
 
-from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Unavailable
+from services.cli.crds import read_manifests
+from services.cli.engines import NAMESPACES, engine_namespaces
+from services.common.errors import GitOpsError, NoPermission, Unavailable
 from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Rejected, connect
 from services.common.kubernetes.resources import ApiResource, Manifest
 from services.common.package_data import RBAC
-from services.common.settings import parse_engine_namespaces
 
 app = typer.Typer(help="Service accounts, and what they may do.", no_args_is_help=True)
 
@@ -34,9 +34,6 @@ IN_EVERY_ENGINE_NAMESPACE = ("Role", "RoleBinding")
 """Unless they name a namespace."""
 
 KUBECONFIG = typer.Option(..., envvar="KUBECONFIG", help="Kubeconfig of somebody who may grant these rights.")
-NAMESPACES = typer.Option(
-    ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
-)
 FOLDER = typer.Option(RBAC, "--from", help="Folder or file of manifests.")
 
 
@@ -49,17 +46,13 @@ def rbac() -> None:
 @app.command()
 def apply(kubeconfig: Path = KUBECONFIG, namespaces: str = NAMESPACES, source: Path = FOLDER) -> None:
     """Server-side apply the manifests; roles without a namespace in that of each engine instance."""
-    try:
-        engines = parse_engine_namespaces(namespaces)
-    except ValueError as error:
-        raise InvalidConfiguration(f"ENGINE_NAMESPACES: {error}") from error
-    asyncio.run(_apply(kubeconfig, list(placed(source, sorted(set(engines.values()))))))
+    engines = sorted(set(engine_namespaces(namespaces).values()))
+    asyncio.run(_apply(kubeconfig, list(placed(source, engines))))
 
 
 def placed(source: Path, namespaces: Iterable[str]) -> Iterator[Manifest]:
     """The manifests of a file or folder; roles that name no namespace once for each of ``namespaces``."""
-    files = sorted(source.glob("*.yaml")) if source.is_dir() else [source]
-    for manifest in (manifest for file in files for manifest in yaml.safe_load_all(file.read_text()) if manifest):
+    for manifest in read_manifests(source):
         if manifest["kind"] in IN_EVERY_ENGINE_NAMESPACE and "namespace" not in manifest["metadata"]:
             for namespace in namespaces:
                 yield manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}

@@ -6,12 +6,12 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
 
 import orjson
-import psycopg
 from psycopg.rows import class_row
 
+from services.cli.owner_connection import connected
+from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
 from services.common.kafka import COMMANDS, Publisher, tenant_key
@@ -25,18 +25,17 @@ SECRETS = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid, known.resource_version,
        known.epoch, known.deleting, known.spec, known.created_at, known.seen_at
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
- WHERE known.kind = 'Secret' AND known.present AND known.omitted = ''
+ WHERE known.kind = %s AND known.present AND known.omitted = ''
 """
 COMPILED = """
-SELECT manifest::json -> 'recipe' -> 'secret' ->> 'sealed'
+SELECT manifest::json #>> '{recipe,secret,sealed}'
   FROM engine_resources
- WHERE kind IN ('ClusterSecret', 'RepositorySecret')
+ WHERE manifest::json #>> '{recipe,secret,sealed}' IS NOT NULL
 """
-
 PARKED = """
 SELECT message::json #>> '{message,event,spec}'
   FROM parked_events
- WHERE message::json #>> '{message,event,kind}' = 'Secret' AND message::json #>> '{message,event,spec_omitted}' = ''
+ WHERE message::json #>> '{message,event,kind}' = %s AND message::json #>> '{message,event,spec_omitted}' = ''
 """
 
 
@@ -76,17 +75,18 @@ def count_by_key(url: str) -> dict[str, Count]:
     """By key id. Raises Retry, InvalidConfiguration."""
     counts: dict[str, Count] = {}
     for row in _secrets(url):
-        counts.setdefault(_key_id(orjson.loads(row.spec)["sealed"]), Count()).secrets += 1
-    for (sealed,) in _texts(url, COMPILED):
-        counts.setdefault(_key_id(sealed), Count()).compiled += 1
-    for (spec,) in _texts(url, PARKED):
-        counts.setdefault(_key_id(orjson.loads(spec)["sealed"]), Count()).parked += 1
+        counts.setdefault(_key_id(_sealed(row.spec)), Count()).secrets += 1
+    with connected(url) as connection:
+        for (sealed,) in connection.execute(COMPILED):
+            counts.setdefault(_key_id(sealed), Count()).compiled += 1
+        for (spec,) in connection.execute(PARKED, [SECRET.kind]):
+            counts.setdefault(_key_id(_sealed(spec)), Count()).parked += 1
     return counts
 
 
 def secrets_not_under(url: str, key_id: str) -> list[SealedSecret]:
     """Those sealed under another key. Raises Retry, InvalidConfiguration."""
-    return [row for row in _secrets(url) if _key_id(orjson.loads(row.spec)["sealed"]) != key_id]
+    return [row for row in _secrets(url) if _key_id(_sealed(row.spec)) != key_id]
 
 
 def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> Command:
@@ -99,8 +99,8 @@ def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> C
         raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
     sealed = sealing.seal({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
     event = ResourceChanged(
-        api_version="v1",
-        kind="Secret",
+        api_version=SECRET.api_version,
+        kind=SECRET.kind,
         name=row.name,
         uid=row.uid,
         resource_version=row.resource_version,
@@ -139,6 +139,10 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
         publisher.close()
 
 
+def _sealed(spec: str) -> str:
+    return str(orjson.loads(spec)["sealed"])
+
+
 def _key_id(sealed: str) -> str:
     try:
         return key_id_of(sealed)
@@ -147,28 +151,5 @@ def _key_id(sealed: str) -> str:
 
 
 def _secrets(url: str) -> list[SealedSecret]:
-    try:
-        with psycopg.connect(url) as connection, connection.cursor(row_factory=class_row(SealedSecret)) as cursor:
-            return cursor.execute(SECRETS).fetchall()
-    except psycopg.Error as error:
-        raise _failure(error) from None
-
-
-def _texts(url: str, query: LiteralString) -> list[tuple[str]]:
-    try:
-        with psycopg.connect(url) as connection:
-            return connection.execute(query).fetchall()
-    except psycopg.Error as error:
-        raise _failure(error) from None
-
-
-def _failure(error: psycopg.Error) -> Retry | InvalidConfiguration:
-    match error:
-        case psycopg.OperationalError():
-            return Retry(str(error))
-        case psycopg.errors.UndefinedTable():
-            return InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'")
-        case _:
-            # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
-            reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
-            return InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}")
+    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedSecret)) as cursor:
+        return cursor.execute(SECRETS, [SECRET.kind]).fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.common.kubernetes import LEASE, Access
-from services.watcher.kinds import FollowedKind
+from services.watcher.followed_kinds import FollowedKind
 
 READING = ("get", "list", "watch")
 WRITING = ("patch", "patch/status")

@@ -18,16 +18,15 @@ from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 from services.watcher import SERVICE
 from services.watcher.access import access_to, access_to_lease
-from services.watcher.commands.command_log import newest_timestamp
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import LOOKUPS
-from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.translation import Translator, spec_within
-from services.watcher.kinds import CUSTOM_KINDS, KINDS, SECRETS
+from services.watcher.followed_kinds import CUSTOM_KINDS, KINDS, SECRETS
 from services.watcher.leadership import Leadership, lease_name
 from services.watcher.lifecycle import Watcher
 from services.watcher.settings import WatcherSettings

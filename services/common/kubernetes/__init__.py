@@ -16,7 +16,7 @@ from services.common.kubernetes.errors import (
     Unauthenticated,
 )
 from services.common.kubernetes.grace import ForbiddenGrace
-from services.common.kubernetes.informer import Informer
+from services.common.kubernetes.informer import Informer, ObjectStore
 from services.common.kubernetes.lease import Election
 from services.common.kubernetes.reflector import (
     Changed,
@@ -38,7 +38,6 @@ from services.common.kubernetes.resources import (
     Manifest,
     namespace_and_name,
 )
-from services.common.kubernetes.store import ObjectStore
 
 __all__ = [
     "APPLICATION",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 import aiohttp
+import orjson
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
@@ -26,7 +28,6 @@ from services.common.kubernetes.answers import (
     raise_for_status,
     watch_event,
 )
-from services.common.kubernetes.authorized_request import AuthorizedRequest
 from services.common.kubernetes.resources import ApiResource, Manifest
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
@@ -141,11 +142,11 @@ class KubeClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
         } | _selection(selector, fields)
-        timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
+        limits = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
         accept = METADATA if metadata_only else WHOLE
         try:
             path = resource.path(namespace)
-            async with self._request("GET", path, query, timeout=timeout, accept=accept) as response:
+            async with self._request("GET", path, query, limits=limits, accept=accept) as response:
                 await raise_for_status(response)
                 keep_alive(response)
                 async for line in lines(response):
@@ -213,19 +214,38 @@ class KubeClient:
         except NETWORK_ERRORS as error:
             raise Retry(f"{method} {path}: {describe(error)}") from error
 
-    def _request(  # noqa: PLR0917 - what HTTP has
+    @asynccontextmanager
+    async def _request(  # noqa: PLR0917 - what HTTP has
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
-        timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
         accept: str = WHOLE,
-    ) -> AuthorizedRequest:
-        return AuthorizedRequest(
-            self.configuration, self.session, method, path, dict(query or {}), body, content_type, timeout, accept
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """A request with our credentials, which are asked for each time: tokens are renewed under us."""
+        headers = {"Accept": accept}
+        if credentials := (await self.configuration.auth_settings()).get("BearerToken"):
+            headers["Authorization"] = credentials["value"] or ""
+        if body is not None:
+            headers["Content-Type"] = content_type
+        response = await self.session.request(
+            method,
+            f"{self.configuration.host}{path}",
+            params=dict(query or {}),
+            headers=headers,
+            data=None if body is None else orjson.dumps(body),
+            timeout=limits,
+            server_hostname=self.configuration.tls_server_name,
         )
+        try:
+            yield response
+        except BaseException:
+            response.close()
+            raise
+        response.release()
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:

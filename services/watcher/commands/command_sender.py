@@ -21,10 +21,10 @@ from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.last_sent import LastSent
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.references import Reference, References
+from services.watcher.commands.secret_rechecks import Reference, References
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import Translator
-from services.watcher.kinds import FollowedKind
+from services.watcher.followed_kinds import FollowedKind
 
 LOOKUPS = 8
 """Look-ups of one kind under way, and so the commands that are held between the queue and Kafka."""

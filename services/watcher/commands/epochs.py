@@ -1,6 +1,14 @@
-"""Epochs: the numbers that order complete lists."""
+"""Epochs: the numbers that order complete lists. A new one exceeds the timestamp of the newest command."""
 
 from __future__ import annotations
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from services.common.errors import Retry
+from services.common.kafka import Brokers, client_properties, count_partitions
+
+REQUEST_SECONDS = 5.0
 
 
 class Epochs:
@@ -20,3 +28,19 @@ class Epochs:
     def raise_to(self, floor: int) -> None:
         """Another process has led since: no epoch so far exceeds ``floor``."""
         self._last = max(self._last, floor)
+
+
+def newest_timestamp(brokers: Brokers, topic: str) -> int:
+    """Greatest timestamp of any message in ``topic``, milliseconds since 1970; 0 if it is empty. Blocks.
+
+    Raises Retry while the brokers do not answer.
+    """
+    partitions = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
+    request = {partition: OffsetSpec.max_timestamp() for partition in partitions}  # type: ignore[no-untyped-call]
+    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
+    try:
+        answers = admin.list_offsets(request, request_timeout=REQUEST_SECONDS)
+        timestamps: list[int] = [answer.result(REQUEST_SECONDS).timestamp for answer in answers.values()]
+    except (KafkaException, TimeoutError) as error:
+        raise Retry(f"newest command: {error}") from error
+    return max(0, *timestamps)

@@ -43,11 +43,10 @@ from services.watcher.commands.last_sent import LastSent, TakeFingerprint, finge
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.rate_limiter import RateLimiter
-from services.watcher.commands.references import References
-from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, SecretRechecks
+from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import Translator
-from services.watcher.kinds import FollowedKind
+from services.watcher.followed_kinds import FollowedKind
 
 log = structlog.get_logger(__name__)
 

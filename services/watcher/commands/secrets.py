@@ -15,7 +15,7 @@ from services.common.sealing import SealingKeys, SecretContext, key_id_of
 from services.watcher.commands.last_sent import Fingerprint
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import OMITTED_SPEC
-from services.watcher.kinds import TYPE_IS
+from services.watcher.followed_kinds import TYPE_IS
 
 ROTATION_SECONDS = 2.0
 """How soon a change of the key file is noticed; asking costs one call of stat."""

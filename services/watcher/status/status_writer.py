@@ -12,7 +12,7 @@ from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manife
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
-from services.watcher.kinds import BY_NAME
+from services.watcher.followed_kinds import BY_NAME
 from services.watcher.status import patches
 
 FIELD_MANAGER = "gitops-watcher"

@@ -40,8 +40,11 @@ COMPILED = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
                               desired, manifest, digest, trace_id, seen_at, updated_at)
 VALUES ('one', 'ClusterSecret', 'argocd', 'managed-env-1', %(workspace)s, 'team-a', 'lane', 0,
-        'present', %(manifest)s, '', '', now(), now())
+        'present', %(manifest)s, '', '', now(), now()),
+       ('one', 'ClusterSecret', 'argocd', 'managed-env-2', %(workspace)s, 'team-a', 'lane', 0,
+        'absent', '{"recipe": {}}', '', '', now(), now())
 """
+"""A row with something sealed, and one that is only good to find an object by."""
 
 PARKED = """
 INSERT INTO parked_tenants (tenant_id, workspace, namespace, partition, error, parked_at)

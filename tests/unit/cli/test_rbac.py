@@ -18,7 +18,7 @@ from services.cli.rbac import KINDS, placed
 from services.common.kubernetes import LEASE
 from services.common.package_data import RBAC
 from services.watcher.access import LEADING, access_to
-from services.watcher.kinds import KINDS as WATCHED
+from services.watcher.followed_kinds import KINDS as WATCHED
 
 NAMESPACES = ["argocd-1", "argocd-2"]
 MANIFESTS = [*placed(RBAC, NAMESPACES), *placed(SIMULATOR_RBAC, NAMESPACES)]

@@ -11,7 +11,7 @@ import pytest
 from services.common.errors import NoPermission, Retry, Unavailable
 from services.common.kubernetes import Rejected
 from services.watcher.commands.epochs import Epochs
-from services.watcher.kinds import CUSTOM_KINDS
+from services.watcher.followed_kinds import CUSTOM_KINDS
 from services.watcher.leadership import Leadership, lease_name
 
 DEADLINE_SECONDS = 5

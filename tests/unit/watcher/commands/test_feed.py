@@ -21,7 +21,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import Translator, spec_within
-from services.watcher.kinds import CUSTOM_KINDS, FollowedKind
+from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, answers, expires_between_pages
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC

@@ -16,7 +16,7 @@ from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.held_bytes import HeldBytes
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.translation import Translator
-from services.watcher.kinds import CUSTOM_KINDS, SECRETS
+from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers
 from tests.unit.watcher.commands.test_feed import (
     DEADLINE_SECONDS,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from services.watcher.commands.references import Reference, References
+from services.watcher.commands.secret_rechecks import Reference, References
 
 
 def reference(name: str, namespace: str = "team-a", told: str = "") -> Reference:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.kinds import BY_NAME, CUSTOM_KINDS, SECRETS
+from services.watcher.followed_kinds import BY_NAME, CUSTOM_KINDS, SECRETS
 from tests.unit.watcher.manifests import resource
 
 _, ENVIRONMENTS, CREDENTIALS, SYNC_RUNS = CUSTOM_KINDS

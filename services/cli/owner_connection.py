@@ -1,0 +1,30 @@
+"""Connections to the database as its owner. What every command says of it is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import typer
+
+from services.common.errors import InvalidConfiguration, Retry
+
+URL = typer.Option(..., envvar="DATABASE_OWNER_URL", help="postgresql://gitops_owner:…@host:port/gitops")
+TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
+
+
+@contextmanager
+def connected(url: str) -> Iterator[psycopg.Connection]:
+    """A connection, committed at the end. Raises Retry if the database does not answer, InvalidConfiguration."""
+    try:
+        with psycopg.connect(url) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise Retry(str(error)) from error
+    except psycopg.errors.UndefinedTable as error:
+        raise InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'") from error
+    except psycopg.Error as error:
+        # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
+        reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
+        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None
