@@ -18,7 +18,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.database.columns import names, width
+from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
@@ -181,7 +181,7 @@ def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
     """One joined row cut into a value of each of ``kinds``; None where the join found nothing."""
     parts, first = [], 0
     for kind in kinds:
-        last = first + width(kind)
+        last = first + len(columns_of(kind))
         parts.append(kind(*row[first:last]) if row[first] is not None else None)
         first = last
     return parts

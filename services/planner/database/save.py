@@ -1,6 +1,7 @@
 """Writes a plan's changes and the batch's offsets. Called by the store; the caller commits.
 
-One statement per table, its rows as arrays. What is equal already is not written again: it would be streamed again.
+One statement per table, its rows as one JSON text, and one message for all of them. What is equal already is not
+written again: it would be streamed again.
 
 The order of the statements is the order of the write-ahead log, so that consumers see an AppProject before the
 Applications that need it (rows come sorted by wave). Columns are always written in full, also those that keep their
@@ -9,13 +10,14 @@ value: of a long value that an UPDATE does not set, the log holds only a referen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
 import structlog
-from psycopg import Connection
+from psycopg import ClientCursor, Connection, RawCursor
+from psycopg.pq import TransactionStatus
 
 from services.common.errors import Poison
 from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
@@ -23,28 +25,30 @@ from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
-from services.planner.database.columns import arrays, names, upsert, values
+from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.database.offsets import Span
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.rows import (
     EngineAbsence,
+    EngineKey,
     EngineRow,
     Operation,
     OperationMoved,
     ParkedEvent,
     ParkedTenant,
     Tenant,
+    WorkspaceKey,
     WorkspaceRow,
 )
 
 log = structlog.get_logger(__name__)
 
-FENCE = """
+FENCE = f"""
 UPDATE consumer_offsets AS stored
    SET next_offset = taken.next
-  FROM unnest(%b::text[], %b::int4[], %b::int8[], %b::int8[]) AS taken(topic, partition, expected, next)
+  FROM {recordset(Span, "taken")}
  WHERE (stored.topic, stored.partition, stored.next_offset) = (taken.topic, taken.partition, taken.expected)
-   AND stored.owner = %b::uuid
+   AND stored.owner = $2
 """
 
 # A uid that another tenant's resource has already: the row stays that tenant's.
@@ -68,13 +72,13 @@ SIGHTINGS, RESOURCE_SIGHTINGS = (
     f"""
 UPDATE {table} AS known
    SET resource_version = seen.resource_version, epoch = seen.epoch, dormant = false
-  FROM unnest({arrays(Sighting)}) AS seen({names(Sighting)})
+  FROM {recordset(Sighting, "seen")}
  WHERE known.id = seen.id
 """
     for table in (tables.deployments, tables.resources)
 )
 DEPLOYMENTS_DORMANT, RESOURCES_DORMANT = (
-    f"UPDATE {table} SET dormant = true WHERE id = ANY(%b::uuid[]) AND NOT dormant"
+    f"UPDATE {table} SET dormant = true WHERE id IN {IDS} AND NOT dormant"
     for table in (tables.deployments, tables.resources)
 )
 
@@ -83,7 +87,7 @@ DEPLOYMENTS_DORMANT, RESOURCES_DORMANT = (
 OPERATIONS_MOVED = f"""
 UPDATE operations AS o
    SET state = moved.state, message = moved.message, updated_at = moved.updated_at
-  FROM unnest({arrays(OperationMoved)}) AS moved({names(OperationMoved)})
+  FROM {recordset(OperationMoved, "moved")}
  CROSS JOIN LATERAL (SELECT known.id FROM operations AS known
                       WHERE known.id = moved.id AND known.state IN ('Waiting', 'Failed')
                      OFFSET 0) AS open
@@ -98,11 +102,10 @@ ENGINE = upsert(
     only="(known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)"
     " AND known.lane = EXCLUDED.lane",
 )
-COLLISIONS = """
+COLLISIONS = f"""
 SELECT known.kind, known.namespace, known.name, wanted.workspace, wanted.tenant_namespace, known.workspace,
        known.tenant_namespace
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-       AS wanted(engine_instance_id, kind, namespace, name, lane, workspace, tenant_namespace)
+  FROM {recordset(EngineRow, "wanted")}
   JOIN engine_resources known USING (engine_instance_id, kind, namespace, name)
  WHERE known.lane <> wanted.lane
 """
@@ -112,17 +115,16 @@ ENGINE_ABSENT = f"""
 UPDATE engine_resources AS known
    SET desired = 'absent', manifest = known.manifest || '', trace_id = gone.trace_id, seen_at = gone.seen_at,
        updated_at = clock_timestamp()
-  FROM unnest({arrays(EngineAbsence)}) AS gone({names(EngineAbsence)})
+  FROM {recordset(EngineAbsence, "gone")}
  WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
      = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
    AND known.lane = gone.lane
    AND known.desired = 'present'
 """
 
-ENGINE_GONE = """
+ENGINE_GONE = f"""
 DELETE FROM engine_resources AS known
- USING unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-       AS gone(engine_instance_id, kind, namespace, name, lane)
+ USING {recordset(EngineKey, "gone")}
  WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
      = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
    AND known.lane = gone.lane
@@ -136,78 +138,68 @@ WORKSPACE = upsert(
     " IS DISTINCT FROM (EXCLUDED.uid, EXCLUDED.release_finalizer, EXCLUDED.digest)",
 )
 
-WORKSPACE_GONE = """
+WORKSPACE_GONE = f"""
 DELETE FROM workspace_resources AS known
- USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS gone(workspace, namespace, kind, name)
+ USING {recordset(WorkspaceKey, "gone")}
  WHERE (known.workspace, known.namespace, known.kind, known.name)
      = (gone.workspace, gone.namespace, gone.kind, gone.name)
 """
 
 PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
-PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM unnest({arrays(ParkedEvent)})"
-UNPARKED = "DELETE FROM parked_tenants WHERE tenant_id = ANY(%b::uuid[])"
+PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"
+UNPARKED = f"DELETE FROM parked_tenants WHERE tenant_id IN {IDS}"
 
-OBSERVED_GONE = "DELETE FROM observed_states WHERE deployment_id = ANY(%b::uuid[])"
-RESOURCES_GONE = "DELETE FROM resources WHERE id = ANY(%b::uuid[])"
-DEPLOYMENTS_GONE = "DELETE FROM deployments WHERE id = ANY(%b::uuid[])"
+OBSERVED_GONE = f"DELETE FROM observed_states WHERE deployment_id IN {IDS}"
+RESOURCES_GONE = f"DELETE FROM resources WHERE id IN {IDS}"
+DEPLOYMENTS_GONE = f"DELETE FROM deployments WHERE id IN {IDS}"
 # A plan does not see everything that a tenant has: its dormant rows may still be there.
-TENANTS_GONE = """
+TENANTS_GONE = f"""
 DELETE FROM tenants AS t
- WHERE t.id = ANY(%b::uuid[])
+ WHERE t.id IN {IDS}
    AND NOT EXISTS (SELECT FROM resources r WHERE r.tenant_id = t.id)
    AND NOT EXISTS (SELECT FROM deployments d WHERE d.tenant_id = t.id)
 """
-
-Column = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One statement: which rows of the changes it writes."""
 
+    field: str
+    """Of the changes."""
     table: str
     statement: str
-    rows: Callable[[Changes], Sequence[Any]]
-    columns: Callable[[Sequence[Any]], Sequence[Column]]
     writes_all: bool = False
     """It is Poison if the database has not written every row: the id of one is another tenant's."""
 
 
-def _keys(rows: Sequence[tuple[Any, ...]]) -> list[Column]:
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _ids(rows: Sequence[Any]) -> list[Column]:
-    return [list(rows)]
-
-
 STEPS = (
     # What is referred to comes before what refers to it; what goes, goes before what comes under the same key.
-    Step("parked_tenants", UNPARKED, lambda changes: changes.unparked, _ids),
-    Step("parked_tenants", PARKED, lambda changes: changes.parked, values),
-    Step("parked_events", PARKED_EVENTS, lambda changes: changes.parked_events, values),
-    Step("observed_states", OBSERVED_GONE, lambda changes: changes.observed_gone, _ids),
-    Step("tenants", TENANTS, lambda changes: changes.tenants, values),
-    Step("deployments", DEPLOYMENTS, lambda changes: changes.deployments, values, writes_all=True),
-    Step("deployments", SIGHTINGS, lambda changes: changes.sightings, values),
-    Step("resources", RESOURCES, lambda changes: changes.resources, values, writes_all=True),
-    Step("resources", RESOURCE_SIGHTINGS, lambda changes: changes.resource_sightings, values),
-    Step("checks", CHECKS, lambda changes: changes.checks, values),
-    Step("sync_runs", SYNC_RUNS, lambda changes: changes.sync_runs, values),
-    Step("observed_states", OBSERVED, lambda changes: changes.observed, values),
-    Step("operations", OPERATIONS, lambda changes: changes.operations, values),
-    Step("operations", OPERATIONS_MOVED, lambda changes: changes.operations_moved, values),
-    Step("engine_resources", ENGINE, lambda changes: changes.engine, values),
-    Step("engine_resources", ENGINE_ABSENT, lambda changes: changes.engine_absent, values),
-    Step("engine_resources", ENGINE, lambda changes: changes.engine_departing, values),
-    Step("engine_resources", ENGINE_GONE, lambda changes: changes.engine_gone, _keys),
-    Step("workspace_resources", WORKSPACE, lambda changes: changes.workspace, values),
-    Step("workspace_resources", WORKSPACE_GONE, lambda changes: changes.workspace_gone, _keys),
-    Step("deployments", DEPLOYMENTS_DORMANT, lambda changes: changes.deployments_dormant, _ids),
-    Step("resources", RESOURCES_DORMANT, lambda changes: changes.resources_dormant, _ids),
-    Step("resources", RESOURCES_GONE, lambda changes: changes.resources_gone, _ids),
-    Step("deployments", DEPLOYMENTS_GONE, lambda changes: changes.deployments_gone, _ids),
-    Step("tenants", TENANTS_GONE, lambda changes: changes.tenants_gone, _ids),
+    Step("unparked", "parked_tenants", UNPARKED),
+    Step("parked", "parked_tenants", PARKED),
+    Step("parked_events", "parked_events", PARKED_EVENTS),
+    Step("observed_gone", "observed_states", OBSERVED_GONE),
+    Step("tenants", "tenants", TENANTS),
+    Step("deployments", "deployments", DEPLOYMENTS, writes_all=True),
+    Step("sightings", "deployments", SIGHTINGS),
+    Step("resources", "resources", RESOURCES, writes_all=True),
+    Step("resource_sightings", "resources", RESOURCE_SIGHTINGS),
+    Step("checks", "checks", CHECKS),
+    Step("sync_runs", "sync_runs", SYNC_RUNS),
+    Step("observed", "observed_states", OBSERVED),
+    Step("operations", "operations", OPERATIONS),
+    Step("operations_moved", "operations", OPERATIONS_MOVED),
+    Step("engine", "engine_resources", ENGINE),
+    Step("engine_absent", "engine_resources", ENGINE_ABSENT),
+    Step("engine_departing", "engine_resources", ENGINE),
+    Step("engine_gone", "engine_resources", ENGINE_GONE),
+    Step("workspace", "workspace_resources", WORKSPACE),
+    Step("workspace_gone", "workspace_resources", WORKSPACE_GONE),
+    Step("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
+    Step("resources_dormant", "resources", RESOURCES_DORMANT),
+    Step("resources_gone", "resources", RESOURCES_GONE),
+    Step("deployments_gone", "deployments", DEPLOYMENTS_GONE),
+    Step("tenants_gone", "tenants", TENANTS_GONE),
 )
 
 
@@ -215,8 +207,15 @@ class Fenced(Exception):
     """Another planner has gone on from these offsets: this process no longer owns the partitions."""
 
 
+def prepare(connection: Connection[Any]) -> None:
+    """Have the statements planned, once for the connection."""
+    statements = [f"PREPARE fence AS {FENCE}"]
+    statements += [f"PREPARE save_{number} AS {step.statement}" for number, step in enumerate(STEPS)]
+    connection.execute("; ".join(statements))
+
+
 def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], owner: UUID) -> bool:
-    """Send everything at once, in the open transaction; returns whether every object's row was written.
+    """Send everything at once, as one message of a transaction; returns whether every object's row was written.
 
     Raises Fenced if the offsets are not the expected ones, or somebody else has taken up their partitions since.
 
@@ -225,34 +224,40 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     3. The caller commits. A crash after it leaves effects and offsets, and the next process goes on behind them.
     4. Kafka is told the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
     """
-    with connection.pipeline():
-        fence = connection.execute(FENCE, [*values(spans), owner]) if spans else None
-        written = [(step, connection.execute(step.statement, columns)) for step, columns in _needed(changes)]
-    if fence is not None and fence.rowcount != len(spans):
-        raise Fenced(f"{len(spans) - fence.rowcount} partitions have moved on, or are another planner's by now")
+    needed = {number: rows for number, step in enumerate(STEPS) if (rows := getattr(changes, step.field))}
+    fence, *counts = _execute(connection, (document(spans), owner), needed)
+    if fence != len(spans):
+        raise Fenced(f"{len(spans) - fence} partitions have moved on, or are another planner's by now")
     complete = True
-    for step, cursor in written:
-        ROWS_WRITTEN.labels(step.table).inc(cursor.rowcount)
-        missing = len(step.rows(changes)) - cursor.rowcount
+    for (number, rows), count in zip(needed.items(), counts, strict=True):
+        step, missing = STEPS[number], len(rows) - count
+        ROWS_WRITTEN.labels(step.table).inc(count)
         if missing and step.writes_all:
             raise Poison(f"{missing} rows of {step.table} have the id of another tenant's")
         if missing and step.statement is ENGINE:
             complete = False
-            _tell_collisions(connection, step.rows(changes))
+            _tell_collisions(connection, rows)
     return complete
+
+
+def _execute(connection: Connection[Any], fence: tuple[str, UUID], needed: Mapping[int, Sequence[Any]]) -> list[int]:
+    """How many rows the fence and each of the steps has written."""
+    is_begun = connection.info.transaction_status == TransactionStatus.INTRANS
+    statements = [*(() if is_begun else ("BEGIN",)), "EXECUTE fence(%s, %s)"]
+    statements += [f"EXECUTE save_{number}(%s)" for number in needed]
+    cursor = ClientCursor(connection)
+    cursor.execute("; ".join(statements), (*fence, *map(document, needed.values())))
+    counts = [cursor.rowcount]
+    while cursor.nextset():
+        counts.append(cursor.rowcount)
+    return counts if is_begun else counts[1:]
 
 
 def _tell_collisions(connection: Connection[Any], rows: Sequence[EngineRow]) -> None:
     """Some of ``rows`` were not written: they were equal already, or another tenant has their name. Tell the latter."""
-    keys = ("engine_instance_id", "kind", "namespace", "name", "lane", "workspace", "tenant_namespace")
-    columns = [[getattr(row, key) for row in rows] for key in keys]
-    for kind, namespace, name, *tenants in connection.execute(COLLISIONS, columns):
+    for kind, namespace, name, *tenants in RawCursor(connection).execute(COLLISIONS, (document(rows),)):
         NAME_COLLISIONS.labels(kind).inc()
         refused, owner = "/".join(tenants[:2]), "/".join(tenants[2:])
         log.warning(
             "the name is another tenant's", kind=kind, namespace=namespace, name=name, refused=refused, owner=owner
         )
-
-
-def _needed(changes: Changes) -> Iterable[tuple[Step, Sequence[Column]]]:
-    return ((step, step.columns(rows)) for step in STEPS if (rows := step.rows(changes)))

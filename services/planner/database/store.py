@@ -1,8 +1,8 @@
 """The database as the loop sees it: tenants, the transaction of a batch, and what the log's positions are.
 
-One connection, one transaction per batch: opened by the first read, closed by the commit in :meth:`Store.save`. Tenants
-that were seen before come from memory. Library errors are translated here: Retry (the database is away or busy),
-Poison (it refuses these values).
+One connection, one transaction per batch: opened by the first write, closed by the commit in :meth:`Store.save`; what
+is read before that is the planner's own. Tenants that were seen before come from memory. Library errors are translated
+here: Retry (the database is away or busy), Poison (it refuses these values).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import Connection
+from psycopg.pq import TransactionStatus
 
 from services.common.errors import Poison, Retry
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.load import Loaded, load, load_fleet, look_up
 from services.planner.database.offsets import Span, TopicPartition
-from services.planner.database.save import save
+from services.planner.database.save import prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
 from services.planner.database.tenants import TenantCache
 from services.planner.domain.changes import BatchChanges
@@ -34,7 +35,10 @@ from services.planner.engines.interface import Engine
 # Every statement looks up keys given as arrays. With fresh statistics missing (a new database filling up) the
 # optimizer would choose to read whole tables, and keep that plan for as long as the connection lives.
 _DISABLED = ("seqscan", "hashjoin", "mergejoin", "material")
-OPTIONS = " ".join(f"-c enable_{node}=off" for node in _DISABLED) + " -c jit=off -c statement_timeout=30s"
+OPTIONS = (
+    " ".join(f"-c enable_{node}=off" for node in _DISABLED)
+    + " -c jit=off -c plan_cache_mode=force_generic_plan -c statement_timeout=30s"
+)
 
 MEBIBYTE = 1024 * 1024
 LOAD_SECONDS = BATCH_SECONDS.labels(SERVICE, "load")
@@ -76,7 +80,7 @@ class Store:
         self.tenants = TenantCache(kept_bytes)
 
     def load(self, wanted: Collection[UUID]) -> Loaded:
-        """The tenants with these ids that there are. Those not in memory begin the batch's transaction."""
+        """The tenants with these ids that there are."""
         known = {tenant: self.tenants.get(tenant) for tenant in wanted}
         states = {tenant: state for tenant, state in known.items() if state is not None}
         if len(states) == len(known) and self._fleet.instances:
@@ -117,7 +121,6 @@ class Store:
         """Read the engine instances: operators add some."""
         with self._translated() as connection:
             self._fleet = load_fleet(connection, self._engines)
-            connection.commit()
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Take partitions up: from now on nobody else writes to them.
@@ -128,16 +131,14 @@ class Store:
         with self._translated() as connection:
             connection.execute(ENSURE_POSITIONS, columns)
             rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
-            connection.commit()
         self.tenants.clear()
         return {(topic, partition): offset for topic, partition, offset in rows}
 
     @contextmanager
     def connected(self) -> Iterator[Connection[Any]]:
-        """The connection, for a transaction of its own between batches."""
+        """The connection, for statements between batches: each is a transaction of its own."""
         with self._translated() as connection:
             yield connection
-            connection.commit()
 
     def abandon(self) -> None:
         """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
@@ -168,14 +169,13 @@ class Store:
     def _connected(self) -> Connection[Any]:
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._url)
+            prepare(self._connection)
         return self._connection
 
     def _undo(self) -> None:
+        """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew."""
         self.tenants.clear()
-        try:
-            if self._connection is not None:
-                self._connection.rollback()
-        except psycopg.Error:
+        if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
             self.close()
 
 
@@ -190,4 +190,5 @@ def connect(url: str) -> Connection[Any]:
         keepalives_interval=2,
         keepalives_count=3,
         tcp_user_timeout=10_000,
+        autocommit=True,
     )

@@ -165,7 +165,7 @@ def _write(planned: Planned, shown: Shown, key: StatusKey, now: StoredStatus, st
 def _withdraw(planned: Planned, shown: Shown, key: StatusKey) -> tuple[Planned, Shown]:
     statuses = {each: status for each, status in planned.state.statuses.items() if each != key}
     tenant = planned.state.tenant
-    gone = (tenant.workspace, tenant.namespace, *key)
+    gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)
     return planned.with_state(planned.state._replace(statuses=statuses)), replace(shown, gone=(*shown.gone, gone))
 
 

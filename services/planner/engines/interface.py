@@ -178,7 +178,7 @@ class Engine(Protocol):
 def engine_key(engine: Engine, home: Home, key: ObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""
     kind, name = key
-    return (home.instance.id, kind, home.instance.namespace, name, engine.lane(home.tenant.id))
+    return EngineKey(home.instance.id, kind, home.instance.namespace, name, engine.lane(home.tenant.id))
 
 
 def engine_row(engine: Engine, home: Home, manifest: Manifest, desired: Desired, cause: Cause) -> EngineRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 Desired = Literal["present", "absent"]
@@ -30,8 +30,15 @@ class EngineRow:
     seen_at: datetime
 
 
-EngineKey = tuple[str, str, str, str, str]
-"""Instance, kind, namespace, name; and the lane, so that a row of another tenant is never meant."""
+class EngineKey(NamedTuple):
+    """Of a row of ``engine_resources``."""
+
+    engine_instance_id: str
+    kind: str
+    namespace: str
+    name: str
+    lane: str
+    """So that a row of another tenant is never meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,13 @@ class WorkspaceRow:
     seen_at: datetime
 
 
-WorkspaceKey = tuple[str, str, str, str]
-"""Workspace, namespace, kind, name."""
+class WorkspaceKey(NamedTuple):
+    """Of a row of ``workspace_resources``."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,14 +277,15 @@ def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_s
 def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     store: Store, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    statements: list[Any] = []
-    execute = psycopg.Connection.execute
+    statements: list[str] = []
+    execute = psycopg.Cursor.execute
 
-    def counted(connection: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
-        statements.append(query)
-        return execute(connection, query, *args, **kwargs)
+    def counted(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        statements.extend(part for part in str(query).split("; ") if part != "BEGIN" and "fence" not in part)
+        return execute(cursor, query, *args, **kwargs)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    store.positions([])
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(store, *batch)
     assert len(statements) == 6 + 4  # six reads; tenants, deployments, operations, engine resources
@@ -337,18 +338,13 @@ def test_planner_when_fenced_then_its_next_batch_begins_anew(store: Store, datab
 def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offsets_remain(
     store: Store, database: Database, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
-    class Crash(BaseException):
-        pass
-
-    def crash(_: Any) -> Any:
-        raise Crash
-
-    store.positions([(TOPIC, 0)])
+    die = "WITH given AS (SELECT $1::text) SELECT pg_terminate_backend(pg_backend_pid()) FROM given"
     broken = list(STEPS)
-    broken[crash_at] = save_module.Step("crash", "", crash, crash)
+    broken[crash_at] = save_module.Step("deployments", "crash", die)
     monkeypatch.setattr(save_module, "STEPS", tuple(broken))
+    store.positions([(TOPIC, 0)])
     before = contents(database)
-    with pytest.raises(Crash):
+    with pytest.raises(Retry):
         take(store, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
     assert contents(database) == before
     assert next_offset(database) == 0
@@ -360,6 +356,7 @@ def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the
     store.positions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
         changes = plan_batch([changed(1)], store, Rules(), NOW)
+        save_module.prepare(dying)
         save_module.save(dying, changes.written, [Span(TOPIC, 0, 0, 1)], store.owner)
         dying.pgconn.finish()
         store.close()

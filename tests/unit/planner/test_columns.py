@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Table
@@ -12,10 +12,11 @@ from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
-from services.planner.database.columns import SQL_TYPES, arrays, names, upsert, values, width
+from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
 from services.planner.domain.changes import Sighting
 from services.planner.rows import (
     EngineAbsence,
+    EngineKey,
     EngineRow,
     Operation,
     OperationMoved,
@@ -23,6 +24,7 @@ from services.planner.rows import (
     ParkedTenant,
     StoredStatus,
     Tenant,
+    WorkspaceKey,
     WorkspaceRow,
 )
 
@@ -45,6 +47,8 @@ PARTS: list[tuple[type[Any], Table]] = [
     (OperationMoved, tables.operations),
     (ParkedEvent, tables.parked_events),
     (StoredStatus, tables.workspace_resources),
+    (EngineKey, tables.engine_resources),
+    (WorkspaceKey, tables.workspace_resources),
 ]
 STAMPS = {"created_at", "updated_at", "dormant"}
 """Written by the statements themselves."""
@@ -52,32 +56,34 @@ STAMPS = {"created_at", "updated_at", "dormant"}
 
 @pytest.mark.parametrize(("row", "table"), ROWS, ids=lambda known: getattr(known, "__name__", ""))
 def test_row_when_compared_with_its_table_then_it_has_all_its_columns(row: type[Any], table: Table) -> None:
-    assert {field.name for field in fields(row)} | STAMPS == {column.name for column in table.columns} | STAMPS
+    assert set(columns_of(row)) | STAMPS == {column.name for column in table.columns} | STAMPS
 
 
 @pytest.mark.parametrize(("row", "table"), PARTS, ids=lambda known: getattr(known, "__name__", ""))
 def test_part_of_a_row_when_compared_with_its_table_then_it_has_such_columns(row: type[Any], table: Table) -> None:
-    assert {field.name for field in fields(row)} <= {column.name for column in table.columns}
+    assert set(columns_of(row)) <= {column.name for column in table.columns}
 
 
 @pytest.mark.parametrize(("row", "table"), [*ROWS, *PARTS], ids=lambda known: getattr(known, "__name__", ""))
-def test_array_when_made_of_a_field_then_its_type_is_as_wide_as_the_column(row: type[Any], table: Table) -> None:
-    kinds = {name: text.partition("::")[2].removesuffix("[]") for name, text in zip(*_parameters(row), strict=True)}
+def test_parameter_when_made_of_a_field_then_its_type_is_as_wide_as_the_column(row: type[Any], table: Table) -> None:
     python = {sql: python for python, sql in SQL_TYPES.items()}
+    columns = recordset(row, "some").partition("some(")[2].removesuffix(")").split(", ")
+    kinds = dict(column.split(" ") for column in columns)
     assert {name: python[kind] for name, kind in kinds.items()} == {
-        name: table.columns[name].type.python_type for name in kinds
+        name: table.columns[name].type.python_type for name in columns_of(row)
     }
 
 
-def _parameters(row: type[Any]) -> tuple[list[str], list[str]]:
-    return names(row).split(", "), arrays(row).split(", ")
-
-
 def test_columns_when_read_or_written_then_they_have_the_order_of_the_fields() -> None:
-    seen = Sighting(*"abc")  # type: ignore[arg-type]
     assert names(Sighting, "s") == "s.id, s.resource_version, s.epoch"
-    assert arrays(Sighting) == "%b::uuid[], %b::text[], %b::int8[]"
-    assert (values([seen, seen]), width(Sighting)) == ([["a", "a"], ["b", "b"], ["c", "c"]], 3)
+    assert recordset(Sighting, "seen") == "json_to_recordset($1) AS seen(id uuid, resource_version text, epoch int8)"
+
+
+def test_document_when_made_of_rows_keys_or_ids_then_it_has_their_columns_by_name() -> None:
+    known = UUID(int=1)
+    assert document([Sighting(known, "5", 6)]) == f'[{{"id":"{known}","resource_version":"5","epoch":6}}]'
+    assert document([WorkspaceKey("w", "n", "k", "x")]) == '[{"workspace":"w","namespace":"n","kind":"k","name":"x"}]'
+    assert document([known]) == f'["{known}"]'
 
 
 def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
@@ -86,7 +92,7 @@ def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
     )
     assert statement == (
         "INSERT INTO deployments AS known (id, resource_version, epoch, dormant) "
-        "SELECT *, false FROM unnest(%b::uuid[], %b::text[], %b::int8[]) "
+        "SELECT *, false FROM json_to_recordset($1) AS written(id uuid, resource_version text, epoch int8) "
         "ON CONFLICT (id) DO UPDATE "
         "SET resource_version = EXCLUDED.resource_version, dormant = EXCLUDED.dormant "
         "WHERE known.epoch > 1"
