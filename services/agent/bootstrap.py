@@ -14,7 +14,7 @@ import structlog
 from services.agent import SERVICE
 from services.agent.credentials import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.instance import Dependencies, Instance, InstanceSettings
+from services.agent.instances.instance import Dependencies, Instance
 from services.agent.lifecycle import Agent, Shutdown
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.preflight import check_cluster, check_topic
@@ -110,7 +110,7 @@ def build(
         clock=clock,
         on_defect=shutdown.fail_with,
     )
-    new_instance = partial(Instance, dependencies=dependencies, settings=_instance_settings(settings))
+    new_instance = partial(Instance, dependencies=dependencies, settings=settings)
     instances = OwnedInstances(settings.engine_namespaces, found.topic.partitions, reports, new_instance)
     desired, offsets = DesiredState(decode), OffsetTracker()
     app = faust_app(settings, offsets, data)
@@ -150,14 +150,3 @@ def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Creden
         checks_per_tenant=settings.checks_at_once_per_tenant,
     )
     return CredentialChecker(keys, settings.allowed_addresses, bounds, clock)
-
-
-def _instance_settings(settings: AgentSettings) -> InstanceSettings:
-    return InstanceSettings(
-        concurrency=settings.concurrency_per_instance,
-        deletion_deadline=timedelta(seconds=settings.deletion_deadline_seconds),
-        comparison_interval=timedelta(seconds=settings.comparison_interval_seconds),
-        orphan_grace=timedelta(seconds=settings.orphan_grace_seconds),
-        check_interval=timedelta(seconds=settings.check_interval_seconds),
-        failed_check_interval=timedelta(seconds=settings.failed_check_interval_seconds),
-    )

@@ -32,7 +32,10 @@ class AgentSettings(ServiceSettings):
         default=300, gt=0, description="After this long a deletion the engine has not finished is forced."
     )
     comparison_interval_seconds: float = Field(
-        default=300, gt=0, description="Between two full comparisons of an instance with its desired state."
+        default=300,
+        gt=0,
+        description="Between two full comparisons of an instance with its desired state, and two checks of the "
+        "hosts of repositories.",
     )
     orphan_grace_seconds: float = Field(
         default=600, gt=0, description="How long an object of ours may be desired by no row before it is deleted."

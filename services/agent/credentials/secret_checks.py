@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import structlog
 
@@ -21,6 +20,7 @@ from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_secret
 from services.agent.objects.live import fingerprint
 from services.agent.objects.managed_kinds import ObjectKey
+from services.agent.settings import AgentSettings
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
@@ -36,17 +36,8 @@ Admit = Callable[[ObjectKey, EngineResource, CheckResult], Awaitable[CheckResult
 READS = 4
 """Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
 
-SOONEST = timedelta(seconds=10)
-"""Least time between two checks of a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckIntervals:
-    """Between two checks of a row."""
-
-    regular: timedelta
-    after_failure: timedelta
-    """At most, and at least half of it: what fails together is not to be tried again together."""
+SOONEST = 10.0
+"""Least seconds between two checks of a row."""
 
 
 class SecretReader:
@@ -85,7 +76,7 @@ class SecretChecks:
         reader: SecretReader,
         checker: CredentialChecker,
         clock: Clock,
-        intervals: CheckIntervals,
+        settings: AgentSettings,
         *,
         admit: Admit,
         waiting_applications: WaitingApplications,
@@ -96,10 +87,11 @@ class SecretChecks:
 
         ``on_result`` is called with each row whose result is new or another.
         """
-        self._reader, self._checker, self._clock, self._intervals = reader, checker, clock, intervals
+        self._reader, self._checker, self._clock = reader, checker, clock
+        self._interval = settings.check_interval_seconds
         self._admit, self._waiting, self._on_result = admit, waiting_applications, on_result
-        seconds = intervals.after_failure.total_seconds()
-        self._after_failure = Backoff(first=seconds, limit=seconds)
+        # At least half of it: what fails together is not to be tried again together.
+        self._after_failure = Backoff(settings.failed_check_interval_seconds, settings.failed_check_interval_seconds)
         self._checks: dict[ObjectKey, _Check] = {}
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._workers = Workers(self._queue, self._check, clock, on_defect)
@@ -172,14 +164,14 @@ class SecretChecks:
 
     def _next_check(self, check: _Check) -> float:
         """In how many seconds."""
-        regular, result = self._intervals.regular, check.result
+        result = check.result
         if check.error is not None or result is None:
-            return regular.total_seconds()  # the row itself is wrong, or we are
+            return self._interval  # the row itself is wrong, or we are
         if result.secret is None:
             return self._after_failure.next()
         if result.renew_at is None:
-            return regular.total_seconds()
-        return max(SOONEST, min(regular, result.renew_at - self._clock.now())).total_seconds()
+            return self._interval
+        return max(SOONEST, min(self._interval, (result.renew_at - self._clock.now()).total_seconds()))
 
 
 def _reported(check: _Check) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials import CredentialChecker
 from services.agent.credentials.account_cleanups import AccountCleanups
-from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks, SecretReader
+from services.agent.credentials.secret_checks import SecretChecks, SecretReader
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import kind_of
 from services.agent.objects.live import EngineObjects
@@ -40,6 +40,7 @@ from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.outcomes import Done, InProgress, Outcome
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
+from services.agent.settings import AgentSettings
 from services.agent.sync.sync_applier import SyncApplier
 from services.common.clock import Clock
 from services.common.errors import Permanent
@@ -50,18 +51,6 @@ from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceSettings:
-    """The part of the agent's settings that concerns an instance."""
-
-    concurrency: int
-    deletion_deadline: timedelta
-    comparison_interval: timedelta
-    orphan_grace: timedelta
-    check_interval: timedelta
-    failed_check_interval: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +72,7 @@ LANES_AT_ONCE = 10
 class Instance:
     """Brings one namespace of an engine cluster to its desired rows."""
 
-    def __init__(self, name: str, namespace: str, dependencies: Dependencies, settings: InstanceSettings) -> None:
+    def __init__(self, name: str, namespace: str, dependencies: Dependencies, settings: AgentSettings) -> None:
         """Nothing runs before :meth:`start`."""
         self.name, self._namespace, self._settings = name, namespace, settings
         self._dependencies, self._clock = dependencies, dependencies.clock
@@ -91,7 +80,7 @@ class Instance:
         self._live = EngineObjects()
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._workers = InstanceWorkers(
-            name, self._queue, self._work, settings.concurrency, self._clock, dependencies.on_defect
+            name, self._queue, self._work, settings.concurrency_per_instance, self._clock, dependencies.on_defect
         )
         self._informers = Informers(
             namespace, self._live, self._observe_change, self._begin_if_listed, dependencies.on_defect
@@ -99,7 +88,7 @@ class Instance:
         self._pending = PendingAcks(dependencies.reports, lambda key: self._enqueue([key]))
         self._statuses = StatusReporter(dependencies.reports, self._live, self._status_row, self._clock)
         self._outcomes = OutcomeReporter(name, self._pending, self._statuses, self._clock)
-        self._orphans = Orphans(settings.orphan_grace)
+        self._orphans = Orphans(timedelta(seconds=settings.orphan_grace_seconds))
         self._build_appliers()
         self._enqueuer = Enqueuer(
             self._rows,
@@ -116,7 +105,8 @@ class Instance:
     def _build_appliers(self) -> None:
         dependencies, settings, clock = self._dependencies, self._settings, self._clock
         cluster, checker, on_defect = dependencies.cluster, dependencies.checker, dependencies.on_defect
-        reconciler, reader = Reconciler(cluster, self._live, clock, settings.deletion_deadline), SecretReader(cluster)
+        patience = timedelta(seconds=settings.deletion_deadline_seconds)
+        reconciler, reader = Reconciler(cluster, self._live, clock, patience), SecretReader(cluster)
         self._isolation = RepositoryIsolation(
             self._rows,
             self._live,
@@ -131,7 +121,7 @@ class Instance:
             reader,
             checker,
             clock,
-            CheckIntervals(settings.check_interval, settings.failed_check_interval),
+            settings,
             admit=self._isolation.admit_login,
             waiting_applications=self._waiting,
             on_result=self._enqueue_row,
@@ -142,7 +132,7 @@ class Instance:
             checker,
             self._live,
             clock,
-            patience=settings.deletion_deadline,
+            patience=patience,
             on_done=self._enqueue_row,
             on_defect=on_defect,
         )
@@ -150,7 +140,7 @@ class Instance:
             checker,
             self._live,
             clock,
-            settings.comparison_interval,
+            settings.comparison_interval_seconds,
             on_result=self._enqueue,
             on_defect=on_defect,
         )
@@ -257,7 +247,7 @@ class Instance:
         while True:
             await self._compare()
             self._workers.resume()
-            await self._clock.sleep(self._settings.comparison_interval.total_seconds())
+            await self._clock.sleep(self._settings.comparison_interval_seconds)
 
     async def _compare(self) -> None:
         """Look at every row that is not as desired, and at what no row desires; in slices, rows may be many."""

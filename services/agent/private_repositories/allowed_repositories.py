@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from services.agent.credentials import CredentialChecker
 from services.agent.objects.desired import source_url
@@ -46,13 +45,13 @@ class AllowedRepositories:
         checker: CredentialChecker,
         live: EngineObjects,
         clock: Clock,
-        interval: timedelta,
+        seconds: float,
         *,
         on_result: Callable[[Iterable[ObjectKey]], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``interval``: between two checks. ``on_result`` is called with Applications whose result has changed."""
-        self._checker, self._live, self._interval, self._on_result = checker, live, interval, on_result
+        """``seconds``: between two checks. ``on_result`` is called with Applications whose result has changed."""
+        self._checker, self._live, self._seconds, self._on_result = checker, live, seconds, on_result
         self._repositories: dict[TenantUrl, _Repository] = {}
         self._named: dict[ObjectKey, TenantUrl] = {}
         self._queue: WorkQueue[TenantUrl] = WorkQueue()
@@ -122,4 +121,4 @@ class AllowedRepositories:
         repository.waiting = set()
         if before != refusal:
             self._on_result(sorted(concerned))
-        return self._interval.total_seconds()
+        return self._seconds

@@ -10,15 +10,15 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials import CheckResult
-from services.agent.instances.instance import Dependencies, Instance, InstanceSettings
+from services.agent.instances.instance import Dependencies, Instance
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
 from services.agent.private_repositories.store import NAME as PRIVATE_REPOSITORIES
+from services.agent.settings import AgentSettings
 from services.common.errors import GitOpsError
 from services.common.kubernetes import (
     AlreadyExists,
@@ -37,14 +37,7 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 from tests.unit.fake_clock import FakeClock
 
-RULES = InstanceSettings(
-    concurrency=8,
-    deletion_deadline=timedelta(seconds=60),
-    comparison_interval=timedelta(seconds=300),
-    orphan_grace=timedelta(seconds=600),
-    check_interval=timedelta(seconds=600),
-    failed_check_interval=timedelta(seconds=60),
-)
+SETTINGS = AgentSettings.model_construct(deletion_deadline_seconds=60)
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 
@@ -338,9 +331,9 @@ class Bench:
     defects: list[BaseException]
 
 
-def bench(**rules: Any) -> Bench:
+def bench(**settings: Any) -> Bench:
     clock = FakeClock()
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
     dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append)
-    instance = Instance("argocd", "argocd", dependencies, replace(RULES, **rules))
+    instance = Instance("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
     return Bench(clock, cluster, checker, reports, instance, defects)

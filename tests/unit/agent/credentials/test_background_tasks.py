@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 
 from services.agent.credentials import CheckResult
-from services.agent.credentials.secret_checks import CheckIntervals, SecretChecks, SecretReader
+from services.agent.credentials.secret_checks import SecretChecks, SecretReader
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, key_of
 from services.common.messages import EngineResource
-from tests.unit.agent.fakes import RULES, FakeChecker, MemoryCluster
+from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster
 from tests.unit.agent.rows import cluster_row
 from tests.unit.fake_clock import FakeClock, settle
 
@@ -27,7 +27,7 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
         SecretReader(MemoryCluster(clock)),
         FakeChecker(),
         clock,
-        CheckIntervals(RULES.check_interval, RULES.failed_check_interval),
+        SETTINGS,
         admit=admit,
         waiting_applications=WaitingApplications(EngineObjects(), list),
         on_result=fail,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -479,7 +478,7 @@ async def test_row_when_it_comes_before_a_restored_api_server_is_listed_then_it_
 
 
 async def test_orphan_when_the_grace_time_has_passed_then_it_is_deleted_through_the_same_path() -> None:
-    driver = Driver(bench(orphan_grace=timedelta(seconds=500), comparison_interval=timedelta(seconds=100)))
+    driver = Driver(bench(orphan_grace_seconds=500, comparison_interval_seconds=100))
     await driver.begin(application_row("known"), application_row("orphan"))
     await driver.apply(replace(application_row("orphan"), deleted=True))
     await driver.clock.advance(450)
@@ -504,7 +503,7 @@ async def test_application_when_it_does_not_carry_our_label_then_it_is_never_tou
 
 
 async def test_orphans_when_nothing_at_all_is_desired_then_nothing_is_deleted() -> None:
-    driver = Driver(bench(orphan_grace=timedelta(seconds=1), comparison_interval=timedelta(seconds=10)))
+    driver = Driver(bench(orphan_grace_seconds=1, comparison_interval_seconds=10))
     rows = [application_row(f"app-{number}") for number in range(5)]
     await driver.begin(*rows)
     await driver.instance.suspend()

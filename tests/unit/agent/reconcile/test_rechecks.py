@@ -10,10 +10,10 @@ from services.agent.credentials import CheckResult
 from services.agent.settings import AgentSettings
 from services.common.messages import Applied, Checked, EngineResource
 from tests.unit.agent.driver import Driver
-from tests.unit.agent.fakes import RULES
+from tests.unit.agent.fakes import SETTINGS
 from tests.unit.agent.rows import cluster_row, repository_row
 
-INTERVAL = RULES.check_interval.total_seconds()
+INTERVAL = SETTINGS.check_interval_seconds
 REFUSED = CheckResult(None, "InvalidCredentials", "refused")
 ROWS = pytest.mark.parametrize("row", [cluster_row(), repository_row()], ids=lambda row: row.kind)
 
