@@ -42,9 +42,9 @@ from services.kinds.repository_credential import catalogue as credential
 log = structlog.get_logger(__name__)
 
 REPO_SERVER_TIMEOUT = timedelta(seconds=60)
-"""As long as Argo CD's controller waits for its repo server: it may be at work on what was allowed a moment ago.
+"""As long as Argo CD's controller waits for its repo server: until then it may use what was allowed before.
 
-Only who has others to shut out waits for that.
+Awaited only if objects of other tenants had to be changed.
 """
 LOAD_LIMIT_SECONDS = 15.0
 
@@ -73,7 +73,7 @@ class RepositoryIsolation:
         self.ready = False
         """What is private is known: before that nothing may be applied."""
 
-    # Knowing
+    # Rows
 
     def load_store(self, then: Callable[[], None]) -> None:
         """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready."""
@@ -99,40 +99,40 @@ class RepositoryIsolation:
             self._enqueue_lane(row, set(urls))
 
     def notify_change(self) -> None:
-        """Something of the instance is not as it was."""
+        """A row or a live object of the instance has changed."""
         self._changed.set()
 
     async def suspend(self) -> None:
-        """The instance is no longer ours: when this returns nothing is under way."""
+        """The instance is no longer ours: when this returns no task is running."""
         self.ready = False
         self._tasks.cancel_all()
         self._visibility.clear()
         self._logins.clear()
         await self._tasks.wait_for_all()
 
-    # Deciding
+    # Decisions
 
-    def withholds(self, lane: str, url: str) -> bool:
-        """Whether the tenant is kept from a repository."""
+    def is_denied(self, lane: str, url: str) -> bool:
+        """Whether the tenant is denied a repository."""
         if not len(self._store):
             return False
         private = self._store.get(repository_of(url))
         return private is not None and not self._logins.has_login(lane, private)
 
-    def confined(self, row: EngineResource, project: Manifest) -> Manifest:
-        """The AppProject without the repositories that its tenant is kept from."""
+    def allowed_project(self, row: EngineResource, project: Manifest) -> Manifest:
+        """The AppProject without the repositories that its tenant is denied."""
         spec = mapping(project, "spec")
         repositories = source_repositories(spec)
-        allowed = [url for url in repositories if not self.withholds(row.lane, url)]
+        allowed = [url for url in repositories if not self.is_denied(row.lane, url)]
         return project | {"spec": spec | {"sourceRepos": allowed}} if len(allowed) < len(repositories) else project
 
     def require_login(self, row: EngineResource, url: str) -> None:
-        """Raises Permanent, with a text for users, if the tenant is kept from the repository."""
-        if self.withholds(row.lane, url):
+        """Raises Permanent, with a text for users, if the tenant is denied the repository."""
+        if self.is_denied(row.lane, url):
             self._visibility.check_visibility(row, url)
             raise Permanent(deployment.REPOSITORY_NEEDS_LOGIN.text())
 
-    # Finding out
+    # Results of checks
 
     async def admit_login(self, key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
         """Take in what the check of a login has found out; returns when that login may be given to Argo CD.

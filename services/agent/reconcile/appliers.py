@@ -36,7 +36,7 @@ class Applier(Protocol):
         """Nothing is desired of ``key`` any more."""
 
     async def suspend(self) -> None:
-        """The instance is no longer ours: when this returns nothing is under way."""
+        """The instance is no longer ours: when this returns no task is running."""
 
 
 class ObjectApplier:
@@ -75,7 +75,7 @@ class ObjectApplier:
             return key in self._live
         desired = self._desired(row)
         is_allowed = key.kind != APPLICATION.kind or (
-            self._repositories.is_allowed(key) and not self._isolation.withholds(row.lane, source_url(desired))
+            self._repositories.is_allowed(key) and not self._isolation.is_denied(row.lane, source_url(desired))
         )
         return not is_allowed or is_drifted(KINDS[key.kind], desired, self._live.get(key))
 
@@ -92,7 +92,7 @@ class ObjectApplier:
     def _desired(self, row: EngineResource) -> Manifest:
         """The desired object: an AppProject lists no repository that its tenant is denied."""
         desired = desired_object(row)
-        return self._isolation.confined(row, desired) if row.kind == RowKind.APP_PROJECT else desired
+        return self._isolation.allowed_project(row, desired) if row.kind == RowKind.APP_PROJECT else desired
 
     async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether a background check has to end first. Raises Permanent, after ending Argo CD's operation on it."""

@@ -42,7 +42,7 @@ class OutcomeReporter:
         self._in_sync: dict[ObjectKey, str] = {}
         self._failed: dict[ObjectKey, tuple[str, str]] = {}
         self._checked: dict[ObjectKey, _ReportedCheck] = {}
-        self._unreported: set[ObjectKey] = set()
+        self._success_due: set[ObjectKey] = set()
         """Objects whose next success is reported: an observation was lost, or a failure was reported."""
 
     def has_failed(self, key: ObjectKey, row: EngineResource) -> bool:
@@ -61,7 +61,7 @@ class OutcomeReporter:
         """Nothing is desired of ``key`` any more."""
         for memory in (self._in_sync, self._failed, self._checked):
             memory.pop(key, None)
-        self._unreported.discard(key)
+        self._success_due.discard(key)
         self._statuses.forget_object(key)
 
     def suspend(self) -> None:
@@ -96,14 +96,14 @@ class OutcomeReporter:
         self._failed[key] = failure
         # The failure replaces what was reported before: success has to be reported again when the problem is over.
         self._checked.pop(key, None)
-        self._unreported.add(key)
+        self._success_due.add(key)
         if acknowledge is not None or not known:
             event = Failed(row.digest, permanent=True, message=str(error))
             self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_failure(key))
 
     def _lose(self, key: ObjectKey) -> None:
         self._checked.pop(key, None)
-        self._unreported.add(key)
+        self._success_due.add(key)
 
     def _report_removal(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
         self.forget_object(key)
@@ -129,8 +129,8 @@ class OutcomeReporter:
         self._in_sync[key] = version
         if drifted:
             metrics.DRIFT_REPAIRS.labels(SERVICE, row.kind).inc()
-        is_news = acknowledge is not None or done.changed or key in self._unreported
-        self._unreported.discard(key)
+        is_news = acknowledge is not None or done.changed or key in self._success_due
+        self._success_due.discard(key)
         return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
 
     def _measure(self, row: EngineResource) -> None:

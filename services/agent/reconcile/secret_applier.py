@@ -26,7 +26,7 @@ from services.common.messages import Checked, EngineResource
 GRACE_PERIOD = timedelta(seconds=20)
 """Longer than the deletion of a namespace takes, and short: the Secret may have been deleted on purpose."""
 
-A_WHILE = timedelta(minutes=10)
+FALLBACK = timedelta(minutes=10)
 """When to requeue an object that is queued anyway when its account is removed."""
 
 
@@ -101,7 +101,7 @@ class SecretApplier:
         if (end := self._end_of_grace_period(key)) is not None:
             return InProgress(end)
         if not self._cleanups.is_done(key, row):
-            return InProgress(self._clock.now() + A_WHILE)
+            return InProgress(self._clock.now() + FALLBACK)
         outcome = await self._reconciler.reconcile(SECRET_KIND, key, None)
         if isinstance(outcome, Done):
             outcome = replace(outcome, forced=outcome.forced or self._cleanups.was_forced(key))
