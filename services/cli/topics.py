@@ -24,7 +24,7 @@ from services.cli import acls as brokers_acls
 from services.cli.topic_changes import AddPartitions, AlterSettings, CreateTopic, TopicChange, TopicState, topic_changes
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import Topic, check_login, client_properties, kafka_at, load_acls, load_topics
-from services.common.kafka.acls import DECLARATION
+from services.common.kafka.topics import ACLS_FILE
 from services.common.settings import BrokerSettings, load
 from services.common.startup import await_dependency
 
@@ -38,7 +38,7 @@ MOST_REPLICAS = 3
 """With three, any one broker may be lost while another is down for maintenance."""
 
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the brokers.")
-RIGHTS = typer.Option(DECLARATION, "--from", help="Declaration of rights, as services/common/kafka/acls.yaml.")
+RIGHTS = typer.Option(ACLS_FILE, "--from", help="Declaration of rights, as services/common/kafka/acls.yaml.")
 
 
 @app.command()

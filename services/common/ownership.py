@@ -1,6 +1,6 @@
-"""The marks of what is ours: a label on whole objects, field managers on parts of them.
+"""The label of objects that the service owns, and the field managers of the fields that it owns.
 
-Do not change them: existing objects would no longer be recognised as ours.
+Do not change them: existing objects and fields would no longer be recognised.
 """
 
 from __future__ import annotations

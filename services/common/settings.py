@@ -18,16 +18,16 @@ SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
 class BrokerSettings(BaseSettings):
-    """Where the brokers are, and as whom we come to them."""
+    """The addresses of the brokers, and our credentials there."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     kafka_bootstrap_servers: str = Field(min_length=3, description="Kafka brokers, host:port, comma separated.")
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="As the brokers' listener speaks."
+        default="PLAINTEXT", description="Protocol of the brokers' listener."
     )
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="SCRAM-SHA-512", description="How the password is proven; used with the SASL protocols."
+        default="SCRAM-SHA-512", description="SASL mechanism; used with the SASL protocols."
     )
     kafka_username: str = Field(default="", description="Our principal's name; needed with the SASL protocols.")
     kafka_password: SecretStr = Field(default=SecretStr(""), description="Its password.")
@@ -45,7 +45,7 @@ class BrokerSettings(BaseSettings):
 
 
 class KafkaSettings(BrokerSettings):
-    """Where the log and its schemas are."""
+    """The brokers and the schema registry."""
 
     schema_registry_url: str = Field(
         pattern=r"^https?://",
@@ -54,7 +54,7 @@ class KafkaSettings(BrokerSettings):
 
 
 class ServiceSettings(KafkaSettings):
-    """What every long-running service needs."""
+    """Settings of every long-running service."""
 
     metrics_host: str = Field(default="127.0.0.1", description="Address that /metrics, /healthz and /readyz bind to.")
     metrics_port: int = Field(default=0, ge=0, le=65535, description="Port of the same; 0 picks a free one.")

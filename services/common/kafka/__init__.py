@@ -1,6 +1,5 @@
 """Kafka as the services use it: topics, one consumer with its offset tracker, one producer, dead letters."""
 
-from services.common.kafka.acls import Rights, load_acls
 from services.common.kafka.connection import Brokers, client_properties, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import Consumer, Membership
@@ -15,7 +14,9 @@ from services.common.kafka.topics import (
     ENGINE,
     OBSERVATIONS,
     WORKSPACE,
+    Rights,
     Topic,
+    load_acls,
     load_topics,
     tenant_key,
 )

@@ -1,7 +1,4 @@
-"""How we come to the brokers: the one place that knows what librdkafka calls it.
-
-faust has its own words for the same, in :mod:`services.agent.stream.engine_stream`.
-"""
+"""Properties of librdkafka's clients. Those of faust are in :mod:`services.agent.stream.faust_app`."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ Properties = dict[str, Any]
 
 
 def kafka_at(brokers: Brokers) -> str:
-    """What errors call the brokers."""
+    """The brokers' name in messages about errors."""
     return f"Kafka at {brokers if isinstance(brokers, str) else brokers.kafka_bootstrap_servers}"
 
 
 def client_properties(brokers: Brokers) -> Properties:
-    """What every librdkafka client is given, whatever else it needs. Holds the password: never to be logged."""
+    """Properties of every client. They hold the password: never log them."""
     if isinstance(brokers, str):
         return {"bootstrap.servers": brokers}
     properties: Properties = {
@@ -45,7 +42,7 @@ def client_properties(brokers: Brokers) -> Properties:
 
 
 def consumer_properties(brokers: Brokers, group: str) -> Properties:
-    """What every consumer is given besides; it stores no offset by itself."""
+    """Properties of every consumer; it stores no offset by itself."""
     return client_properties(brokers) | {
         "group.id": group,
         "enable.auto.offset.store": False,

@@ -14,7 +14,7 @@ REQUEST_SECONDS = 2.0
 
 
 def check_login(brokers: Brokers) -> None:
-    """Return when a broker has let us in; raises as :func:`count_partitions`."""
+    """Return when a broker accepts our credentials; raises like :func:`count_partitions`."""
     count_partitions(brokers, ())
 
 

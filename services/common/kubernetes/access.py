@@ -1,4 +1,4 @@
-"""Access reviews at start: whether the API server permits what the process is for. A missing right is named at once."""
+"""Access reviews at start: a right that the process needs and does not have is named at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 ACCESS_REVIEW = ApiResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 START_GRACE_SECONDS = 15.0
-"""Less patience than at work: who starts a process waits for it."""
+"""Shorter than at work, because somebody waits for the process to start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an API server answers, and whoever answers in its place, as values and errors. Called by :mod:`client`."""
+"""Parses the answers of an API server, or of a proxy in its place, into values and errors. Called by :mod:`client`."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Election:
         return True
 
     def _may_take(self, lease: Manifest, now: float) -> bool:
-        """Whether it is ours, nobody's, or its holder has given no sign of life for as long as it had said."""
+        """Whether the lease is ours, free or expired."""
         spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
         if version != self._seen_version:
             self._seen_version, self._seen_at = version, now

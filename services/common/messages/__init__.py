@@ -1,4 +1,4 @@
-"""The messages of the log, as values. A test holds them and the Avro schemas in ``schemas/avro/`` together."""
+"""The messages as values. A test compares them with the Avro schemas in ``schemas/avro/``."""
 
 from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource

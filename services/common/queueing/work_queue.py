@@ -309,7 +309,8 @@ class WorkQueue(Generic[KeyT]):
 
     def _update(self, lane: _Lane[KeyT]) -> None:
         """Give ``lane`` a turn exactly if a key of it may be worked on; a lane without keys is forgotten."""
-        if lane.timer is None and lane.in_progress < self._limit_per_lane and lane.first_item() is not None:
+        is_free = lane.timer is None and lane.in_progress < self._limit_per_lane
+        if is_free and lane.groups and lane.first_item() is not None:
             self._turns.setdefault(lane.name, lane)
             return
         self._turns.pop(lane.name, None)

@@ -43,11 +43,11 @@ CHANGES_COLLAPSED = Counter(
 )
 HELD_BACK = Histogram(
     "gitops_held_back_seconds",
-    "How long changes waited because their tenant changed more than its allowance.",
+    "How long changes waited because their tenant was beyond its rate limit.",
     ["kind"],
     buckets=LATENCY,
 )
-TENANTS_HELD_BACK = Gauge("gitops_tenants_held_back", "Tenants that are beyond their allowance now.", ["kind"])
+TENANTS_HELD_BACK = Gauge("gitops_tenants_held_back", "Tenants that are beyond their rate limit now.", ["kind"])
 LEADER = Gauge("gitops_leader", "1 while this process is the one that leads.", ["service"])
 KUBERNETES_WRITES = Counter(
     "gitops_kubernetes_writes_total",

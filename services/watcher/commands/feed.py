@@ -56,12 +56,12 @@ do better: a producer whose state the broker no longer knows never recovers by i
 
 
 async def never() -> None:
-    """Waits for ever."""
+    """Wait for ever."""
     await asyncio.Event().wait()
 
 
 def ignore(_: Reflection) -> None:
-    """Nobody else needs to know."""
+    """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -80,9 +80,9 @@ class Feed:
     types: SecretTypes
     fingerprint: TakeFingerprint = fingerprint
     until_outdated: Callable[[], Awaitable[None]] = never
-    """Returns when all that was said has to be said anew."""
+    """Returns when every command has to be sent again."""
     observe: Callable[[Reflection], None] = ignore
-    """Is told of everything that is read."""
+    """Called with every event."""
     recheck_seconds: float = RECHECK_SECONDS
     delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     listed: bool = False
@@ -110,7 +110,7 @@ class Feed:
                 await asyncio.sleep(self.delays.next())
 
     async def _follow(self) -> None:
-        """Follow until a command is lost (raises Retry), or everything has to be said anew (returns).
+        """Follow until a command is lost (raises Retry), or everything has to be sent again (returns).
 
         A command can be lost while the watch is silent, so all are waited for together.
         """

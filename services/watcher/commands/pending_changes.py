@@ -25,7 +25,7 @@ from services.watcher.commands.rate_limiter import RateLimiter
 
 ALL_TENANTS = ""
 CHANGES_PER_LISTED = 8
-"""So many changes go out before the next of a list does, if both wait: a list ends, however much changes."""
+"""If both wait, one resource of a list goes out after so many changes: a list ends, however much changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ ROTATION_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """What commands say of Secrets."""
+    """The content of commands about Secrets."""
 
     keys: SealingKeys
     workspace: str

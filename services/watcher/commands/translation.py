@@ -16,12 +16,12 @@ from services.common.messages.command import CommandEvent
 OMITTED_SPEC = "{}"
 
 Content = Callable[[Manifest], tuple[str, str]]
-"""What a command says of a resource: the spec as JSON, and why it was left out; one of the two says something."""
+"""The spec of a resource as JSON, and why it was left out: "" if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """Speaks of one kind of resource in one workspace."""
+    """Builds commands about one kind of resource in one workspace."""
 
     workspace: str
     kind: ApiResource
@@ -87,7 +87,7 @@ def spec_within(limit: int) -> Content:
 
 
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:
-    """The spec as JSON and why it was left out: one of the two says something.
+    """The spec as JSON, and why it was left out: "" if it was not.
 
     A spec beyond ``limit`` bytes is left out, not cut: the planner must be able to tell the user, and nobody may
     take half a spec for a whole one.
