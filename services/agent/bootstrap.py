@@ -14,7 +14,8 @@ import structlog
 from services.agent import SERVICE
 from services.agent.credentials import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.instance import Dependencies, Instance
+from services.agent.instances.instance import Instance
+from services.agent.instances.wiring import Dependencies
 from services.agent.lifecycle import Agent, Shutdown
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.preflight import check_cluster, check_topic

@@ -11,59 +11,31 @@ Its parts: ``informers`` (what exists), ``enqueuer`` (what to reconcile), ``appl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
-from services.agent.credentials import CredentialChecker
-from services.agent.credentials.account_cleanups import AccountCleanups
-from services.agent.credentials.secret_checks import SecretChecks, SecretReader
-from services.agent.credentials.waiting_applications import WaitingApplications
+from services.agent.instances.wiring import Dependencies, build_appliers
 from services.agent.objects.desired import kind_of
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
-from services.agent.observe.informers import Follow, Informers
-from services.agent.observe.observation_sink import ObservationSink
+from services.agent.observe.informers import Informers
 from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
-from services.agent.private_repositories import RepositoryIsolation
-from services.agent.private_repositories.allowed_repositories import AllowedRepositories
-from services.agent.private_repositories.store import PrivateRepositoryStore
-from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.enqueuer import Enqueuer
 from services.agent.reconcile.instance_workers import InstanceWorkers
 from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.outcomes import Done, InProgress, Outcome
-from services.agent.reconcile.reconciler import Reconciler
-from services.agent.reconcile.secret_applier import SecretApplier
 from services.agent.settings import AgentSettings
-from services.agent.sync.sync_applier import SyncApplier
-from services.common.clock import Clock
 from services.common.errors import Permanent
-from services.common.kubernetes import SECRET, KubeClient
 from services.common.messages import EngineResource
-from services.common.messages.compiled import RowKind
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """What an instance acts on and reports to."""
-
-    cluster: KubeClient
-    follow: Follow
-    checker: CredentialChecker
-    reports: ObservationSink
-    clock: Clock
-    on_defect: Callable[[BaseException], None]
-
 
 LANES_AT_ONCE = 10
 """Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
@@ -89,67 +61,19 @@ class Instance:
         self._statuses = StatusReporter(dependencies.reports, self._live, self._status_row, self._clock)
         self._outcomes = OutcomeReporter(name, self._pending, self._statuses, self._clock)
         self._orphans = Orphans(timedelta(seconds=settings.orphan_grace_seconds))
-        self._build_appliers()
+        self._appliers = build_appliers(self._rows, self._live, namespace, self._enqueue, dependencies, settings)
+        self._isolation = self._appliers.isolation
         self._enqueuer = Enqueuer(
             self._rows,
             self._live,
             self._queue,
-            lambda key, row: self._applier(key).has_drifted(key, row),
+            lambda key, row: self._appliers.applier_of(key).has_drifted(key, row),
             self._outcomes,
             self._pending,
         )
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._complete = True
-
-    def _build_appliers(self) -> None:
-        dependencies, settings, clock = self._dependencies, self._settings, self._clock
-        cluster, checker, on_defect = dependencies.cluster, dependencies.checker, dependencies.on_defect
-        patience = timedelta(seconds=settings.deletion_deadline_seconds)
-        reconciler, reader = Reconciler(cluster, self._live, clock, patience), SecretReader(cluster)
-        self._isolation = RepositoryIsolation(
-            self._rows,
-            self._live,
-            PrivateRepositoryStore(cluster, self._namespace),
-            checker,
-            clock=clock,
-            enqueue=self._enqueue,
-            on_defect=on_defect,
-        )
-        self._waiting = WaitingApplications(self._live, self._enqueue)
-        checks = SecretChecks(
-            reader,
-            checker,
-            clock,
-            settings,
-            admit=self._isolation.admit_login,
-            waiting_applications=self._waiting,
-            on_result=self._enqueue_row,
-            on_defect=on_defect,
-        )
-        cleanups = AccountCleanups(
-            reader,
-            checker,
-            self._live,
-            clock,
-            patience=patience,
-            on_done=self._enqueue_row,
-            on_defect=on_defect,
-        )
-        repositories = AllowedRepositories(
-            checker,
-            self._live,
-            clock,
-            settings.comparison_interval_seconds,
-            on_result=self._enqueue,
-            on_defect=on_defect,
-        )
-        self._objects = ObjectApplier(reconciler, self._live, repositories, self._waiting, self._isolation)
-        self._syncs = SyncApplier(cluster, self._live, dependencies.reports, clock, self._isolation.require_login)
-        self._appliers: dict[str, Applier] = {
-            SECRET.kind: SecretApplier(reconciler, self._live, checks, cleanups, clock),
-            RowKind.SYNC_OPERATION: self._syncs,
-        }
 
     @property
     def listed(self) -> bool:
@@ -183,8 +107,7 @@ class Instance:
         self._orphans.forget()
         self._pending.clear()
         await self._workers.suspend()
-        for applier in (self._objects, *self._appliers.values()):
-            await applier.suspend()
+        await self._appliers.suspend()
         self._outcomes.suspend()
         self._count_pending()
 
@@ -209,7 +132,7 @@ class Instance:
         self._pending.acknowledge_object(key)
         known = self._rows.pop(key, None)
         self._outcomes.forget_object(key)
-        self._applier(key).forget(key)
+        self._appliers.applier_of(key).forget(key)
         self._isolation.forget_row(key, known)
 
     # What is queued
@@ -218,10 +141,6 @@ class Instance:
         """Queue the rows among ``keys``, if the instance is ours."""
         if self._working:
             self._add_keys(key for key in keys if key in self._rows)
-
-    def _enqueue_row(self, row: EngineResource) -> None:
-        """A check or a cleanup has ended: the workers do the rest."""
-        self._enqueue([key_of(row)])
 
     def _add_keys(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
@@ -256,7 +175,7 @@ class Instance:
             self._statuses.report_status(key)
             if self._enqueuer.is_due(key, now):
                 due[self._rows[key].lane].append(key)
-        self._syncs.repeat_ends()
+        self._appliers.syncs.repeat_ends()
         # A lane at a time: an AppProject is not to come after its Applications.
         async for keys in in_slices(due.values(), LANES_AT_ONCE):
             self._enqueue(keys)
@@ -264,9 +183,6 @@ class Instance:
         self._add_keys(self._orphans.find_due(unwanted, len(self._live), now))
 
     # What the workers do
-
-    def _applier(self, key: ObjectKey) -> Applier:
-        return self._appliers.get(key.kind, self._objects)
 
     async def _work(self, key: ObjectKey) -> datetime | None:
         row = self._rows.get(key)
@@ -277,7 +193,7 @@ class Instance:
         outcome: Outcome | Permanent
         try:
             kind_of(row, self._namespace)
-            outcome = await self._applier(key).apply(key, row)
+            outcome = await self._appliers.applier_of(key).apply(key, row)
         except Permanent as error:
             outcome = error
         finally:
@@ -299,7 +215,7 @@ class Instance:
         if not self._orphans.may_delete(key):
             return None
         try:
-            outcome = await self._objects.remove(key)
+            outcome = await self._appliers.objects.remove(key)
         except Permanent as error:
             log.warning("refused", instance=self.name, kind=key.kind, name=key.name, error=str(error))
             return None

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials import CheckResult
-from services.agent.instances.instance import Dependencies, Instance
+from services.agent.instances.instance import Instance
+from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
 from services.agent.private_repositories.store import NAME as PRIVATE_REPOSITORIES

@@ -1,0 +1,108 @@
+"""What an instance acts on and reports to, and its appliers put together from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from services.agent.credentials import CredentialChecker
+from services.agent.credentials.account_cleanups import AccountCleanups
+from services.agent.credentials.secret_checks import SecretChecks, SecretReader
+from services.agent.credentials.waiting_applications import WaitingApplications
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey, key_of
+from services.agent.observe.informers import Follow
+from services.agent.observe.observation_sink import ObservationSink
+from services.agent.private_repositories import RepositoryIsolation
+from services.agent.private_repositories.allowed_repositories import AllowedRepositories
+from services.agent.private_repositories.store import PrivateRepositoryStore
+from services.agent.reconcile.appliers import Applier, ObjectApplier
+from services.agent.reconcile.reconciler import Reconciler
+from services.agent.reconcile.secret_applier import SecretApplier
+from services.agent.settings import AgentSettings
+from services.agent.sync.sync_applier import SyncApplier
+from services.common.clock import Clock
+from services.common.kubernetes import SECRET, KubeClient
+from services.common.messages import EngineResource
+from services.common.messages.compiled import RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What an instance acts on and reports to."""
+
+    cluster: KubeClient
+    follow: Follow
+    checker: CredentialChecker
+    reports: ObservationSink
+    clock: Clock
+    on_defect: Callable[[BaseException], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Appliers:
+    """The appliers of one instance."""
+
+    objects: ObjectApplier
+    secrets: SecretApplier
+    syncs: SyncApplier
+    isolation: RepositoryIsolation
+
+    def applier_of(self, key: ObjectKey) -> Applier:
+        """The applier of the row that ``key`` is of."""
+        if key.kind == SECRET.kind:
+            return self.secrets
+        return self.syncs if key.kind == RowKind.SYNC_OPERATION else self.objects
+
+    async def suspend(self) -> None:
+        """The instance is no longer ours: when this returns no task is running."""
+        for applier in (self.objects, self.secrets, self.syncs):
+            await applier.suspend()
+
+
+def build_appliers(
+    rows: Mapping[ObjectKey, EngineResource],
+    live: EngineObjects,
+    namespace: str,
+    enqueue: Callable[[Iterable[ObjectKey]], None],
+    dependencies: Dependencies,
+    settings: AgentSettings,
+) -> Appliers:
+    """Appliers of an instance; ``enqueue`` queues the rows of an instance that is ours, among the keys it is given."""
+    cluster, checker, clock, on_defect = (
+        dependencies.cluster,
+        dependencies.checker,
+        dependencies.clock,
+        dependencies.on_defect,
+    )
+    patience = timedelta(seconds=settings.deletion_deadline_seconds)
+
+    def enqueue_row(row: EngineResource) -> None:
+        enqueue([key_of(row)])
+
+    reconciler, reader = Reconciler(cluster, live, clock, patience), SecretReader(cluster)
+    store, waiting = PrivateRepositoryStore(cluster, namespace), WaitingApplications(live, enqueue)
+    isolation = RepositoryIsolation(rows, live, store, checker, clock=clock, enqueue=enqueue, on_defect=on_defect)
+    checks = SecretChecks(
+        reader,
+        checker,
+        clock,
+        settings,
+        admit=isolation.admit_login,
+        waiting_applications=waiting,
+        on_result=enqueue_row,
+        on_defect=on_defect,
+    )
+    cleanups = AccountCleanups(
+        reader, checker, live, clock, patience=patience, on_done=enqueue_row, on_defect=on_defect
+    )
+    repositories = AllowedRepositories(
+        checker, live, clock, settings.comparison_interval_seconds, on_result=enqueue, on_defect=on_defect
+    )
+    return Appliers(
+        ObjectApplier(reconciler, live, repositories, waiting, isolation),
+        SecretApplier(reconciler, live, checks, cleanups, clock),
+        SyncApplier(cluster, live, dependencies.reports, clock, isolation.require_login),
+        isolation,
+    )
