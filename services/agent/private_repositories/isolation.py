@@ -70,6 +70,8 @@ class RepositoryIsolation:
         self._logins = WorkingLogins(rows, live, self._references)
         self._visibility = VisibilityChecks(self._tasks, checker, clock, store, self._found_public)
         self._changed = asyncio.Event()
+        self._taken_away: set[bytes] = set()
+        """Repositories that other tenants' objects let Argo CD read until just now, or still do."""
         self.ready = False
         """What is private is known: before that nothing may be applied."""
 
@@ -150,8 +152,11 @@ class RepositoryIsolation:
         problem = self._note_private(identity) if access is RepositoryAccess.LOGIN else self._note_public(identity)
         if problem:
             return CheckResult(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
+        must_wait = access is RepositoryAccess.LOGIN and not self._logins.is_applied(key, urls[0])
+        if must_wait and self._readers(identity.repository):  # now: they may be gone when it is saved
+            self._taken_away.add(identity.repository)
         await self._store.save()
-        if access is RepositoryAccess.LOGIN and not self._logins.is_applied(key, urls[0]):
+        if must_wait:
             await self._await_no_readers(identity.repository)
         return made
 
@@ -203,18 +208,17 @@ class RepositoryIsolation:
 
     async def _await_no_readers(self, repository: bytes) -> None:
         """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
-        readers = self._readers(repository)
-        if not readers:
-            return
         seen: dict[ObjectKey, LiveObject] = {}
-        while readers:
+        while readers := self._readers(repository):
+            self._taken_away.add(repository)
             # One that is as it was could not be changed: that is tried again at its own pace.
             self._enqueue([key for key, live in readers.items() if seen.get(key) is not live])
             seen = readers
             self._changed.clear()
             await self._changed.wait()
-            readers = self._readers(repository)
-        await self._clock.sleep(REPO_SERVER_TIMEOUT.total_seconds())
+        if repository in self._taken_away:
+            await self._clock.sleep(REPO_SERVER_TIMEOUT.total_seconds())
+            self._taken_away.discard(repository)
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""

@@ -116,6 +116,34 @@ async def test_login_when_it_does_not_work_then_nobody_is_kept_from_anything(
     assert ("Secret", NAME) not in driver.cluster.objects
 
 
+async def test_repository_when_it_is_remembered_slowly_then_the_login_waits_for_what_argocd_had_begun_all_the_same(
+    driver: Driver,
+) -> None:
+    await driver.begin(*BOTH)
+    gate = driver.cluster.gates[NAME] = asyncio.Event()
+    await driver.apply(OUR_LOGIN)
+    assert listed(driver, THEIRS) == [PUBLIC]
+    gate.set()
+    await settle()
+    assert "ours" not in driver.cluster.names("Secret")
+    await over(driver)
+    assert "ours" in driver.cluster.names("Secret")
+
+
+async def test_repository_when_it_is_remembered_at_the_second_attempt_then_the_login_waits_all_the_same(
+    driver: Driver,
+) -> None:
+    await driver.begin(*BOTH)
+    driver.cluster.refusing[NAME] = Retry("away")
+    await driver.apply(OUR_LOGIN)
+    assert listed(driver, THEIRS) == [PUBLIC]
+    del driver.cluster.refusing[NAME]
+    await driver.clock.advance(10)
+    assert "ours" not in driver.cluster.names("Secret")
+    await over(driver)
+    assert "ours" in driver.cluster.names("Secret")
+
+
 async def test_repository_when_first_found_private_then_argocd_has_the_login_after_all_else(driver: Driver) -> None:
     await driver.begin(*BOTH)
     driver.cluster.calls.clear()
