@@ -23,14 +23,14 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.registry import ENGINES
 from services.planner.rows import Instance, Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FLEET = FleetView({"one": Instance("one", "argocd", accepting=True)}, ENGINES)
-RULES = Rules()
+POLICY = Policy()
 DEPLOYMENT = "GitOpsDeployment"
 ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
 CREDENTIAL = "GitOpsDeploymentRepositoryCredential"
@@ -78,7 +78,7 @@ def filled(counts: Mapping[str, int]) -> TenantState:
     """A tenant with so many resources, each with a repository or a Secret of its own."""
     state = TenantState(Tenant(tenant_id("local", "team"), "local", "team", 0, ""))
     for kind, count in counts.items():
-        planned = plan(state, [seen(kind, number) for number in range(count)], FLEET, RULES, NOW)
+        planned = plan(state, [seen(kind, number) for number in range(count)], FLEET, POLICY, NOW)
         state = planned.state or state
     return state
 
@@ -108,7 +108,7 @@ def cost(state: TenantState, event: Event, times: int) -> float:
     spent = []
     for _ in range(times):
         started = time.process_time()
-        plan(state, [event], FLEET, RULES, NOW)
+        plan(state, [event], FLEET, POLICY, NOW)
         spent.append((time.process_time() - started) * 1000)
     return statistics.median(spent)
 

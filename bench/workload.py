@@ -9,7 +9,7 @@ from services.common.ownership import MANAGED_BY
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
-from services.planner.engines.interface import Home
+from services.planner.engines.interface import Placement
 from services.planner.rows import Instance, Tenant
 
 FIELD_MANAGER = "gitops-bench"
@@ -55,11 +55,11 @@ def application(engine_namespace: str, tenant: str, name: str) -> Manifest:
     An agent would take one that bears it for an orphan.
     """
     uid = str(resource_id(WORKSPACE, f"{tenant}/{name}"))
-    home = Home(
+    placement = Placement(
         Tenant(tenant_id(WORKSPACE, tenant), WORKSPACE, tenant, partition=0, engine_instance_id=engine_namespace),
         Instance(engine_namespace, engine_namespace, accepting=True),
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, name)["spec"])
-    manifest: Manifest = orjson.loads(applications.application(home, resource_id(WORKSPACE, uid), uid, spec))
+    manifest: Manifest = orjson.loads(applications.application(placement, resource_id(WORKSPACE, uid), uid, spec))
     manifest["metadata"]["labels"][MANAGED_BY] = FIELD_MANAGER
     return manifest

@@ -17,7 +17,7 @@ from services.agent.settings import AgentSettings
 from services.common.addresses import AddressPolicy
 from services.common.settings import ServiceSettings
 from services.common.telemetry import metrics
-from services.planner.domain.rules import GroupKind
+from services.planner.domain.policy import GroupKind
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
 

@@ -12,7 +12,7 @@ from services.kinds.managed_environment.kind import KIND as MANAGED_ENVIRONMENT
 from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENTIAL
 from services.kinds.secret.kind import KIND as SECRET
 from services.kinds.shared.kind import CustomKind, Kind
-from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
+from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run.kind import KIND as SYNC_RUN
 

@@ -31,7 +31,7 @@ from services.planner import SERVICE
 from services.planner.database.offsets import TopicPartition
 from services.planner.database.revision import check_revision, head
 from services.planner.database.store import Store
-from services.planner.domain.rules import Rules, SweepGuard
+from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.consume import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
@@ -76,7 +76,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         consumer=consumer,
         decoder=decoder,
         store=store,
-        rules=_rules(settings),
+        policy=_policy(settings),
         batch_limit=settings.batch_limit,
         upkeep=Upkeep(settings.operations_kept, settings.sync_runs_kept),
         stopping=stopping,
@@ -84,8 +84,8 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     )
 
 
-def _rules(settings: PlannerSettings) -> Rules:
-    return Rules(
+def _policy(settings: PlannerSettings) -> Policy:
+    return Policy(
         guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
         limits=REGISTRY.limits(
             settings.tenant_quotas, destinations=settings.tenant_destinations, bytes_=settings.tenant_bytes

@@ -13,8 +13,8 @@ from pydantic_settings import NoDecode
 from services.common.addresses import AddressPolicy
 from services.common.settings import AllowedAddresses, ServiceSettings
 from services.kinds.registry import REGISTRY
-from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
-from services.planner.domain.rules import CONFINING_KINDS, GroupKind
+from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
+from services.planner.domain.policy import CONFINING_KINDS, GroupKind
 
 
 class PlannerSettings(ServiceSettings):

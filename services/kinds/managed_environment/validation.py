@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
-from services.common.api_resource import SECRET
 from services.common.urls.repository_url import ASCII_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, split
 from services.kinds.managed_environment import catalogue as texts
@@ -17,18 +16,31 @@ from services.kinds.managed_environment.model import (
     FRAGMENT_MESSAGE,
     ManagedEnvironmentSpec,
 )
-from services.kinds.secret.rules import SealedSecret, content_of
+from services.kinds.secret.rules import SecretReference
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.spec_text import spec_of
-from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
+from services.kinds.shared.text import MAX_NAME
 from services.kinds.shared.url_rules import USER_INFO_MESSAGE
 
 _PRINTABLE = re.compile(r"[!-~]*")
 _PATH = re.compile(r"[A-Za-z0-9._~+:,=/-]*")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+SECRET_REFERENCE = SecretReference(
+    ENVIRONMENT_SECRET,
+    {
+        "over quota": ("Unknown", Reason.QUOTA_EXCEEDED, "{quota}"),
+        "awaited": texts.AWAITING_SECRET.state,
+        "other type": texts.INVALID_SECRET_TYPE.state,
+        "omitted": texts.UNPARSABLE_KUBECONFIG.state,
+        "unnamed": texts.SECRET_NOT_FOUND.state,
+        "missing": texts.SECRET_NOT_FOUND.state,
+    },
+)
+"""To the Secret with the kubeconfig."""
 
 
 def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
@@ -42,26 +54,6 @@ def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> Managed
         if not is_namespace(namespace):
             raise Refused(texts.INVALID_NAMESPACE_LIST.status, texts.INVALID_NAMESPACE_LIST.reason, _invalid(namespace))
     return spec
-
-
-def sealed(resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
-    """The Secret with the kubeconfig; ``secret`` is the row of the name it has in ``resource``. Raises Refused."""
-    content = content_of(resource, secret, ENVIRONMENT_SECRET)
-    if isinstance(content, SealedSecret):
-        return content
-    match content.why:
-        case "over quota":
-            raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(SECRET.kind))
-        case "awaited":
-            entry = texts.AWAITING_SECRET
-        case "other type":
-            entry = texts.INVALID_SECRET_TYPE
-        case "omitted":
-            entry = texts.UNPARSABLE_KUBECONFIG
-        case "unnamed" | "missing":
-            entry = texts.SECRET_NOT_FOUND
-    name, detail = resource.refers_to[:MAX_NAME], content.detail[:MAX_REFUSAL]
-    raise Refused(entry.status, entry.reason, entry.text(secret=name, type=detail, detail=detail))
 
 
 @lru_cache(maxsize=4096)

@@ -5,20 +5,31 @@ from __future__ import annotations
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
-from services.common.api_resource import SECRET
 from services.common.urls.repository_url import refusal
 from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
-from services.kinds.secret.rules import SealedSecret, content_of
+from services.kinds.secret.rules import SecretReference
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.spec_text import spec_of
-from services.kinds.shared.text import MAX_NAME
 
 INVALID_CREDENTIALS = texts.INVALID[0].reason
 INVALID_URL = texts.URL_NOT_FOUND[0].reason
+
+SECRET_REFERENCE = SecretReference(
+    CREDENTIAL_SECRET,
+    {
+        "over quota": ("False", Reason.QUOTA_EXCEEDED, "{quota}"),
+        "awaited": texts.AWAITING_SECRET[1].state,
+        "other type": texts.SECRET_INVALID_TYPE[1].state,
+        "omitted": ("False", INVALID_CREDENTIALS, "{detail}"),
+        "unnamed": texts.SECRET_NOT_SPECIFIED[1].state,
+        "missing": texts.SECRET_NOT_FOUND[1].state,
+    },
+)
+"""To the Secret with the login."""
 
 
 def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
@@ -29,27 +40,6 @@ def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> Reposit
     if problem := refusal(spec.repository, policy, with_credentials=True):
         raise Refused("False", INVALID_URL, f"spec.repository {problem}")
     return spec
-
-
-def sealed(resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
-    """The Secret with the login; ``secret`` is the row of the name it has in ``resource``. Raises Refused."""
-    content = content_of(resource, secret, CREDENTIAL_SECRET)
-    if isinstance(content, SealedSecret):
-        return content
-    match content.why:
-        case "awaited":
-            entry = texts.AWAITING_SECRET[0]
-        case "over quota":
-            raise Refused("False", Reason.QUOTA_EXCEEDED, limits.message(SECRET.kind))
-        case "omitted":
-            raise Refused("False", INVALID_CREDENTIALS, content.detail)
-        case "unnamed":
-            entry = texts.SECRET_NOT_SPECIFIED[0]
-        case "missing":
-            entry = texts.SECRET_NOT_FOUND[0]
-        case "other type":
-            entry = texts.SECRET_INVALID_TYPE[0]
-    raise Refused("False", entry.reason, entry.text(secret=resource.refers_to[:MAX_NAME]))
 
 
 @lru_cache(maxsize=4096)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
 
+from services.common.api_resource import SECRET
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
+from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
 
 RESEALED = "resealed"
 """Field of a Secret's spec: true if an operator's command sealed a stored row anew."""
@@ -23,28 +28,42 @@ class SealedSecret:
     sealed: str
 
 
+Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
+
+
 @dataclass(frozen=True, slots=True)
-class Unsealable:
-    """Why the content of a Secret cannot be compiled."""
+class SecretReference:
+    """The Secrets that resources of a kind name, and what their users are told if one cannot be compiled."""
 
-    why: Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
-    detail: str = ""
-    """The other type, or why the content was left out."""
+    type: str
+    refusals: Mapping[Defect, tuple[str, str, str]]
+    """Status, reason and message of a condition. A message may have parts: secret, type, detail, quota."""
+
+    def read_secret(self, resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
+        """The Secret that ``resource`` names; ``secret`` is the row of that name, if there is one. Raises Refused."""
+        found = _found(resource, secret, self.type)
+        if isinstance(found, SealedSecret):
+            return found
+        defect, detail = found
+        status, reason, message = self.refusals[defect]
+        name, quota = resource.refers_to[:MAX_NAME], limits.message(SECRET.kind)
+        detail = detail[:MAX_REFUSAL]
+        raise Refused(status, reason, message.format(secret=name, type=detail, detail=detail, quota=quota))
 
 
-def content_of(resource: Resource, secret: Resource | None, wanted_type: str) -> SealedSecret | Unsealable:
-    """The content of the Secret that ``resource`` names; ``secret`` is the row of that name, if there is one.
+def _found(resource: Resource, secret: Resource | None, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
+    """Or why not, and the other type or why the content was left out.
 
     Secrets of other types are not watched: the watcher looks one up when it sees ``resource``, and that is all that is
     known of it. A Secret of the right type that has no row yet is about to arrive.
     """
     if not resource.refers_to:
-        return Unsealable("unnamed")
+        return "unnamed", ""
     if secret is None or not secret.present:
         return _absent(resource.secret_type, wanted_type)
     if secret.over_quota:
-        return Unsealable("over quota")
-    return Unsealable("omitted", secret.omitted) if secret.omitted else _opened(secret, wanted_type)
+        return "over quota", ""
+    return ("omitted", secret.omitted) if secret.omitted else _sealed(secret, wanted_type)
 
 
 def is_taken_back(resource: Resource, secret: Resource | None) -> bool:
@@ -80,20 +99,20 @@ def _key_id(secret: Resource) -> str:
     return str(_parsed(secret.spec).get("keyId", ""))
 
 
-def _opened(secret: Resource, wanted_type: str) -> SealedSecret | Unsealable:
+def _sealed(secret: Resource, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
     written = _parsed(secret.spec)
     type_, sealed = written.get("type"), written.get("sealed")
     if type_ != wanted_type:
-        return Unsealable("other type", str(type_ or ""))
+        return "other type", str(type_ or "")
     if not isinstance(sealed, str) or not sealed:
-        return Unsealable("omitted", "its content did not arrive")
+        return "omitted", "its content did not arrive"
     return SealedSecret(secret.name, secret.resource_version, sealed)
 
 
-def _absent(found_type: str, wanted_type: str) -> Unsealable:
+def _absent(found_type: str, wanted_type: str) -> tuple[Defect, str]:
     if found_type == wanted_type:
-        return Unsealable("awaited")
-    return Unsealable("other type", found_type) if found_type else Unsealable("missing")
+        return "awaited", ""
+    return ("other type", found_type) if found_type else ("missing", "")
 
 
 def _parsed(text: str) -> dict[str, Any]:

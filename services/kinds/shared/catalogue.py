@@ -35,6 +35,11 @@ class Entry:
     meaning: str
     remedy: str = "Nothing."
 
+    @property
+    def state(self) -> tuple[str, str, str]:
+        """Status, reason and message."""
+        return (self.status, self.reason, self.message)
+
     def text(self, **values: object) -> str:
         """The message with its parts filled in."""
         return self.message.format(**values)

@@ -17,7 +17,7 @@ import orjson
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Check, Incarnation, Resource
 from services.kinds.shared.schema import ApiModel
 

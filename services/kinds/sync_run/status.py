@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from services.kinds.shared.catalogue import ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Refused, compiled, parsed_status, recurring, throttling
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.rows import SyncRun

@@ -23,7 +23,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import HeldObject, Instance, ObjectKey, StoredStatus, Tenant
+from services.planner.rows import EngineObject, Instance, ObjectKey, StoredStatus, Tenant
 
 Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
@@ -189,8 +189,8 @@ def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
 
 def _held(
     rows: Iterable[Row], tenants: Mapping[UUID, Tenant], fleet: FleetView
-) -> tuple[dict[UUID, dict[ObjectKey, HeldObject]], dict[UUID, Exception]]:
-    found: dict[UUID, dict[ObjectKey, HeldObject]] = {known: {} for known in tenants}
+) -> tuple[dict[UUID, dict[ObjectKey, EngineObject]], dict[UUID, Exception]]:
+    found: dict[UUID, dict[ObjectKey, EngineObject]] = {known: {} for known in tenants}
     defects: dict[UUID, Exception] = {}
     for known, lane, kind, name, wanted, digest, size in rows:
         tenant = tenants.get(known)
@@ -203,7 +203,7 @@ def _held(
             defects[known] = defect
             continue
         if subject is not None and engine.lane(known) == lane:
-            found[known][sys.intern(kind), name] = HeldObject(wanted, digest, size, subject.role, subject.owner)
+            found[known][sys.intern(kind), name] = EngineObject(wanted, digest, size, subject.role, subject.owner)
     return found, defects
 
 

@@ -23,7 +23,7 @@ from services.common.messages import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import Registry
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from services.common.errors import Wait
-from services.planner.engines.interface import Engine, Home
+from services.planner.engines.interface import Engine, Placement
 from services.planner.rows import Instance, Tenant
 
 
@@ -20,9 +20,9 @@ class FleetView:
     engines: Mapping[str, Engine]
     """By the name that instances have for them."""
 
-    def home(self, tenant: Tenant) -> Home:
+    def placement(self, tenant: Tenant) -> Placement:
         """Where the tenant's objects are."""
-        return Home(tenant, self.instances[tenant.engine_instance_id])
+        return Placement(tenant, self.instances[tenant.engine_instance_id])
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance."""

@@ -12,28 +12,30 @@ from datetime import datetime
 
 from services.common.messages import Command, Observation, ResourceChanged
 from services.planner.domain.changes import Changes, TenantChanges
-from services.planner.domain.commands import look_again, take_command, take_unseen
-from services.planner.domain.connections import connect
-from services.planner.domain.deployments import deploy
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.fleet import FleetView, place
 from services.planner.domain.planned import Context, Planned
-from services.planner.domain.projects import confine
-from services.planner.domain.quotas import apply_quotas
-from services.planner.domain.reports import concerns, judge_reports, take_observation
+from services.planner.domain.policy import Policy
 from services.planner.domain.result import changes_of
-from services.planner.domain.rules import Rules
 from services.planner.domain.state import TenantState
-from services.planner.domain.statuses import show
-from services.planner.domain.syncs import order_syncs
+from services.planner.domain.steps.commands import look_again, take_command, take_unseen
+from services.planner.domain.steps.connections import connect
+from services.planner.domain.steps.deployments import deploy
+from services.planner.domain.steps.observations import concerns, take_observation, take_outcomes
+from services.planner.domain.steps.projects import confine
+from services.planner.domain.steps.quotas import apply_quotas
+from services.planner.domain.steps.statuses import compile_statuses
+from services.planner.domain.steps.syncs import order_syncs
 
 
-def plan(tenant: TenantState, events: Sequence[Event], fleet: FleetView, rules: Rules, now: datetime) -> TenantChanges:
+def plan(
+    tenant: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
+) -> TenantChanges:
     """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
     placed = _placed(tenant, events, fleet)
     if placed is None:
         return TenantChanges(tenant.tenant.id, Changes(), None)
-    context = Context(placed, fleet, rules)
+    context = Context(placed, fleet, policy)
     planned = take_events(events, context, now)
     if planned.cause is not None:
         planned = apply_quotas(planned, context)
@@ -41,8 +43,8 @@ def plan(tenant: TenantState, events: Sequence[Event], fleet: FleetView, rules: 
         planned = deploy(planned, context)
         planned = confine(planned, context)
         planned = order_syncs(planned, context)
-    planned = judge_reports(planned, events, context, now)
-    planned, shown = show(planned, context)
+    planned = take_outcomes(planned, events, context, now)
+    planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)
 
 

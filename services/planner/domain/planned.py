@@ -1,20 +1,21 @@
-"""A tenant as planned so far. A value: each step of a plan takes one and returns the next."""
+"""A tenant as planned so far, a value that each step of a plan takes and replaces; and what steps have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.rows import Cause, Resource
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.interface import Engine, Home, Manifest
-from services.planner.rows import ObjectKey, OperationMoved
+from services.planner.engines.interface import Engine, Manifest, Placement
+from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Context:
     before: TenantState
     """The tenant itself as it is now: placed."""
     fleet: FleetView
-    rules: Rules
+    policy: Policy
 
     @property
     def engine(self) -> Engine:
@@ -32,14 +33,14 @@ class Context:
         return self.fleet.engine(self.before.tenant)
 
     @property
-    def home(self) -> Home:
+    def placement(self) -> Placement:
         """Where the tenant's objects are."""
-        return self.fleet.home(self.before.tenant)
+        return self.fleet.placement(self.before.tenant)
 
     @property
     def basis(self) -> object:
         """What a plan is made from besides the tenant's rows and the events."""
-        return (self.rules, self.home.instance, self.is_local)
+        return (self.policy, self.placement.instance, self.is_local)
 
     @property
     def is_known(self) -> bool:
@@ -48,13 +49,13 @@ class Context:
 
     def is_platform(self, namespace: str) -> bool:
         """Whether a namespace of an engine's own cluster belongs to the platform."""
-        return self.rules.protects(namespace) or self.fleet.is_engine_namespace(namespace)
+        return self.policy.protects(namespace) or self.fleet.is_engine_namespace(namespace)
 
     @property
     def is_local(self) -> bool:
         """Whether the tenant's namespace is one of the engine's own cluster, and its own there."""
         tenant = self.before.tenant
-        return tenant.workspace in self.rules.local_workspaces and not self.is_platform(tenant.namespace)
+        return tenant.workspace in self.policy.local_workspaces and not self.is_platform(tenant.namespace)
 
 
 class Planned(NamedTuple):
@@ -69,7 +70,7 @@ class Planned(NamedTuple):
     """Who changed a custom resource last, for the audit."""
     outcomes: tuple[OperationMoved, ...] = ()
     """What has become of operations, in the order in which it was found out."""
-    settled: frozenset[UUID] = frozenset()
+    compiled: frozenset[UUID] = frozenset()
     """Deployments whose newest spec has been looked at."""
     manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
@@ -100,3 +101,41 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
     moved.pop(subject, None)
     moved[subject] = cause
     return moved
+
+
+def made_for(known: Resource, engine: Engine) -> ObjectKey:
+    """Key of the object by which an environment or a credential is known to the engine."""
+    if known.kind == MANAGED_ENVIRONMENT.kind:
+        return engine.environment_key(known.id)
+    return engine.credential_key(known.id)
+
+
+def want(planned: Planned, manifests: Iterable[Manifest], role: Role, owner: UUID | None = None) -> Planned:
+    """The same with these objects wanted, except those that exceed 1 MiB."""
+    held = planned.state.objects
+    news: dict[ObjectKey, EngineObject] = {}
+    made: dict[ObjectKey, Manifest] = {}
+    for manifest in manifests:
+        if manifest.is_oversized:
+            planned = planned._replace(oversized=(*planned.oversized, manifest.key))
+        elif held.get(manifest.key) != (wanted := EngineObject(True, manifest.digest, manifest.size, role, owner)):
+            news[manifest.key], made[manifest.key] = wanted, manifest
+    if not news:
+        return planned
+    return planned._replace(state=planned.state.with_objects(news), manifests={**planned.manifests, **made})
+
+
+def release(planned: Planned, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]) -> Planned:
+    """The same with these objects marked absent, with a replacement manifest where one is given."""
+    held = {key: planned.state.objects[key] for key in keys if planned.state.objects[key].wanted}
+    said = {key: departing[key] for key in held if key in departing}
+    gone = {
+        key: EngineObject(False, said[key].digest, said[key].size, each.role, each.owner)
+        if key in said
+        else replace(each, wanted=False)
+        for key, each in held.items()
+    }
+    if not gone:
+        return planned
+    state = planned.state.with_objects(gone)
+    return planned._replace(state=state, manifests={**planned.manifests, **said})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -14,12 +14,12 @@ from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.model import SYNC_RUN
+from services.planner.domain.audit import operations
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import dormant_deployments, dormant_resources
-from services.planner.domain.operations import operations
 from services.planner.domain.planned import Context, Planned
 from services.planner.domain.state import TenantState
-from services.planner.domain.statuses import Shown
+from services.planner.domain.steps.statuses import StatusChanges
 from services.planner.engines.interface import engine_key, engine_row
 from services.planner.rows import EngineAbsence, ObjectKey, Tenant
 
@@ -28,20 +28,19 @@ RowT = TypeVar("RowT")
 IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
 
 
-def changes_of(planned: Planned, shown: Shown, stored: Tenant, context: Context) -> TenantChanges:
+def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
     """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
     opened, moved = operations(planned, finished, context)
     state, before = _without(planned.state, finished), context.before
-    deployments_dormant = dormant_deployments(state, context.rules.limits)
-    resources_dormant = dormant_resources(state, context.rules.kinds)
+    deployments_dormant = dormant_deployments(state, context.policy.limits)
+    resources_dormant = dormant_resources(state, context.policy.kinds)
     if deployments_dormant or resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
     is_empty = not (state.deployments or state.resources or state.objects)
     deployments, sightings = _split(state.deployments, before.deployments)
     resources, resource_sightings = _split(state.resources, before.resources)
-    engine = _engine(planned, context)
     written = Changes(
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
@@ -59,15 +58,12 @@ def changes_of(planned: Planned, shown: Shown, stored: Tenant, context: Context)
         sync_runs=_changed(state.sync_runs, before.sync_runs),
         operations=opened,
         operations_moved=moved,
-        engine=engine.engine,
-        engine_absent=engine.engine_absent,
-        engine_departing=engine.engine_departing,
-        engine_gone=engine.engine_gone,
-        oversized=tuple(engine_key(context.engine, context.home, key) for key in planned.oversized),
+        oversized=tuple(engine_key(context.engine, context.placement, key) for key in planned.oversized),
         deployments_dormant=tuple(sorted(deployments_dormant)),
         resources_dormant=tuple(sorted(resources_dormant)),
         workspace=shown.rows,
         workspace_gone=shown.gone,
+        **_engine(planned, context),
     )
     kept = None if is_empty else _awake(state, deployments_dormant | resources_dormant)
     if kept is not None and planned.cause is not None:
@@ -164,42 +160,49 @@ def _split(
     return tuple(full), tuple(sightings)
 
 
-def _engine(planned: Planned, context: Context) -> Changes:
-    """Rows to write, those to mark absent, those to write as absent, and those to delete."""
-    deployed = [_of_deployment(planned, now, cause, context) for now, cause in _deployments_changed(planned, context)]
-    if planned.state.objects is context.before.objects or planned.cause is None:
-        return Changes.merged(deployed)
-    before, now = context.before.objects, planned.state.objects
-    changed = [key for key in {**before, **now} if before.get(key) is not now.get(key)]
-    return Changes.merged([*deployed, *(_of_object(planned, key, planned.cause, context) for key in changed)])
+def _engine(planned: Planned, context: Context) -> dict[str, tuple[Any, ...]]:
+    """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
+    rows: dict[str, list[Any]] = {}
+    for name, row in (*_of_deployments(planned, context), *_of_objects(planned, context)):
+        rows.setdefault(name, []).append(row)
+    return {name: tuple(found) for name, found in rows.items()}
 
 
-def _of_deployment(planned: Planned, now: Deployment, cause: Cause, context: Context) -> Changes:
-    engine, home, before = context.engine, context.home, context.before.deployments.get(now.id)
-    key = engine.deployment_key(now.uid)
-    if now.spec is None:
-        was_sent = before is not None and before.spec is not None
-        return Changes(engine_gone=(engine_key(engine, home, key),)) if was_sent else Changes()
-    if not now.wanted:
-        absence = EngineAbsence(*engine_key(engine, home, key), cause.trace_id, cause.at)
-        return Changes(engine_absent=(absence,)) if before is not None and before.wanted else Changes()
-    if before is not None and (before.digest, before.wanted) == (now.digest, now.wanted):
-        return Changes()
-    return Changes(engine=(engine_row(engine, home, planned.manifests[key], "present", cause),))
+def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
+    engine, placement = context.engine, context.placement
+    for now, cause in _deployments_changed(planned, context):
+        key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
+        if now.spec is None:
+            if before is not None and before.spec is not None:
+                yield "engine_gone", engine_key(engine, placement, key)
+        elif not now.wanted:
+            if before is not None and before.wanted:
+                yield "engine_absent", _absence(key, cause, context)
+        elif before is None or (before.digest, before.wanted) != (now.digest, now.wanted):
+            yield "engine", engine_row(engine, placement, planned.manifests[key], "present", cause)
 
 
-def _of_object(planned: Planned, key: ObjectKey, cause: Cause, context: Context) -> Changes:
-    engine, home = context.engine, context.home
-    before, now = context.before.objects.get(key), planned.state.objects.get(key)
-    if now is None:
-        return Changes(engine_gone=(engine_key(engine, home, key),))
-    if now == before:
-        return Changes()
-    if now.wanted:
-        return Changes(engine=(engine_row(engine, home, planned.manifests[key], "present", cause),))
-    if key in planned.manifests:
-        return Changes(engine_departing=(engine_row(engine, home, planned.manifests[key], "absent", cause),))
-    return Changes(engine_absent=(EngineAbsence(*engine_key(engine, home, key), cause.trace_id, cause.at),))
+def _of_objects(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
+    before, objects, cause = context.before.objects, planned.state.objects, planned.cause
+    if objects is before or cause is None:
+        return
+    engine, placement, manifests = context.engine, context.placement, planned.manifests
+    for key in {**before, **objects}:
+        then, now = before.get(key), objects.get(key)
+        if now is None:
+            yield "engine_gone", engine_key(engine, placement, key)
+        elif now is then or now == then:
+            continue
+        elif now.wanted:
+            yield "engine", engine_row(engine, placement, manifests[key], "present", cause)
+        elif key in manifests:
+            yield "engine_departing", engine_row(engine, placement, manifests[key], "absent", cause)
+        else:
+            yield "engine_absent", _absence(key, cause, context)
+
+
+def _absence(key: ObjectKey, cause: Cause, context: Context) -> EngineAbsence:
+    return EngineAbsence(*engine_key(context.engine, context.placement, key), cause.trace_id, cause.at)
 
 
 def _deployments_changed(planned: Planned, context: Context) -> Iterator[tuple[Deployment, Cause]]:

@@ -11,7 +11,7 @@ from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.rows import HeldObject, ObjectKey, StatusKey, StoredStatus, Tenant
+from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
 
 
 class TenantState(NamedTuple):
@@ -23,7 +23,7 @@ class TenantState(NamedTuple):
     resources: Mapping[UUID, Resource] = MappingProxyType({})
     checks: Mapping[UUID, Check] = MappingProxyType({})
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
-    objects: Mapping[ObjectKey, HeldObject] = MappingProxyType({})
+    objects: Mapping[ObjectKey, EngineObject] = MappingProxyType({})
     """What its engine holds, or shall hold, besides what each deployment becomes."""
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
     basis: object = None
@@ -79,7 +79,7 @@ class TenantState(NamedTuple):
         """The same with these rows."""
         return self._replace(sync_runs={**self.sync_runs, **{row.resource_id: row for row in rows}})
 
-    def with_objects(self, objects: Mapping[ObjectKey, HeldObject]) -> TenantState:
+    def with_objects(self, objects: Mapping[ObjectKey, EngineObject]) -> TenantState:
         """The same with these objects, too."""
         return self._replace(objects={**self.objects, **objects})
 

@@ -19,7 +19,7 @@ from services.kinds.repository_credential.model import RepositoryCredentialSpec
 from services.kinds.secret.rules import SealedSecret
 from services.kinds.shared.rows import Cause
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.domain.rules import GroupKind
+from services.planner.domain.policy import GroupKind
 from services.planner.rows import Desired, EngineKey, EngineRow, Instance, ObjectKey, Role, Tenant
 
 MAX_MANIFEST = 1024 * 1024
@@ -38,7 +38,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class Placement:
     """Where a tenant's objects are."""
 
     tenant: Tenant
@@ -138,21 +138,26 @@ class Engine(Protocol):
         """Of the first of the objects that make a credential known."""
 
     def deployment(
-        self, home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
+        self, placement: Placement, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
     ) -> Manifest:
         """The object that deploys ``spec``."""
 
-    def projects(self, home: Home, confinement: Confinement) -> tuple[Manifest, ...]:
+    def projects(self, placement: Placement, confinement: Confinement) -> tuple[Manifest, ...]:
         """The objects that confine a tenant."""
 
     def environment(
-        self, home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
+        self,
+        placement: Placement,
+        environment: UUID,
+        uid: str,
+        spec: ManagedEnvironmentSpec,
+        secret: SealedSecret | None,
     ) -> Manifest:
         """The object that makes an environment known; without a ``secret`` one that is only good to find it by."""
 
     def credential(
         self,
-        home: Home,
+        placement: Placement,
         credential: UUID,
         uid: str,
         spec: RepositoryCredentialSpec,
@@ -162,7 +167,7 @@ class Engine(Protocol):
     ) -> tuple[Manifest, ...]:
         """The objects that make a credential known; ``cluster_resources``: to deployments with such a target, too."""
 
-    def sync(self, home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
+    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
         """The order to sync a deployment, or to end that sync."""
 
     def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:
@@ -175,22 +180,22 @@ class Engine(Protocol):
         """
 
 
-def engine_key(engine: Engine, home: Home, key: ObjectKey) -> EngineKey:
+def engine_key(engine: Engine, placement: Placement, key: ObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""
     kind, name = key
-    return EngineKey(home.instance.id, kind, home.instance.namespace, name, engine.lane(home.tenant.id))
+    return EngineKey(placement.instance.id, kind, placement.instance.namespace, name, engine.lane(placement.tenant.id))
 
 
-def engine_row(engine: Engine, home: Home, manifest: Manifest, desired: Desired, cause: Cause) -> EngineRow:
+def engine_row(engine: Engine, placement: Placement, manifest: Manifest, desired: Desired, cause: Cause) -> EngineRow:
     """The row of a tenant's object."""
     return EngineRow(
-        engine_instance_id=home.instance.id,
+        engine_instance_id=placement.instance.id,
         kind=manifest.kind,
-        namespace=home.instance.namespace,
+        namespace=placement.instance.namespace,
         name=manifest.name,
-        workspace=home.tenant.workspace,
-        tenant_namespace=home.tenant.namespace,
-        lane=engine.lane(home.tenant.id),
+        workspace=placement.tenant.workspace,
+        tenant_namespace=placement.tenant.namespace,
+        lane=engine.lane(placement.tenant.id),
         wave=manifest.wave,
         desired=desired,
         manifest=manifest.text,

@@ -29,7 +29,7 @@ from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.plan import plan
-from services.planner.domain.rules import Rules, SweepGuard
+from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.pipeline.parking import parked_event, parked_tenant
 from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
@@ -68,25 +68,25 @@ def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Itera
 
 
 def plan_batch(
-    events: Sequence[Event], database: Database, rules: Rules, now: datetime, only: Name | None = None
+    events: Sequence[Event], database: Database, policy: Policy, now: datetime, only: Name | None = None
 ) -> BatchChanges:
     """What a part's ``events``, in their order, change; of one tenant ``only`` if that is told.
 
     Raises Wait if a new tenant cannot be placed.
     """
-    routed, refused = route(events, database, rules.guard, now)
+    routed, refused = route(events, database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load([ids.tenant_id(*name) for name in routed])
     kept = {name: each for name, each in routed.items() if ids.tenant_id(*name) in loaded.parked}
     live = {name: each for name, each in routed.items() if name not in kept}
     read = {ids.tenant_id(*name): _state(name, each, loaded) for name, each in live.items()}
-    states, defects = _looked_up(database, read, loaded.defects, live, rules.kinds)
+    states, defects = _looked_up(database, read, loaded.defects, live, policy.kinds)
     planned: list[TenantChanges | ParkedTenant] = []
     for name, each in live.items():
         state = states[ids.tenant_id(*name)]
         defect = defects.get(state.tenant.id)
-        planned.append(_parked(state, defect, now) if defect else _plan(state, each, loaded.fleet, rules, now))
+        planned.append(_parked(state, defect, now) if defect else _plan(state, each, loaded.fleet, policy, now))
     other = Changes(refused_sweeps=tuple(refused), parked_events=_kept_events(kept))
     failed = [
         Changes(parked=(each,), parked_events=_kept_events({name: live[name]}))
@@ -177,11 +177,11 @@ def _looked_up(
 
 
 def _plan(
-    state: TenantState, events: Sequence[Event], fleet: FleetView, rules: Rules, now: datetime
+    state: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
 ) -> TenantChanges | ParkedTenant:
     """What becomes of a tenant; it is parked if a rule of ours fails on it."""
     try:
-        return plan(state, events, fleet, rules, now)
+        return plan(state, events, fleet, policy, now)
     except Wait:
         raise
     except Exception as defect:

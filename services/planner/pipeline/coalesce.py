@@ -61,8 +61,8 @@ def _key(event: Event, markers: Counter[int]) -> Hashable | None:
             markers[event.partition] += 1
             return None
         case Observation() as observation:
-            place = (observation.engine_instance_id, observation.kind, observation.name)
-            return (observation.workspace, observation.namespace, place, _aspect(observation))
+            subject = (observation.engine_instance_id, observation.kind, observation.name)
+            return (observation.workspace, observation.namespace, subject, _aspect(observation))
         case _:
             return None
 

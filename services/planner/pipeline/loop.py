@@ -25,12 +25,12 @@ from services.planner.database.save import Fenced
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.consume import Batch, BatchConsumer
 from services.planner.pipeline.decode import Decoder
-from services.planner.pipeline.parking import kept_event, parked_event, place
+from services.planner.pipeline.parking import kept_event, parked_event, raised_at
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -60,7 +60,7 @@ def coalesced(events: Sequence[Event]) -> Sequence[Event]:
         return coalesce(events)
     except Exception as defect:
         count_failure(SERVICE, Failure.DEFECT, "coalesce")
-        log.error("events are not coalesced", error=f"{type(defect).__name__} at {place(defect)}")  # noqa: TRY400
+        log.error("events are not coalesced", error=f"{type(defect).__name__} at {raised_at(defect)}")  # noqa: TRY400
         return events
 
 
@@ -79,7 +79,7 @@ class Planner:
     consumer: BatchConsumer
     decoder: Decoder
     store: Store
-    rules: Rules
+    policy: Policy
     batch_limit: int
     upkeep: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
@@ -114,10 +114,10 @@ class Planner:
         """Effects and offsets, in one transaction."""
         *before, last = split_at_markers(events)
         for part in before:
-            changes = self._plan(part, self.store, self.rules, datetime.now(UTC))
+            changes = self._plan(part, self.store, self.policy, datetime.now(UTC))
             self.store.write(changes, [replace(span, next=span.expected) for span in spans])
             self._complain(changes)
-        changes = self._plan(last, self.store, self.rules, datetime.now(UTC))
+        changes = self._plan(last, self.store, self.policy, datetime.now(UTC))
         self._save(changes, spans)
         self._complain(changes)
 
@@ -175,7 +175,7 @@ class Planner:
                 "the tenant stays parked",
                 workspace=tenant.workspace,
                 namespace=tenant.namespace,
-                error=f"{type(defect).__name__} at {place(defect)}",
+                error=f"{type(defect).__name__} at {raised_at(defect)}",
             )
 
     def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
@@ -185,7 +185,7 @@ class Planner:
             self.heartbeat.beat()
             name = (tenant.workspace, tenant.namespace)
             try:
-                changes = self._plan(part, self.store, self.rules, datetime.now(UTC), name)
+                changes = self._plan(part, self.store, self.policy, datetime.now(UTC), name)
                 if changes.other.parked:
                     self.store.abandon()
                     return None

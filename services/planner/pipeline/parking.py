@@ -40,11 +40,11 @@ DEEPEST = 8
 
 def parked_tenant(tenant: Tenant, defect: Exception, now: datetime) -> ParkedTenant:
     """The row that says so."""
-    error = f"{type(defect).__name__} at {place(defect)}"
+    error = f"{type(defect).__name__} at {raised_at(defect)}"
     return ParkedTenant(tenant.id, tenant.workspace, tenant.namespace, tenant.partition, error, now)
 
 
-def place(defect: BaseException) -> str:
+def raised_at(defect: BaseException) -> str:
     """Where it was raised: the deepest calls, the last first. Not its text, which may hold a tenant's values."""
     frames = traceback.extract_tb(defect.__traceback__)[-DEEPEST:]
     return " < ".join(f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}" for frame in reversed(frames))

@@ -14,7 +14,7 @@ import structlog
 from services.common.telemetry.metrics import RESOURCES, TENANTS_IN_MEMORY, TENANTS_PARKED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import upkeep as database
+from services.planner.database import maintenance
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Upkeep:
     def _take_up(self, planner: Planner, partitions: frozenset[int]) -> None:
         """Quotas may be others than those of the planner before, and what it failed on may be mended."""
         with planner.store.connected() as connection:
-            events = database.crowded(connection, sorted(partitions))
+            events = maintenance.crowded(connection, sorted(partitions))
         for first in range(0, len(events), NOTICED_AT_ONCE):
             planner.look_again(events[first : first + NOTICED_AT_ONCE])
         self._last["parked"] = time.monotonic()
@@ -69,17 +69,17 @@ class Upkeep:
         """Deletions that take long, and changes that were held back some time ago and are no news any more."""
         with planner.store.connected() as connection:
             now = datetime.now(UTC)
-            events = database.due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+            events = maintenance.due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.store.connected() as connection:
-            tenants = database.parked_tenants(connection, sorted(partitions))
+            tenants = maintenance.parked_tenants(connection, sorted(partitions))
         TENANTS_PARKED.labels(SERVICE).set(len(tenants))
         for tenant in tenants:
             with planner.store.connected() as connection:
-                rows = database.parked_events(connection, tenant.tenant_id)
+                rows = maintenance.parked_events(connection, tenant.tenant_id)
             planner.retry_parked(tenant, rows)
 
     def _prune(self, planner: Planner) -> None:
@@ -87,8 +87,8 @@ class Upkeep:
         now = datetime.now(UTC)
         with planner.store.connected() as connection:
             pruned = (
-                database.prune_operations(connection, now - self.operations_kept, PRUNED_AT_ONCE),
-                database.forget_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
+                maintenance.prune_operations(connection, now - self.operations_kept, PRUNED_AT_ONCE),
+                maintenance.forget_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
             )
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
@@ -96,7 +96,7 @@ class Upkeep:
     def _count(self, planner: Planner) -> None:
         partitions = planner.consumer.partitions
         with planner.store.connected() as connection:
-            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(database.count_deployments(connection, partitions))
-            TENANTS_PARKED.labels(SERVICE).set(len(database.parked_tenants(connection, partitions)))
+            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(maintenance.count_deployments(connection, partitions))
+            TENANTS_PARKED.labels(SERVICE).set(len(maintenance.parked_tenants(connection, partitions)))
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.store.tenants.size)
         planner.store.refresh_fleet()

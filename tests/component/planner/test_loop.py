@@ -28,7 +28,7 @@ from services.planner.database.save import Fenced
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.consume import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
@@ -85,7 +85,7 @@ class Rig:
                 consumer=consumer,
                 decoder=Decoder(self.codecs(), given_up, consumer.offsets),
                 store=store,
-                rules=Rules(),
+                policy=Policy(),
                 batch_limit=500,
                 upkeep=Upkeep(operations_kept=timedelta(days=1)),
             )

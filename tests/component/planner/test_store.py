@@ -25,9 +25,9 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.names import FINALIZER
 from services.planner.database import load as load_module
+from services.planner.database import maintenance, sweeps
 from services.planner.database import save as save_module
 from services.planner.database import store as store_module
-from services.planner.database import sweeps, upkeep
 from services.planner.database.offsets import Span
 from services.planner.database.save import STEPS, Fenced
 from services.planner.database.store import Store
@@ -35,7 +35,7 @@ from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event, SweepScope
 from services.planner.domain.ids import resource_id, tenant_id
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
@@ -89,12 +89,12 @@ def store(database: Database) -> Iterator[Store]:
 
 
 def take(
-    store: Store, *events: Event, spans: Sequence[Span] = (), rules: Rules | None = None, now: datetime = NOW
+    store: Store, *events: Event, spans: Sequence[Span] = (), policy: Policy | None = None, now: datetime = NOW
 ) -> Changes:
     """One batch, as the service does it."""
     written = []
     for part in split_at_markers(coalesce(events)):
-        changes = plan_batch(part, store, rules or Rules(), now)
+        changes = plan_batch(part, store, policy or Policy(), now)
         store.write(changes, ())
         written.append(changes.written)
     store.save(BatchChanges(), spans)
@@ -194,14 +194,14 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
 def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(
     store: Store, database: Database
 ) -> None:
-    rules = Rules(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 2, SECRET.kind: 2}, destinations=4, bytes_=2500))
-    world = World(rules=rules)
+    policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 2, SECRET.kind: 2}, destinations=4, bytes_=2500))
+    world = World(policy=policy)
     world.take(changed(1))
     application = world.application()
     assert application is not None
-    world, beyond = World(rules=rules), []
+    world, beyond = World(policy=policy), []
     for batch in life_beyond_the_allowance(application.engine_instance_id):
-        assert take(store, *batch, rules=rules) == world.take(*batch)
+        assert take(store, *batch, policy=policy) == world.take(*batch)
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
         beyond.append(sum(known.over_quota for known in world.resources.values()))
     assert beyond == [0, 1, 1, 2, 1, 2, 0, 0]
@@ -226,16 +226,16 @@ def life_beyond_the_allowance(instance: str) -> list[list[Event]]:
 
 
 def test_name_when_another_tenant_has_it_then_its_row_stays_and_that_is_told(store: Store, database: Database) -> None:
-    both = Rules(local_workspaces=frozenset({"local", "elsewhere"}))
+    both = Policy(local_workspaces=frozenset({"local", "elsewhere"}))
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("DELETE FROM engine_instances WHERE id <> %s", (FLEET[0].id,))
-    take(store, changed(1), rules=both)
+    take(store, changed(1), policy=both)
     before = contents(database)["engine_resources"]
     counted = NAME_COLLISIONS.labels("Application")._value.get()
     with capture_logs() as lines:
-        take(store, changed(1), changed(2, "own", uid="uid-2"), rules=both)
+        take(store, changed(1), changed(2, "own", uid="uid-2"), policy=both)
         assert lines == []
-        take(store, changed(3, workspace="elsewhere"), rules=both)
+        take(store, changed(3, workspace="elsewhere"), policy=both)
     (told,) = lines
     assert (told["name"], told["refused"], told["owner"]) == ("gitopsdepl-uid-1", "elsewhere/team-a", "local/team-a")
     assert NAME_COLLISIONS.labels("Application")._value.get() == counted + 1
@@ -355,7 +355,7 @@ def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the
 ) -> None:
     store.positions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
-        changes = plan_batch([changed(1)], store, Rules(), NOW)
+        changes = plan_batch([changed(1)], store, Policy(), NOW)
         save_module.prepare(dying)
         save_module.save(dying, changes.written, [Span(TOPIC, 0, 0, 1)], store.owner)
         dying.pgconn.finish()
@@ -451,16 +451,16 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
         take(store, changed(2, generation=2))
     take(store, changed(3, generation=3))
     with store.connected() as connection:
-        assert upkeep.parked_tenants(connection, [5]) == []
-        assert [parked.tenant_id for parked in upkeep.parked_tenants(connection, [0])] == [TENANT]
-        rows = upkeep.parked_events(connection, TENANT)
+        assert maintenance.parked_tenants(connection, [5]) == []
+        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
+        rows = maintenance.parked_events(connection, TENANT)
     assert contents(database)["deployments"] == []
     store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
-    store.save(plan_batch([kept_event(row) for row in rows], store, Rules(), NOW), [])
+    store.save(plan_batch([kept_event(row) for row in rows], store, Policy(), NOW), [])
     assert [row["generation"] for row in contents(database)["deployments"]] == [3]
     assert take(store, changed(4, generation=4)).deployments != ()
     with store.connected() as connection:
-        assert (upkeep.parked_tenants(connection, [0]), upkeep.parked_events(connection, TENANT)) == ([], [])
+        assert (maintenance.parked_tenants(connection, [0]), maintenance.parked_events(connection, TENANT)) == ([], [])
 
 
 def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(
@@ -473,7 +473,7 @@ def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_thos
     take(store, gone(3, "x", uid="uid-x"), changed(4, "y", uid="uid-y"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["web"]
     with store.connected() as connection:
-        assert len(upkeep.parked_events(connection, TENANT)) == 3
+        assert len(maintenance.parked_events(connection, TENANT)) == 3
 
 
 def test_upkeep_when_a_tenant_is_parked_then_what_is_due_of_it_takes_nobodys_place(store: Store) -> None:
@@ -519,18 +519,18 @@ def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked
     take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
     with store.connected() as connection:
-        assert [parked.tenant_id for parked in upkeep.parked_tenants(connection, [0])] == [TENANT]
+        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
 
 
 def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Store) -> None:
-    changes = plan_batch([changed(1)], store, Rules(), NOW)
+    changes = plan_batch([changed(1)], store, Policy(), NOW)
     with pytest.raises(Poison):
         store.save(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, sweeps, upkeep)
+    for module in (load_module, save_module, store_module, sweeps, maintenance)
     for name, text in vars(module).items()
     if name.isupper()
     and isinstance(text, str)
@@ -602,17 +602,17 @@ def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_f
 
 def due(store: Store, now: float, partition: int = 0) -> list[Event]:
     with store.connected() as connection:
-        return upkeep.due(connection, at(now), [partition], limit=10)
+        return maintenance.due(connection, at(now), [partition], limit=10)
 
 
 def test_deployment_when_the_limit_was_raised_then_a_planner_that_takes_up_the_partition_finds_it(store: Store) -> None:
-    few, more = (Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: number})) for number in (1, 2))
-    take(store, changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"), rules=few)
+    few, more = (Policy(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: number})) for number in (1, 2))
+    take(store, changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"), policy=few)
     with store.connected() as connection:
-        assert upkeep.crowded(connection, [5]) == []
-        (oldest,) = upkeep.crowded(connection, [0])
-    assert take(store, oldest, rules=few).engine == ()
-    changes = take(store, oldest, rules=more)
+        assert maintenance.crowded(connection, [5]) == []
+        (oldest,) = maintenance.crowded(connection, [0])
+    assert take(store, oldest, policy=few).engine == ()
+    changes = take(store, oldest, policy=more)
     assert [row.name for row in changes.engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
 
 
@@ -625,7 +625,7 @@ def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(sto
 
 def _prune(store: Store, before: datetime) -> int:
     with store.connected() as connection:
-        return upkeep.prune_operations(connection, before, limit=4)
+        return maintenance.prune_operations(connection, before, limit=4)
 
 
 def test_change_when_held_back_then_it_is_found_once_that_is_long_past(store: Store) -> None:
@@ -652,7 +652,7 @@ def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(store: Store, databas
 
 def _forget(store: Store, before: datetime) -> int:
     with store.connected() as connection:
-        return upkeep.forget_runs(connection, before, limit=10)
+        return maintenance.forget_runs(connection, before, limit=10)
 
 
 def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(store: Store, database: Database) -> None:

@@ -31,7 +31,7 @@ WRONG = spec(source={"path": "/"})
 
 
 def limit(world: World, **limits: int) -> None:
-    world.rules = replace(world.rules, limits=REGISTRY.limits(limits))
+    world.policy = replace(world.policy, limits=REGISTRY.limits(limits))
 
 
 def loaded(world: World) -> TenantState:

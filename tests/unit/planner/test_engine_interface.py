@@ -13,7 +13,7 @@ import pytest
 
 from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import Report
-from services.planner.engines.interface import Confinement, Home, Manifest, Subject, Target
+from services.planner.engines.interface import Confinement, Manifest, Placement, Subject, Target
 from services.planner.rows import Instance, ObjectKey, Role
 from tests.unit.planner.given import (
     Applied,
@@ -67,22 +67,22 @@ class Flux:
     def credential_key(self, credential: UUID) -> ObjectKey:
         return ("Login", str(credential))
 
-    def deployment(self, home: Home, deployment: UUID, uid: str, spec: Any, target: Target) -> Manifest:
+    def deployment(self, placement: Placement, deployment: UUID, uid: str, spec: Any, target: Target) -> Manifest:
         goes_to = "here" if target.is_local else str(target.environment or "nowhere")
         return _manifest("Release", uid, 1, repository=spec.source.repo_url, to=goes_to)
 
-    def projects(self, home: Home, confinement: Confinement) -> tuple[Manifest, ...]:
+    def projects(self, placement: Placement, confinement: Confinement) -> tuple[Manifest, ...]:
         return (_manifest("Fence", "all", 0, repositories=sorted(confinement.repositories)),)
 
-    def environment(self, home: Home, environment: UUID, uid: str, spec: Any, secret: Any) -> Manifest:
+    def environment(self, placement: Placement, environment: UUID, uid: str, spec: Any, secret: Any) -> Manifest:
         return _manifest("Cluster", str(environment), 0, url=spec.api_url)
 
     def credential(
-        self, home: Home, credential: UUID, uid: str, spec: Any, secret: Any, *, cluster_resources: bool
+        self, placement: Placement, credential: UUID, uid: str, spec: Any, secret: Any, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         return (_manifest("Login", str(credential), 0, repository=spec.repository),)
 
-    def sync(self, home: Home, deployment_uid: str, run_uid: str, run: Any, revision: str) -> Manifest:
+    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: Any, revision: str) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
 
     def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:

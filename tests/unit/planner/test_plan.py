@@ -12,7 +12,7 @@ from services.common.errors import Wait
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from services.kinds.shared.names import FINALIZER
 from services.planner.domain.changes import Changes
-from services.planner.domain.rules import Rules, SweepGuard
+from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.rows import EngineRow, Operation
 from tests.unit.planner.given import (
     SYNCED,
@@ -379,7 +379,7 @@ def test_resync_when_of_another_partition_or_not_newer_then_nothing_is_gone(depl
 
 
 def test_resync_when_it_would_remove_too_much_then_nothing_is_removed_and_that_is_told(world: World) -> None:
-    world.rules = Rules(guard=SweepGuard(share=0.5, minimum=2))
+    world.policy = Policy(guard=SweepGuard(share=0.5, minimum=2))
     world.take(*(changed(number, f"web-{number}", uid=f"uid-{number}") for number in range(1, 6)))
     changes = world.take(resync(10, epoch=5))
     assert changes == replace(NOTHING, refused_sweeps=changes.refused_sweeps)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.planner.domain.rules import CONFINING_KINDS, GroupKind, Rules
+from services.planner.domain.policy import CONFINING_KINDS, GroupKind, Policy
 from services.planner.settings import PlannerSettings
 from tests.unit.planner.given import changed, environment, secret
 from tests.unit.planner.tenant import REMOTE, check, manifest
@@ -30,13 +30,13 @@ def test_project_when_its_tenant_may_deploy_locally_then_it_refuses_what_confine
 
 
 def test_project_when_the_operator_names_other_kinds_then_it_refuses_those(world: World) -> None:
-    world.rules = Rules(refused_kinds=frozenset({GroupKind("networking.k8s.io", "NetworkPolicy")}))
+    world.policy = Policy(refused_kinds=frozenset({GroupKind("networking.k8s.io", "NetworkPolicy")}))
     world.take(changed(1))
     assert refused(world) == [{"group": "networking.k8s.io", "kind": "NetworkPolicy"}]
 
 
 def test_project_when_its_tenant_has_environments_only_then_it_refuses_nothing(world: World) -> None:
-    world.rules = Rules(local_workspaces=frozenset())
+    world.policy = Policy(local_workspaces=frozenset())
     world.take(secret(1), environment(2), changed(3, content=REMOTE))
     check(world, 4)
     assert manifest(world, "AppProject")["spec"]["destinations"][0]["name"] != "in-cluster"

@@ -9,7 +9,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Due, Event
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -32,7 +32,7 @@ from tests.unit.planner.world import World
 
 
 def test_deployment_when_there_is_no_room_then_it_says_so_and_gets_the_room_that_others_leave(world: World) -> None:
-    world.rules = Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
+    world.policy = Policy(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     assert conditions(world, "GitOpsDeployment", "api")["ErrorOccurred"][2].startswith("quota exceeded: ")
     assert world.application("uid-2") is None
@@ -40,7 +40,7 @@ def test_deployment_when_there_is_no_room_then_it_says_so_and_gets_the_room_that
 
 
 def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(world: World) -> None:
-    world.rules = Rules(limits=REGISTRY.limits(bytes_=200))
+    world.policy = Policy(limits=REGISTRY.limits(bytes_=200))
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     (api,) = [known for known in world.deployments.values() if known.name == "api"]
     assert (api.spec, api.over_quota) == (None, True)
@@ -48,7 +48,7 @@ def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(wo
 
 
 def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_kept(world: World) -> None:
-    world.rules = Rules(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
+    world.policy = Policy(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
     world.take(*(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(1, 5)))
     offers = {known.name: (known.offered is not None, known.error != "") for known in world.deployments.values()}
     assert offers == {"w-1": (False, False), "w-2": (True, False), "w-3": (False, True), "w-4": (False, True)}
@@ -57,7 +57,7 @@ def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_
 
 def test_change_when_there_is_no_room_for_it_then_the_error_stays_whatever_else_happens(connected: World) -> None:
     connected.take(changed(4, content=REMOTE))
-    connected.rules = Rules(limits=REGISTRY.limits(bytes_=600))
+    connected.policy = Policy(limits=REGISTRY.limits(bytes_=600))
     longer = spec(destination={"environment": "prod", "namespace": "web"}, source={"path": "a" * 500})
     connected.take(changed(5, generation=2, content=longer))
     assert conditions(connected, "GitOpsDeployment", "web")["ErrorOccurred"][0] == "True"
@@ -74,7 +74,7 @@ def test_deployment_when_a_newer_spec_is_wrong_then_the_one_before_it_is_not_dep
 
 
 def test_resource_when_beyond_the_allowance_then_only_a_short_one_is_kept(world: World) -> None:
-    world.rules = Rules(limits=REGISTRY.limits({SECRET.kind: 1}))
+    world.policy = Policy(limits=REGISTRY.limits({SECRET.kind: 1}))
     world.take(secret(1), secret(2, "short"), resource(3, "Secret", "long", {"sealed": "x" * 5000}))
     kept = {known.name: (known.over_quota, len(known.spec) > 2) for known in world.resources.values()}
     assert kept == {"kubeconfig": (False, True), "short": (True, True), "long": (True, False)}
@@ -106,7 +106,7 @@ def test_namespace_when_it_is_the_platforms_then_nothing_is_deployed_there(world
 
 def test_uid_when_another_workspace_gives_it_out_too_then_the_first_keeps_its_application(world: World) -> None:
     world.fleet = world.fleet[:1]
-    world.rules = Rules(local_workspaces=frozenset({"local", "elsewhere"}))
+    world.policy = Policy(local_workspaces=frozenset({"local", "elsewhere"}))
     world.take(changed(1))
     mine = world.application()
     world.take(changed(2, workspace="elsewhere"))
@@ -136,7 +136,7 @@ def test_notice_when_the_held_back_change_is_long_past_then_it_ends(world: World
 
 
 def test_environment_when_there_is_no_room_then_it_waits_for_it(world: World) -> None:
-    world.rules = Rules(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
+    world.policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
     world.take(secret(1), environment(2), environment(3, "stage"))
     assert len(rows(world, "ClusterSecret")) == 1
     assert conditions(world, ENVIRONMENT, "stage")["ErrorOccurred"][2].startswith("quota exceeded: ")

@@ -19,15 +19,15 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Event, SweepScope
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.ids import tenant_id
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
 from services.planner.engines.interface import Engine
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
+    EngineObject,
     EngineRow,
-    HeldObject,
     Instance,
     Operation,
     ParkedEvent,
@@ -52,7 +52,7 @@ class World:
     """Rows by key, and the tenants that a planner would keep in memory."""
 
     fleet: Sequence[Instance] = FLEET
-    rules: Rules = field(default_factory=Rules)
+    policy: Policy = field(default_factory=Policy)
     engines: Mapping[str, Engine] = field(default_factory=lambda: ENGINES)
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
     deployments: dict[UUID, Deployment] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class World:
         """One batch: what its parts wrote, one after another."""
         written = []
         for part in split_at_markers(coalesce(events)):
-            changes = plan_batch(part, self, self.rules, NOW)
+            changes = plan_batch(part, self, self.policy, NOW)
             self.save(changes)
             written.append(changes.written)
         return Changes.merged(written)
@@ -122,13 +122,13 @@ class World:
             },
         )
 
-    def _objects(self, known: UUID) -> dict[tuple[str, str], HeldObject]:
+    def _objects(self, known: UUID) -> dict[tuple[str, str], EngineObject]:
         engine, found = self.view.engine(self.tenants[known]), {}
         for row in self.engine.values():
             subject = engine.subject(row.kind, row.name)
             if row.lane == engine.lane(known) and row.kind in engine.shared_kinds and subject is not None:
                 size, wanted = len(row.manifest.encode()), row.desired == "present"
-                found[row.kind, row.name] = HeldObject(wanted, row.digest, size, subject.role, subject.owner)
+                found[row.kind, row.name] = EngineObject(wanted, row.digest, size, subject.role, subject.owner)
         return found
 
     def _with_dormant(self, state: TenantState, lookup: Lookup) -> TenantState:

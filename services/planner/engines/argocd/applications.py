@@ -18,7 +18,7 @@ from services.common.json_values import canonical
 from services.common.ownership import OURS
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.planner.engines.argocd.names import DATABASE_ID, cluster_name, cluster_project_name, project_name
-from services.planner.engines.interface import LOCAL, Confinement, Destination, Home, Target
+from services.planner.engines.interface import LOCAL, Confinement, Destination, Placement, Target
 
 RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
 """refresh: retry at the newest commit, not at the one that failed."""
@@ -26,7 +26,9 @@ AUTOMATED = {"prune": True, "selfHeal": True, "allowEmpty": True}
 PRUNE_IN_BACKGROUND = "PrunePropagationPolicy=background"
 
 
-def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target = LOCAL) -> str:
+def application(
+    placement: Placement, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target = LOCAL
+) -> str:
     """Canonical JSON of the Application that deploys ``spec``.
 
     Agents apply only the fields of its spec that ``services/agent/objects/kinds.py`` lists.
@@ -37,15 +39,15 @@ def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSp
         "kind": APPLICATION,
         "metadata": {
             "name": application_name(uid),
-            "namespace": home.instance.namespace,
+            "namespace": placement.instance.namespace,
             "labels": {DATABASE_ID: str(deployment)} | OURS,
         },
         "spec": {
-            "project": project(home.tenant.id),
+            "project": project(placement.tenant.id),
             "source": _source(spec),
             "destination": {
                 "name": _cluster(target),
-                "namespace": spec.destination.namespace or home.tenant.namespace,
+                "namespace": spec.destination.namespace or placement.tenant.namespace,
             },
         }
         | _sync_policy(spec),
@@ -53,7 +55,7 @@ def application(home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSp
     return canonical(manifest)
 
 
-def app_projects(home: Home, confinement: Confinement) -> dict[str, str]:
+def app_projects(placement: Placement, confinement: Confinement) -> dict[str, str]:
     """Canonical JSON of the AppProjects that confine a tenant to its repositories and destinations, by name.
 
     Argo CD checks kinds against the project alone: those that are refused can be deployed to none of its destinations.
@@ -63,16 +65,16 @@ def app_projects(home: Home, confinement: Confinement) -> dict[str, str]:
     spec: dict[str, Any] = {"sourceRepos": repositories, "destinations": _listed(ordinary)}
     if kinds := [{"group": each.group, "kind": each.kind} for each in sorted(confinement.refused_kinds)]:
         spec["namespaceResourceBlacklist"] = kinds
-    projects = {project_name(home.tenant.id): spec}
+    projects = {project_name(placement.tenant.id): spec}
     if privileged := [each for each in confinement.destinations if each.cluster_resources]:
-        projects[cluster_project_name(home.tenant.id)] = {
+        projects[cluster_project_name(placement.tenant.id)] = {
             "sourceRepos": repositories,
             "destinations": _listed(privileged),
             "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
             # A second lock: its clusters' secrets name this project, and no other cluster will do.
             "permitOnlyProjectScopedClusters": True,
         }
-    return {name: _project(home, name, spec) for name, spec in projects.items()}
+    return {name: _project(placement, name, spec) for name, spec in projects.items()}
 
 
 def _cluster(target: Target) -> str:
@@ -95,12 +97,12 @@ def _name(destination: Destination) -> str:
     return LOCAL_CLUSTER if destination.environment is None else cluster_name(destination.environment)
 
 
-def _project(home: Home, name: str, spec: dict[str, Any]) -> str:
+def _project(placement: Placement, name: str, spec: dict[str, Any]) -> str:
     metadata = {
         "name": name,
-        "namespace": home.instance.namespace,
+        "namespace": placement.instance.namespace,
         "labels": OURS,
-        "annotations": {"username": str(home.tenant.id)},
+        "annotations": {"username": str(placement.tenant.id)},
     }
     return canonical({"apiVersion": API_VERSION, "kind": APP_PROJECT, "metadata": metadata, "spec": spec})
 

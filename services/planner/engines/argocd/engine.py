@@ -17,7 +17,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
 from services.planner.engines.argocd.names import cluster_name, id_of, project_name, repository_name
 from services.planner.engines.argocd.report import report
-from services.planner.engines.interface import Confinement, Home, Manifest, Subject, Target
+from services.planner.engines.interface import Confinement, Manifest, Placement, Subject, Target
 from services.planner.rows import ObjectKey, Role
 
 WAVES: Mapping[str, int] = {
@@ -73,28 +73,33 @@ class ArgoCD:
         return (RowKind.REPOSITORY_SECRET.value, repository_name(credential))
 
     def deployment(
-        self, home: Home, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
+        self, placement: Placement, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
     ) -> Manifest:
         """An Application."""
-        return _manifest(self.deployment_key(uid), applications.application(home, deployment, uid, spec, target))
+        return _manifest(self.deployment_key(uid), applications.application(placement, deployment, uid, spec, target))
 
-    def projects(self, home: Home, confinement: Confinement) -> tuple[Manifest, ...]:
+    def projects(self, placement: Placement, confinement: Confinement) -> tuple[Manifest, ...]:
         """One AppProject, and another one if an environment allows resources outside of namespaces."""
         return tuple(
             _manifest((RowKind.APP_PROJECT.value, name), text)
-            for name, text in applications.app_projects(home, confinement).items()
+            for name, text in applications.app_projects(placement, confinement).items()
         )
 
     def environment(
-        self, home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
+        self,
+        placement: Placement,
+        environment: UUID,
+        uid: str,
+        spec: ManagedEnvironmentSpec,
+        secret: SealedSecret | None,
     ) -> Manifest:
         """The recipe of a cluster secret."""
-        text = recipes.cluster_secret(home, environment, uid, spec, secret)
+        text = recipes.cluster_secret(placement, environment, uid, spec, secret)
         return _manifest(self.environment_key(environment), text)
 
     def credential(
         self,
-        home: Home,
+        placement: Placement,
         credential: UUID,
         uid: str,
         spec: RepositoryCredentialSpec,
@@ -103,12 +108,14 @@ class ArgoCD:
         cluster_resources: bool,
     ) -> tuple[Manifest, ...]:
         """Recipes of repository secrets: one for each AppProject."""
-        made = recipes.repository_secrets(home, credential, uid, spec, secret, in_cluster_project=cluster_resources)
+        made = recipes.repository_secrets(
+            placement, credential, uid, spec, secret, in_cluster_project=cluster_resources
+        )
         return tuple(_manifest((RowKind.REPOSITORY_SECRET.value, name), text) for name, text in made.items())
 
-    def sync(self, home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
+    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
         """An order that an agent turns into an Application's operation."""
-        text = recipes.sync_operation(home, deployment_uid, run_uid, run, revision)
+        text = recipes.sync_operation(placement, deployment_uid, run_uid, run, revision)
         return _manifest(self.sync_key(deployment_uid), text)
 
     def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:

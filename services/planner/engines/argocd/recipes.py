@@ -24,11 +24,11 @@ from services.planner.engines.argocd.names import (
     project_name,
     repository_name,
 )
-from services.planner.engines.interface import Home
+from services.planner.engines.interface import Placement
 
 
 def cluster_secret(
-    home: Home, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
+    placement: Placement, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
 ) -> str:
     """Canonical JSON of the recipe of a cluster secret; without a ``secret`` one that is only good to find it by.
 
@@ -42,13 +42,13 @@ def cluster_secret(
         "createServiceAccount": spec.create_new_service_account,
         "namespaces": sorted(set(spec.namespaces or ())),
         "clusterResources": spec.cluster_resources,
-        "project": (cluster_project_name if spec.cluster_resources else project_name)(home.tenant.id),
+        "project": (cluster_project_name if spec.cluster_resources else project_name)(placement.tenant.id),
     } | _sealed(secret)
-    return _recipe(home, cluster_name(environment), environment, "cluster", recipe)
+    return _recipe(placement, cluster_name(environment), environment, "cluster", recipe)
 
 
 def repository_secrets(
-    home: Home,
+    placement: Placement,
     credential: UUID,
     uid: str,
     spec: RepositoryCredentialSpec,
@@ -58,17 +58,17 @@ def repository_secrets(
 ) -> dict[str, str]:
     """Canonical JSON of the recipes of its repository secrets, by name: one for each AppProject that may use it."""
     name = repository_name(credential)
-    tenant = home.tenant.id
+    tenant = placement.tenant.id
     privileged = {name + CLUSTER_SUFFIX: cluster_project_name(tenant)} if in_cluster_project else {}
     projects = {name: project_name(tenant)} | privileged
     recipe = {"uid": uid, "repository": spec.repository} | _sealed(secret)
     return {
-        each: _recipe(home, each, credential, "repository", recipe | {"project": project})
+        each: _recipe(placement, each, credential, "repository", recipe | {"project": project})
         for each, project in projects.items()
     }
 
 
-def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> str:
+def sync_operation(placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> str:
     """Canonical JSON of the order to sync an Application, or to end that sync.
 
     Once its sync was seen to have begun the order says so: the Application remembers that only for as long as it lives.
@@ -77,7 +77,7 @@ def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, 
     manifest = {
         "apiVersion": API_VERSION,
         "kind": APPLICATION,
-        "metadata": {"name": application_name(deployment_uid), "namespace": home.instance.namespace},
+        "metadata": {"name": application_name(deployment_uid), "namespace": placement.instance.namespace},
         "operation": {
             "run": run_uid,
             "sequence": run.sequence,
@@ -89,10 +89,10 @@ def sync_operation(home: Home, deployment_uid: str, run_uid: str, run: SyncRun, 
     return canonical(manifest)
 
 
-def _recipe(home: Home, name: str, owner: UUID, secret_type: str, recipe: dict[str, Any]) -> str:
+def _recipe(placement: Placement, name: str, owner: UUID, secret_type: str, recipe: dict[str, Any]) -> str:
     metadata: dict[str, Any] = {
         "name": name,
-        "namespace": home.instance.namespace,
+        "namespace": placement.instance.namespace,
         "labels": {SECRET_TYPE_LABEL: secret_type, DATABASE_ID: str(owner)} | OURS,
     }
     if secret_type == "repository":  # noqa: S105 - Argo CD's word

@@ -13,8 +13,8 @@ from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.conditions import Refused, compiled
 from services.kinds.shared.kind import Column, CustomKind, Reference, StatusInputs
 from services.kinds.shared.lifecycle import refusal_of
+from services.kinds.shared.limits import Limits
 from services.kinds.shared.names import FINALIZER, GROUP, VERSION
-from services.kinds.shared.quota import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.spec_text import spec_of

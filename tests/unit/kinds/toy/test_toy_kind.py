@@ -17,8 +17,8 @@ from services.common.messages import ResourceChanged
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.lifecycle import changed, refused
+from services.kinds.shared.limits import Claim, Share, over_quota
 from services.kinds.shared.names import FINALIZER
-from services.kinds.shared.quota import Claim, Share, over_quota
 from services.kinds.shared.rows import Cause, Origin, Resource
 from services.watcher.access import access_to
 from services.watcher.commands.translation import Translator, spec_within

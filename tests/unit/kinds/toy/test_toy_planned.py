@@ -6,7 +6,7 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.names import FINALIZER
 from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Event
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from tests.unit.kinds.toy.kind import FREEZE, KIND
 from tests.unit.planner.given import resource, resource_gone
 from tests.unit.planner.tenant import conditions
@@ -16,7 +16,7 @@ WITH_TOY = Registry((*REGISTRY.kinds, KIND))
 
 
 def world() -> World:
-    return World(rules=Rules(kinds=WITH_TOY, limits=WITH_TOY.limits()))
+    return World(policy=Policy(kinds=WITH_TOY, limits=WITH_TOY.limits()))
 
 
 def freeze(second: int, name: str = "holidays", reason: str = "nobody is here", *, deleting: bool = False) -> Event:

@@ -13,12 +13,12 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.rows import Cause
 from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.engine import ArgoCD
-from services.planner.engines.interface import Confinement, Destination, Home, engine_row
+from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
 from services.planner.rows import Instance, Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")
-HOME = Home(TENANT, Instance("engine-1", "argocd", accepting=True))
+PLACEMENT = Placement(TENANT, Instance("engine-1", "argocd", accepting=True))
 DEPLOYMENT = UUID(int=2)
 AUTOMATED = {
     "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
@@ -29,7 +29,7 @@ AUTOMATED = {
 
 def application(**changes: Any) -> dict[str, Any]:
     parsed = GitOpsDeploymentSpec.model_validate(spec(**changes))
-    manifest: dict[str, Any] = json.loads(applications.application(HOME, DEPLOYMENT, "uid-1", parsed))
+    manifest: dict[str, Any] = json.loads(applications.application(PLACEMENT, DEPLOYMENT, "uid-1", parsed))
     return manifest
 
 
@@ -84,7 +84,7 @@ def test_application_when_there_is_no_revision_then_the_field_is_left_out() -> N
 
 def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() -> None:
     own = Destination(None, ("team-a",))
-    (project,) = ArgoCD().projects(HOME, Confinement({"https://b", "https://a"}, (own,)))
+    (project,) = ArgoCD().projects(PLACEMENT, Confinement({"https://b", "https://a"}, (own,)))
     assert json.loads(project.text) == {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -102,8 +102,8 @@ def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() ->
 
 
 def test_row_when_compiled_then_its_manifest_is_canonical_and_its_digest_that_of_the_manifest() -> None:
-    (project,) = ArgoCD().projects(HOME, Confinement((), ()))
-    row = engine_row(ArgoCD(), HOME, project, "present", Cause(START, "trace"))
+    (project,) = ArgoCD().projects(PLACEMENT, Confinement((), ()))
+    row = engine_row(ArgoCD(), PLACEMENT, project, "present", Cause(START, "trace"))
     assert row.manifest == json.dumps(json.loads(row.manifest), sort_keys=True, separators=(",", ":"))
     assert row.digest == hashlib.sha256(row.manifest.encode()).hexdigest()
     assert (row.lane, row.wave, row.name) == (f"app-project-{TENANT.id}", 0, f"app-project-{TENANT.id}")

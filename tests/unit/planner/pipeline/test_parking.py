@@ -65,7 +65,7 @@ def retry(world: World) -> bool:
     events = coalesce([kept_event(row) for row in world.parked_events])
     world.write(BatchChanges(other=Changes(unparked=(parked.tenant_id,))))
     for part in split_at_markers(events):
-        changes = plan_batch(part, world, world.rules, NOW, (parked.workspace, parked.namespace))
+        changes = plan_batch(part, world, world.policy, NOW, (parked.workspace, parked.namespace))
         if changes.other.parked:
             world.abandon()
             return False
@@ -92,7 +92,7 @@ def test_tenant_when_a_rule_fails_on_it_then_type_and_place_are_told_and_none_of
         world.take(changed(1, namespace=BROKEN))
     (parked,) = world.parked.values()
     assert re.match(
-        r"ZeroDivisionError at unit/planner/test_parking\.py:\d+ < planner/domain/plan\.py:\d+", parked.error
+        r"ZeroDivisionError at planner/pipeline/test_parking\.py:\d+ < planner/domain/plan\.py:\d+", parked.error
     )
     assert "token" not in f"{parked}{lines}"
     assert not any("exc_info" in line for line in lines)

@@ -14,7 +14,7 @@ from uuid import UUID
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
-from services.kinds.shared.quota import Claim, Limits, Share, Taken, over_quota
+from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.rows import Resource
 from services.planner.domain.planned import Context, Planned
 from services.planner.domain.state import TenantState
@@ -29,19 +29,19 @@ ADMITTED_AT_ONCE = 500
 def apply_quotas(planned: Planned, context: Context) -> Planned:
     """Those that are admitted stay; what goes makes room for the oldest of the others."""
     state, before = planned.state, context.before
-    if _is_same(state, before, context.rules.kinds):
+    if _is_same(state, before, context.policy.kinds):
         return planned
     if _is_small(state, context):
         return planned
     held = frozenset(state.objects_by_owner())
     present = [resource for resource in state.resources.values() if resource.present]
     gone = [resource for resource in state.resources.values() if not resource.present and resource.id in held]
-    kinds = context.rules.kinds
+    kinds = context.policy.kinds
     claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
-    beyond = over_quota(claims, context.rules.limits, _taken(state, gone, kinds))
+    beyond = over_quota(claims, context.policy.limits, _taken(state, gone, kinds))
     for resource in present:
         is_held, within = resource.id in held, resource.id not in beyond
-        now = _admitted(resource, context.rules.limits, within=within, is_held=is_held)
+        now = _admitted(resource, context.policy.limits, within=within, is_held=is_held)
         if now is not resource and now != resource:
             planned = planned.with_state(planned.state.with_resources(now))
             if planned.cause is not None:
@@ -59,7 +59,7 @@ def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
 
 def _is_small(state: TenantState, context: Context) -> bool:
     """Whether everything is within the quotas already, however it is counted: then nobody has to be compared."""
-    limits, kinds = context.rules.limits, context.rules.kinds
+    limits, kinds = context.policy.limits, context.policy.kinds
     resources = state.resources.values()
     if any(each.over_quota for each in resources):
         return False

@@ -70,9 +70,9 @@ def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause
         planned = planned.put(older, cause, audit.REPLACED_ACTOR)
     if changed.kind == GITOPS_DEPLOYMENT.kind:
         before = known if isinstance(known, Deployment) else None
-        now = deployment_rules.changed(before, changed, origin, cause, context.rules.addresses)
+        now = deployment_rules.changed(before, changed, origin, cause, context.policy.addresses)
         return _taken_over(planned, before, now, (cause, changed.actor), context)
-    resource = lifecycle.changed(context.rules.kinds[changed.kind], before_it, changed, origin, cause)
+    resource = lifecycle.changed(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
     planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
     if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
         return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))

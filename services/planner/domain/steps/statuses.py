@@ -19,27 +19,26 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rules import OVER
-from services.planner.domain.objects import made_for
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Planned, made_for
 from services.planner.rows import ObjectKey, StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class StatusChanges:
     """What changes of what is shown."""
 
     rows: tuple[WorkspaceRow, ...] = ()
     gone: tuple[WorkspaceKey, ...] = ()
 
 
-def show(planned: Planned, context: Context) -> tuple[Planned, Shown]:
+def compile_statuses(planned: Planned, context: Context) -> tuple[Planned, StatusChanges]:
     """The tenant with its statuses, and the rows that say so."""
     resources = planned.state.resources
     names = {each.id: each.name for each in resources.values() if each.kind == MANAGED_ENVIRONMENT.kind}
     owned = planned.state.objects_by_owner() if resources else {}
-    shown = Shown()
+    shown = StatusChanges()
     for kind, touched, at in _concerned(planned, context):
         key = (kind, touched.name)
         stored = planned.state.statuses.get(key)
@@ -74,7 +73,7 @@ def _concerned(planned: Planned, context: Context) -> Iterator[tuple[str, Deploy
             yield GITOPS_DEPLOYMENT.kind, state.deployments[subject], cause
     for subject in _resources_concerned(planned, context):
         resource = state.resources[subject]
-        if context.rules.kinds[resource.kind].compile_status is not None:
+        if context.policy.kinds[resource.kind].compile_status is not None:
             at = planned.touched.get(subject) or planned.cause
             if at is not None:
                 yield resource.kind, resource, at
@@ -123,12 +122,12 @@ def _of_deployment(
 
 
 def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime, context: Context) -> str:
-    state, compile_status = planned.state, context.rules.kinds[owner.kind].compile_status
+    state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
     digest = state.wanted_digest(made_for(owner, context.engine)) if owner.id in state.checks else None
     own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
-    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.rules.limits))
+    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits))
 
 
 def _is_releasable(planned: Planned, owner: Resource, owned: Mapping[UUID, list[ObjectKey]]) -> bool:
@@ -156,13 +155,15 @@ def _stamped(
     return planned.with_state(state), changed
 
 
-def _write(planned: Planned, shown: Shown, key: StatusKey, now: StoredStatus, stamp: Cause) -> tuple[Planned, Shown]:
+def _write(
+    planned: Planned, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
+) -> tuple[Planned, StatusChanges]:
     state = planned.state._replace(statuses={**planned.state.statuses, key: now})
     row = _row(planned.state.tenant, key, now, stamp)
     return planned.with_state(state), replace(shown, rows=(*shown.rows, row))
 
 
-def _withdraw(planned: Planned, shown: Shown, key: StatusKey) -> tuple[Planned, Shown]:
+def _withdraw(planned: Planned, shown: StatusChanges, key: StatusKey) -> tuple[Planned, StatusChanges]:
     statuses = {each: status for each, status in planned.state.statuses.items() if each != key}
     tenant = planned.state.tenant
     gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)

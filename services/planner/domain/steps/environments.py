@@ -13,7 +13,7 @@ from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Check, Resource
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Destination, Engine
-from services.planner.rows import HeldObject
+from services.planner.rows import EngineObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def look_the_same(now: TenantState, before: TenantState, engine: Engine) -> bool
     return _rows(now, engine) == _rows(before, engine)
 
 
-def _rows(state: TenantState, engine: Engine) -> list[tuple[Resource, Check | None, HeldObject | None]]:
+def _rows(state: TenantState, engine: Engine) -> list[tuple[Resource, Check | None, EngineObject | None]]:
     return [
         (each, state.checks.get(each.id), state.objects.get(engine.environment_key(each.id)))
         for each in state.resources.values()

@@ -6,10 +6,9 @@ from services.common.urls.repository_url import normalised
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.repository_credential.validation import accepted_credential
-from services.planner.domain.environments import destinations
-from services.planner.domain.objects import release, want
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Planned, release, want
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.environments import destinations
 from services.planner.engines.interface import Confinement, Destination, Manifest
 from services.planner.rows import Role
 
@@ -53,10 +52,10 @@ def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
     reached = destinations(state, context.engine)
     if context.is_local:
         own = Destination(None, (state.tenant.namespace,))
-        confinement = Confinement(repositories, (own, *reached), context.rules.refused_kinds)
+        confinement = Confinement(repositories, (own, *reached), context.policy.refused_kinds)
     else:
         confinement = Confinement(repositories, reached)
-    return context.engine.projects(context.home, confinement)
+    return context.engine.projects(context.placement, confinement)
 
 
 def _opened(state: TenantState) -> set[str]:

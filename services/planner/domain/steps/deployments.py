@@ -18,14 +18,14 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
-from services.planner.domain.environments import Environments, look_the_same
 from services.planner.domain.planned import Context, Planned
-from services.planner.domain.quotas import Usage, room_for
+from services.planner.domain.steps.environments import Environments, look_the_same
+from services.planner.domain.steps.quotas import Usage, room_for
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CompiledDeployment:
     """What a deployment has come to."""
 
     row: Deployment
@@ -42,8 +42,8 @@ def deploy(planned: Planned, context: Context) -> Planned:
     usage = Usage.of(context.before.deployments.values(), planned.state)
     for subject in [*concerned, *_affected(planned, environments, context)]:
         planned, usage = _take_over(planned, subject, environments, usage, context)
-    for subject in room_for(planned.state.deployments.values(), usage, context.rules.limits):
-        if subject not in planned.settled:
+    for subject in room_for(planned.state.deployments.values(), usage, context.policy.limits):
+        if subject not in planned.compiled:
             planned, usage = _take_over(planned, subject, environments, usage, context)
     return planned
 
@@ -51,31 +51,31 @@ def deploy(planned: Planned, context: Context) -> Planned:
 def _take_over(
     planned: Planned, subject: UUID, environments: Environments, usage: Usage, context: Context
 ) -> tuple[Planned, Usage]:
-    """The tenant with this deployment settled, and how much of its quota is taken up then."""
+    """The tenant with this deployment compiled, and how much of its quota is taken up then."""
     known, counted = planned.state.deployments[subject], _counted(planned, subject, context)
-    settled = settle(known, counted, environments, usage, context)
-    usage = usage.after(counted, settled.row)
+    compiled = compile_deployment(known, counted, environments, usage, context)
+    usage = usage.after(counted, compiled.row)
     state, manifests, touched = planned.state, planned.manifests, planned.touched
-    if settled.manifest is not None:
-        manifests = {**manifests, settled.manifest.key: settled.manifest}
-    if settled.row != known:
-        state = state.with_deployments(settled.row)
+    if compiled.manifest is not None:
+        manifests = {**manifests, compiled.manifest.key: compiled.manifest}
+    if compiled.row != known:
+        state = state.with_deployments(compiled.row)
         if subject not in touched and planned.cause is not None:
             touched = {**touched, subject: planned.cause}
-    done = planned.settled | {subject}
-    return planned._replace(state=state, manifests=manifests, touched=touched, settled=done), usage
+    done = planned.compiled | {subject}
+    return planned._replace(state=state, manifests=manifests, touched=touched, compiled=done), usage
 
 
 def _counted(planned: Planned, subject: UUID, context: Context) -> Deployment | None:
-    """The row as it is counted so far: as it was before the batch, until it is settled."""
-    if subject in planned.settled:
+    """The row as it is counted so far: as it was before the batch, until it is compiled."""
+    if subject in planned.compiled:
         return planned.state.deployments[subject]
     return context.before.deployments.get(subject)
 
 
-def settle(
+def compile_deployment(
     known: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
-) -> Settled:
+) -> CompiledDeployment:
     """``known``, with its newest spec taken over if that can be had, and its manifest compiled."""
     return _compiled(_resolved(known, counted, environments, usage, context), environments, context)
 
@@ -125,7 +125,7 @@ def _resolved(
     newest = now.offered or now.spec
     if newest is None or not now.wanted:
         return now
-    limits = context.rules.limits
+    limits = context.policy.limits
     waits_already = counted is not None and counted.spec is None and counted.offered is not None
     is_newcomer = now.spec is None and now.offered is not None and not waits_already
     if is_newcomer and usage.waiting >= limits.of(GITOPS_DEPLOYMENT.kind):
@@ -134,7 +134,8 @@ def _resolved(
         return deployment_rules.refused(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
     if now.offered is not None and not usage.has_room(counted, now, limits):
         return replace(now, blocked=limits.message(GITOPS_DEPLOYMENT.kind), over_quota=True)
-    return _with_spec(replace(now, blocked="", over_quota=False), newest, environments, context)
+    free = replace(now, blocked="", over_quota=False) if now.blocked or now.over_quota else now
+    return _with_spec(free, newest, environments, context)
 
 
 def _with_spec(now: Deployment, newest: str, environments: Environments, context: Context) -> Deployment:
@@ -162,20 +163,20 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
 def _check_local(context: Context) -> None:
     """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's."""
     if not context.is_local:
-        foreign = context.before.tenant.workspace not in context.rules.local_workspaces
+        foreign = context.before.tenant.workspace not in context.policy.local_workspaces
         raise Permanent((texts.NO_LOCAL_CLUSTER if foreign else texts.PLATFORM_NAMESPACE).message)
 
 
-def _compiled(now: Deployment, environments: Environments, context: Context) -> Settled:
+def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:
     """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
     if now.spec is None:
-        return Settled(now if now.wanted else deployment_rules.without_application(now))
+        return CompiledDeployment(now if now.wanted else deployment_rules.without_application(now))
     sent = context.before.deployments.get(now.id)
     if not now.wanted:
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
-            return Settled(deployment_rules.without_application(now))
-        return Settled(
+            return CompiledDeployment(deployment_rules.without_application(now))
+        return CompiledDeployment(
             replace(
                 now,
                 spec=sent.spec,
@@ -187,8 +188,8 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
         )
     spec = accepted_deployment(now.spec)
     target = _target(spec, now, environments)
-    manifest = context.engine.deployment(context.home, now.id, now.uid, spec, target)
-    return Settled(replace(now, digest=manifest.digest), manifest)
+    manifest = context.engine.deployment(context.placement, now.id, now.uid, spec, target)
+    return CompiledDeployment(replace(now, digest=manifest.digest), manifest)
 
 
 def _target(spec: GitOpsDeploymentSpec, now: Deployment, environments: Environments) -> Target:

@@ -8,7 +8,7 @@ from typing import Self
 
 from services.common.addresses import AddressPolicy
 from services.kinds.registry import REGISTRY, Registry
-from services.kinds.shared.quota import Limits
+from services.kinds.shared.limits import Limits
 
 _GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -54,7 +54,7 @@ CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "Limi
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Policy:
     """See the module."""
 
     guard: SweepGuard = field(default_factory=SweepGuard)

@@ -15,16 +15,15 @@ from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.repository_credential import validation as repository_credential
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.repository_credential.validation import accepted_credential
-from services.kinds.secret.rules import is_taken_back
+from services.kinds.secret.rules import SealedSecret, SecretReference, is_taken_back
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.lifecycle import refused
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.schema import ApiModel
-from services.planner.domain.environments import allows_cluster_resources, in_force, look_the_same
-from services.planner.domain.objects import made_for, release, want
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Planned, made_for, release, want
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.environments import allows_cluster_resources, in_force, look_the_same
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, Role
 
@@ -46,6 +45,10 @@ class Inputs:
     """An environment allows resources outside of namespaces."""
     cluster_resources_changed: bool = False
 
+    def secret_of(self, known: Resource, reference: SecretReference) -> SealedSecret:
+        """The Secret that it names. Raises Refused."""
+        return reference.read_secret(known, self.secrets.get(known.refers_to), self.context.policy.limits)
+
 
 def connect(planned: Planned, context: Context) -> Planned:
     """Environments first: credentials are known to the deployments of environments, too."""
@@ -53,26 +56,26 @@ def connect(planned: Planned, context: Context) -> Planned:
     if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
         return planned
     inputs = Inputs(context, state.secrets(), before.secrets(), state.objects_by_owner(), before.objects_by_owner())
-    planned = _settle_all(planned, state.of_kind(MANAGED_ENVIRONMENT.kind), inputs, _compile_environment)
+    planned = _compile_all(planned, state.of_kind(MANAGED_ENVIRONMENT.kind), inputs, _compile_environment)
     privileged = allows_cluster_resources(planned.state, context.engine)
     is_news = not look_the_same(planned.state, before, context.engine)
     is_news = is_news and privileged != allows_cluster_resources(before, context.engine)
     inputs = replace(inputs, cluster_resources=privileged, cluster_resources_changed=is_news)
-    planned = _settle_all(planned, state.of_kind(REPOSITORY_CREDENTIAL.kind), inputs, _compile_credential)
-    planned = _settle_all(planned, _unconnected(state, context), inputs, _accept_alone)
+    planned = _compile_all(planned, state.of_kind(REPOSITORY_CREDENTIAL.kind), inputs, _compile_credential)
+    planned = _compile_all(planned, _unconnected(state, context), inputs, _accept_alone)
     return _release_orphans(planned)
 
 
-def _settle_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs, compile_it: Compile) -> Planned:
+def _compile_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs, compile_it: Compile) -> Planned:
     for known in resources:
         if _is_concerned(known, inputs):
-            planned = _settle(planned, known, inputs, compile_it)
+            planned = _compile_one(planned, known, inputs, compile_it)
     return planned
 
 
 def _unconnected(state: TenantState, context: Context) -> Iterator[Resource]:
     """Resources with a spec that an engine need not know of."""
-    kinds = context.rules.kinds
+    kinds = context.policy.kinds
     others = {kind.name for kind in kinds.resource_kinds if kind.accept_spec is not None} - CONNECTED
     return (known for known in state.resources.values() if known.kind in others)
 
@@ -100,7 +103,7 @@ def _is_concerned(known: Resource, inputs: Inputs) -> bool:
     )
 
 
-def _settle(planned: Planned, known: Resource, inputs: Inputs, compile_it: Compile) -> Planned:
+def _compile_one(planned: Planned, known: Resource, inputs: Inputs, compile_it: Compile) -> Planned:
     """The tenant with what follows from ``known``.
 
     One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
@@ -133,11 +136,9 @@ def _role(known: Resource) -> Role:
 def _compile_environment(environment: Resource, inputs: Inputs) -> Compiled:
     context = inputs.context
     try:
-        spec = managed_environment.accept(environment, context.rules.addresses, context.rules.limits)
-        secret = managed_environment.sealed(
-            environment, inputs.secrets.get(environment.refers_to), context.rules.limits
-        )
-        manifest = context.engine.environment(context.home, environment.id, environment.uid, spec, secret)
+        spec = managed_environment.accept(environment, context.policy.addresses, context.policy.limits)
+        secret = inputs.secret_of(environment, managed_environment.SECRET_REFERENCE)
+        manifest = context.engine.environment(context.placement, environment.id, environment.uid, spec, secret)
         return Compiled(spec, _sized([manifest]))
     except Refused as why:
         return Compiled(None, refusal=why)
@@ -146,15 +147,13 @@ def _compile_environment(environment: Resource, inputs: Inputs) -> Compiled:
 def _compile_credential(credential: Resource, inputs: Inputs) -> Compiled:
     context = inputs.context
     try:
-        spec = repository_credential.accept(credential, context.rules.addresses, context.rules.limits)
+        spec = repository_credential.accept(credential, context.policy.addresses, context.policy.limits)
     except Refused as why:
         return Compiled(None, refusal=why)
     try:
-        secret = repository_credential.sealed(
-            credential, inputs.secrets.get(credential.refers_to), context.rules.limits
-        )
+        secret = inputs.secret_of(credential, repository_credential.SECRET_REFERENCE)
         manifests = context.engine.credential(
-            context.home, credential.id, credential.uid, spec, secret, cluster_resources=inputs.cluster_resources
+            context.placement, credential.id, credential.uid, spec, secret, cluster_resources=inputs.cluster_resources
         )
         return Compiled(spec, _sized(manifests))
     except Refused as why:
@@ -163,10 +162,10 @@ def _compile_credential(credential: Resource, inputs: Inputs) -> Compiled:
 
 def _accept_alone(known: Resource, inputs: Inputs) -> Compiled:
     """Of a kind that an engine need not know of."""
-    rules = inputs.context.rules
-    accept = rules.kinds[known.kind].accept_spec
+    policy = inputs.context.policy
+    accept = policy.kinds[known.kind].accept_spec
     try:
-        return Compiled(accept(known, rules.addresses, rules.limits) if accept is not None else None)
+        return Compiled(accept(known, policy.addresses, policy.limits) if accept is not None else None)
     except Refused as why:
         return Compiled(None, refusal=why)
 
@@ -204,12 +203,12 @@ def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[Obje
         return {}
     if known.kind == REPOSITORY_CREDENTIAL.kind:
         login = accepted_credential(known.accepted)
-        made = context.engine.credential(context.home, known.id, known.uid, login, None, cluster_resources=True)
+        made = context.engine.credential(context.placement, known.id, known.uid, login, None, cluster_resources=True)
         return {manifest.key: manifest for manifest in made}
     if any(each.create_new_service_account for each in in_force(known, state.checks.get(known.id))):
         return {}
     spec = accepted_environment(known.accepted)
-    manifest = context.engine.environment(context.home, known.id, known.uid, spec, None)
+    manifest = context.engine.environment(context.placement, known.id, known.uid, spec, None)
     return {manifest.key: manifest}
 
 

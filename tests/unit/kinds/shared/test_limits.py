@@ -12,7 +12,7 @@ from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
-from services.kinds.shared.quota import Claim, Limits, Share, Taken, over_quota
+from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from tests.unit.kinds.given import id_of
 
 SMALL = REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 2, SECRET.kind: 2}, bytes_=100, destinations=10)

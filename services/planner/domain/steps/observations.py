@@ -28,8 +28,7 @@ from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, read
 from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
-from services.planner.domain.objects import made_for
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Planned, made_for
 from services.planner.engines.interface import Subject
 from services.planner.rows import OperationMoved, OperationState, Role
 
@@ -55,7 +54,7 @@ def take_observation(planned: Planned, observation: Observation, cause: Cause, c
             return planned
 
 
-def judge_reports(planned: Planned, events: Sequence[Event], context: Context, now: datetime) -> Planned:
+def take_outcomes(planned: Planned, events: Sequence[Event], context: Context, now: datetime) -> Planned:
     """What agents say of manifests counts if those are wanted at the end of the batch."""
     for event in events:
         observation = event.message
@@ -151,7 +150,7 @@ def _worked(planned: Planned, known: Resource, checked: Checked, before: Check |
 
 
 def _reasons(known: Resource, context: Context) -> CheckReasons:
-    return context.rules.kinds[known.kind].check_reasons or NEVER_CHECKED
+    return context.policy.kinds[known.kind].check_reasons or NEVER_CHECKED
 
 
 def _sync_refused(planned: Planned, observation: Observation, uid: str, cause: Cause) -> Planned:

@@ -21,7 +21,7 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepScope
 from services.planner.domain.ids import tenant_id
-from services.planner.domain.rules import Rules
+from services.planner.domain.policy import Policy
 from services.planner.engines import interface
 from services.planner.pipeline import loop
 from services.planner.pipeline.consume import Batch
@@ -134,7 +134,7 @@ def planner_with(
     log, letters = Log(messages), DeadLetters()
     decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, log.offsets)  # type: ignore[dict-item, arg-type]
     parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "store": store}
-    planner = Planner(**parts, rules=Rules(), batch_limit=500, upkeep=lambda _: None)
+    planner = Planner(**parts, policy=Policy(), batch_limit=500, upkeep=lambda _: None)
 
     def stop_afterwards() -> None:
         planner.upkeep = lambda planner: planner.stopping.set()

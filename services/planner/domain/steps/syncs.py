@@ -11,8 +11,7 @@ from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
-from services.planner.domain.objects import want
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Planned, want
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, OperationMoved, Role
@@ -95,5 +94,5 @@ def _orders(state: TenantState, runs: list[SyncRun], context: Context) -> list[M
         deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
         if run.state in sync_run.ACTIVE and deployment is not None:
             run_uid, revision = state.resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
-            orders.append(context.engine.sync(context.home, deployment.uid, run_uid, run, revision))
+            orders.append(context.engine.sync(context.placement, deployment.uid, run_uid, run, revision))
     return orders

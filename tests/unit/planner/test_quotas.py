@@ -10,7 +10,7 @@ import pytest
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.shared.quota import DEFAULT_BYTES, DEFAULT_DESTINATIONS
+from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS
 from services.planner.rows import EngineRow
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -39,7 +39,7 @@ def limit(
     bytes_: int = DEFAULT_BYTES,
 ) -> None:
     counts = {MANAGED_ENVIRONMENT.kind: environments, REPOSITORY_CREDENTIAL.kind: credentials}
-    world.rules = replace(world.rules, limits=REGISTRY.limits(counts, destinations=destinations, bytes_=bytes_))
+    world.policy = replace(world.policy, limits=REGISTRY.limits(counts, destinations=destinations, bytes_=bytes_))
 
 
 def removed(world: World, second: int, held: EngineRow) -> None:
