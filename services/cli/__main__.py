@@ -19,6 +19,7 @@ GROUPS = {
     "schemas": "services.cli.schemas",
     "database": "services.cli.database",
     "engines": "services.cli.engines",
+    "tenants": "services.cli.tenants",
     "keys": "services.cli.keys",
     "connector": "services.cli.connector",
     "crds": "services.cli.crds",

@@ -16,6 +16,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 
+from services.cli.tenants import parked_tenants
 from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
@@ -454,6 +455,8 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
         assert maintenance.parked_tenants(connection, [5]) == []
         assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
         rows = maintenance.parked_events(connection, TENANT)
+    ((name, _, error, kept),) = parked_tenants(database.owner_url)
+    assert (name, error.partition(" ")[0], kept) == ("local/team-a", "ZeroDivisionError", len(rows))
     assert contents(database)["deployments"] == []
     store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
     store.save(plan_batch([kept_event(row) for row in rows], store, Policy(), NOW), [])
