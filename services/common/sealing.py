@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import orjson
 import structlog
@@ -65,10 +65,18 @@ class SecretContext:
 class _KeyFile:
     """A JWK set in a file, read again when the file changes; a change that is unusable is told and passed over."""
 
-    def __init__(self, path: Path, variable: str, private: bool) -> None:
-        self._path, self._variable, self._private = path, variable, private
+    VARIABLE: ClassVar[str]
+    IS_PRIVATE: ClassVar[bool]
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._version = self._stat()
         self._keys = self._read()
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the JWK set. Raises InvalidConfiguration naming the variable."""
+        return cls(path)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._keys)})"
@@ -94,63 +102,45 @@ class _KeyFile:
 
     def _read(self) -> dict[str, ECKey]:
         try:
-            keys = parse_keys(self._path.read_bytes(), private=self._private)
+            keys = parse_keys(self._path.read_bytes(), private=self.IS_PRIVATE)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
         else:
             return keys
-        raise InvalidConfiguration(f"{self._variable}: {self._path}: {reason}")
+        raise InvalidConfiguration(f"{self.VARIABLE}: {self._path}: {reason}")
 
 
-class SealingKeys:
+class SealingKeys(_KeyFile):
     """Public keys; the first one seals."""
 
-    def __init__(self, file: _KeyFile) -> None:
-        self._file = file
-
-    def __repr__(self) -> str:
-        return f"SealingKeys({self.active_id})"
-
-    @classmethod
-    def load(cls, path: Path) -> SealingKeys:
-        """Read a JWK set of public keys. Raises InvalidConfiguration naming the variable."""
-        return cls(_KeyFile(Path(path), PUBLIC_KEYS, private=False))
+    VARIABLE, IS_PRIVATE = PUBLIC_KEYS, False
 
     @property
     def active_id(self) -> str:
         """Id of the key that seals now."""
-        return next(iter(self._file.current()))
+        return next(iter(self.current()))
 
     def seal(self, data: Mapping[str, str], context: SecretContext) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
-        kid, key = next(iter(self._file.current().items()))
+        kid, key = next(iter(self.current().items()))
         header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": asdict(context)}
         return jwe.encrypt_compact(header, orjson.dumps(dict(data)), key, registry=REGISTRY)
 
 
-class OpeningKeys:
+class OpeningKeys(_KeyFile):
     """Private keys: every one that something may still be sealed under."""
 
-    def __init__(self, file: _KeyFile) -> None:
-        self._file = file
-
-    def __repr__(self) -> str:
-        return f"OpeningKeys({', '.join(self.ids)})"
-
-    @classmethod
-    def load(cls, path: Path) -> OpeningKeys:
-        """Read a JWK set of private keys. Raises InvalidConfiguration naming the variable."""
-        return cls(_KeyFile(Path(path), PRIVATE_KEYS, private=True))
+    VARIABLE, IS_PRIVATE = PRIVATE_KEYS, True
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Ids of all keys."""
-        return tuple(self._file.current())
+        return tuple(self.current())
 
     def open(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
         """The Secret's values, by key. Raises Unopenable: key unknown, another context, damaged."""
         kid = key_id_of(sealed)
-        key = self._file.current().get(kid)
+        key = self.current().get(kid)
         if key is None:
             raise Unopenable(f"sealed under a key that is not here: {kid!r}")
         opened = _decrypt(sealed, key)
