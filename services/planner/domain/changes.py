@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment, Observed
@@ -35,8 +35,7 @@ class Sighting:
     epoch: int
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(NamedTuple):
     """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
 
     tenants: tuple[Tenant, ...] = ()
@@ -79,12 +78,15 @@ class Changes:
         """Those of all tenants of a batch; rows for engines in the order of their waves."""
         columns: dict[str, list[Any]] = {}
         for part in parts:
-            for name, rows in part.__dict__.items():
+            for name, rows in part._asdict().items():
                 if rows:
                     columns.setdefault(name, []).extend(rows)
         if "engine" in columns:
             columns["engine"].sort(key=lambda row: (row.wave, row.name))
         return cls(**{name: tuple(rows) for name, rows in columns.items()})
+
+
+NOTHING = Changes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class BatchChanges:
     """What becomes of all tenants of a batch."""
 
     tenants: tuple[TenantChanges, ...] = ()
-    other: Changes = Changes()
+    other: Changes = NOTHING
     """What is not of one tenant that was planned."""
 
     @property

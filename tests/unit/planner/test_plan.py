@@ -102,7 +102,7 @@ def test_deployment_when_created_then_nothing_is_shown_yet(world: World) -> None
 
 def test_deployment_when_seen_again_unchanged_then_only_the_sighting_is_written(deployed: World) -> None:
     changes = deployed.take(changed(1, epoch=5))
-    assert changes == replace(NOTHING, sightings=changes.sightings)
+    assert changes == NOTHING._replace(sightings=changes.sightings)
     assert [seen.epoch for seen in changes.sightings] == [5]
 
 
@@ -382,7 +382,7 @@ def test_resync_when_it_would_remove_too_much_then_nothing_is_removed_and_that_i
     world.policy = Policy(guard=SweepGuard(share=0.5, minimum=2))
     world.take(*(changed(number, f"web-{number}", uid=f"uid-{number}") for number in range(1, 6)))
     changes = world.take(resync(10, epoch=5))
-    assert changes == replace(NOTHING, refused_sweeps=changes.refused_sweeps)
+    assert changes == NOTHING._replace(refused_sweeps=changes.refused_sweeps)
     assert len(changes.refused_sweeps) == 1
 
 
