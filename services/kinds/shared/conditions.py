@@ -60,6 +60,8 @@ def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> lis
 def written(previous: Iterable[Condition], states: States, at: datetime) -> list[Condition]:
     """The conditions of the next status. Those that ``states`` does not name do not change."""
     known = {condition["type"]: condition for condition in previous}
+    if not states:
+        return list(known.values())
     now = rfc3339(at)
     new = [type_ for type_ in states if type_ not in known]
     unnamed = {type_: condition for type_, condition in known.items() if type_ not in states}
