@@ -23,6 +23,8 @@ ALTER ROLE gitops_replication LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE REPLICAT
 ALTER ROLE gitops_planner SET statement_timeout = '60s';
 ALTER ROLE gitops_planner SET lock_timeout = '30s';
 ALTER ROLE gitops_planner SET idle_in_transaction_session_timeout = '60s';
+-- Its statements carry tenants' rows: the server's log says what failed, and not the statement.
+ALTER ROLE gitops_planner SET log_min_error_statement = 'panic';
 
 SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'gitops') \gexec

@@ -680,6 +680,11 @@ def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr
     assert due(store, 60) == []
 
 
+def test_statement_when_it_fails_then_the_log_of_the_server_does_not_repeat_it(store: Store) -> None:
+    with store.connected() as connection:
+        assert connection.execute("SHOW log_min_error_statement").fetchall() == [("panic",)]
+
+
 def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Store) -> None:
     take(store, changed(1))
     assert store._connection is not None
