@@ -20,6 +20,7 @@ from services.common.kafka import (
     DeadLetters,
     OffsetTracker,
     Publisher,
+    TopicPartition,
     count_partitions,
     kafka_at,
 )
@@ -28,7 +29,6 @@ from services.common.startup import await_dependency
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.kinds.registry import REGISTRY
 from services.planner import SERVICE
-from services.planner.database.offsets import TopicPartition
 from services.planner.database.revision import check_revision, head
 from services.planner.database.store import Store
 from services.planner.domain.policy import Policy, SweepGuard

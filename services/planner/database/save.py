@@ -26,7 +26,6 @@ from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
-from services.planner.database.offsets import Span
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.rows import (
     EngineAbsence,
@@ -42,6 +41,19 @@ from services.planner.rows import (
 )
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of one partition that a batch has taken up."""
+
+    topic: str
+    partition: int
+    expected: int
+    """Where the database says that the effects so far end."""
+    next: int
+    """Where they end with this batch."""
+
 
 FENCE = f"""
 UPDATE consumer_offsets AS stored

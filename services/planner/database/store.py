@@ -18,11 +18,11 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from services.common.errors import Poison, Retry
+from services.common.kafka import TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.load import Loaded, load, load_fleet, look_up
-from services.planner.database.offsets import Span, TopicPartition
-from services.planner.database.save import prepare, save
+from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
 from services.planner.database.tenants import TenantCache
 from services.planner.domain.changes import BatchChanges
@@ -132,7 +132,7 @@ class Store:
             connection.execute(ENSURE_POSITIONS, columns)
             rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
         self.tenants.clear()
-        return {(topic, partition): offset for topic, partition, offset in rows}
+        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
     @contextmanager
     def connected(self) -> Iterator[Connection[Any]]:

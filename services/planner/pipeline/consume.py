@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
 from services.planner import SERVICE
-from services.planner.database.offsets import Span
+from services.planner.database.save import Span
 
 GROUP = "gitops-planner"
 
-LoadOffsets = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
+LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,7 @@ class BatchConsumer:
 
     def __init__(self, brokers: Brokers, topics: Sequence[str], load_offsets: LoadOffsets, group: str = GROUP) -> None:
         """``load_offsets`` reads the database; it is called at each assignment and must not give up."""
-
-        def starts(sources: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-            return {TopicPartition(*source): offset for source, offset in load_offsets(sources).items()}
-
-        self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", starts))
+        self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets))
         self.offsets = self._consumer.offsets
         self.rewind_partitions = self._consumer.rewind_partitions
         self.close = self._consumer.close

@@ -20,8 +20,7 @@ from services.common.errors import Poison, Retry, Unavailable, Wait
 from services.common.telemetry import Heartbeat
 from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
 from services.planner import SERVICE
-from services.planner.database.offsets import Span
-from services.planner.database.save import Fenced
+from services.planner.database.save import Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event

@@ -23,8 +23,7 @@ from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
 from services.common.kafka import DEAD_LETTERS, DeadLetters, Publisher, tenant_key
 from services.common.messages import Command, DeadLetter, Observation
-from services.planner.database.offsets import Span
-from services.planner.database.save import Fenced
+from services.planner.database.save import Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event

@@ -29,8 +29,7 @@ from services.planner.database import load as load_module
 from services.planner.database import maintenance, sweeps
 from services.planner.database import save as save_module
 from services.planner.database import store as store_module
-from services.planner.database.offsets import Span
-from services.planner.database.save import STEPS, Fenced
+from services.planner.database.save import STEPS, Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes

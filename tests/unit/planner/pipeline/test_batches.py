@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.common.kafka import TopicPartition
-from services.planner.database.offsets import Span
+from services.planner.database.save import Span
 from services.planner.pipeline.consume import Batch
 from tests.unit.common.kafka.messages import consumed
 

@@ -15,8 +15,7 @@ from structlog.testing import capture_logs
 from services.common.errors import Poison, Retry, Wait
 from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
 from services.planner.database.load import Loaded
-from services.planner.database.offsets import Span
-from services.planner.database.save import Fenced
+from services.planner.database.save import Fenced, Span
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepScope
