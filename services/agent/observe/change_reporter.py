@@ -41,7 +41,7 @@ class ChangeReporter:
         """
         self._reports, self._current, self._again = reports, current, again or self.report_change
         self._delivered: dict[ObjectKey, bytes] = {}
-        self._on_its_way: set[ObjectKey] = set()
+        self._on_its_way: dict[ObjectKey, Report] = {}
 
     def report_change(self, key: ObjectKey) -> bool:
         """Report how ``key`` stands if it differs from the last report delivered; returns whether one went out."""
@@ -54,7 +54,7 @@ class ChangeReporter:
             )
         except Retry:
             return False  # the queue is full: the next look, at the latest the full comparison's, tries again
-        self._on_its_way.add(key)
+        self._on_its_way[key] = report
         return True
 
     def assume_delivered(self, key: ObjectKey, identity: bytes) -> None:
@@ -64,13 +64,17 @@ class ChangeReporter:
     def forget_object(self, key: ObjectKey) -> None:
         """The object is gone; its next incarnation is reported anew."""
         self._delivered.pop(key, None)
+        self._on_its_way.pop(key, None)
 
     def clear(self) -> None:
         """Another agent may report from here on: what was delivered may be superseded."""
         self._delivered.clear()
+        self._on_its_way.clear()
 
     def _end_delivery(self, key: ObjectKey, report: Report, arrived: bool) -> None:
-        self._on_its_way.discard(key)
+        if self._on_its_way.get(key) is not report:
+            return  # forgotten meanwhile
+        del self._on_its_way[key]
         if arrived:
             self._delivered[key] = report.identity
         self._again(key)

@@ -172,3 +172,18 @@ async def test_status_when_it_waits_and_the_instance_is_given_up_then_it_is_not_
     await driver.instance.suspend()
     await driver.clock.advance(10)
     assert reported(driver) == []
+
+
+async def test_status_when_it_is_delivered_after_the_instance_was_lost_then_it_is_reported_again_once_that_is_back(
+    driver: Driver,
+) -> None:
+    await begun(driver, application_row())
+    driver.reports.behind = True
+    await edit(driver, SYNCED)
+    await driver.instance.suspend()
+    driver.reports.catch_up()
+    driver.reports.sent.clear()
+    driver.instance.start_work([application_row()])
+    await settle()
+    [again] = [event for event in driver.reports.of("app") if isinstance(event, StatusReported)]
+    assert "Synced" in again.status
