@@ -73,6 +73,11 @@ class AllowedRepositories:
             return False
         return True
 
+    def is_checked(self, key: ObjectKey) -> bool:
+        """Whether a check of the repository that ``key`` named last has ended."""
+        named = self._named.get(key)
+        return named is not None and self._repositories[named].refusal is not None
+
     def is_allowed(self, key: ObjectKey) -> bool:
         """Whether the repository that ``key`` named last is checked, and was not refused yet."""
         named = self._named.get(key)

@@ -63,6 +63,8 @@ class ObjectApplier:
         outcome = await self._reconciler.reconcile(ROW_KINDS[row.kind], key, desired)
         if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
             outcome = replace(outcome, version=f"{row.digest} {fingerprint(desired)}")
+        elif isinstance(outcome, Done):
+            outcome = replace(outcome, is_provisional=not self._repositories.is_checked(key))
         return outcome
 
     async def remove(self, key: ObjectKey) -> Outcome:

@@ -15,6 +15,7 @@ from services.agent.observe.status_reporter import StatusReporter
 from services.agent.reconcile.outcomes import Done
 from services.common.clock import Clock
 from services.common.errors import Permanent
+from services.common.kubernetes import APPLICATION
 from services.common.messages import Applied, EngineResource, Failed, Removed
 from services.common.messages.observation import ObservationEvent
 from services.common.telemetry import metrics
@@ -44,14 +45,16 @@ class OutcomeReporter:
         self._checked: dict[ObjectKey, _ReportedCheck] = {}
         self._success_due: set[ObjectKey] = set()
         """Objects whose next success is reported: an observation was lost, or a failure was reported."""
+        self._applications: set[ObjectKey] = set()
+        """Whose success was reported since the instance is ours: the agent before us may have reported a failure."""
 
     def has_failed(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether this state of the row has failed for good; the full comparison tries it again."""
         return self._failed.get(key, ("",))[0] == row.digest
 
     def is_report_due(self, key: ObjectKey, now: datetime) -> bool:
-        """Whether the result of its check was reported so long ago that it is reported again."""
-        return key in self._checked and now >= self._checked[key].until
+        """Whether there is a success to report, or the result of a check was reported so long ago that it is again."""
+        return self._is_first_success(key) or (key in self._checked and now >= self._checked[key].until)
 
     def forget_failure(self, key: ObjectKey) -> None:
         """Allow another attempt: the API server may accept it now."""
@@ -62,11 +65,13 @@ class OutcomeReporter:
         for memory in (self._in_sync, self._failed, self._checked):
             memory.pop(key, None)
         self._success_due.discard(key)
+        self._applications.discard(key)
         self._statuses.forget_object(key)
 
     def suspend(self) -> None:
         """Forget what was reported: another agent may report meanwhile."""
         self._checked.clear()
+        self._applications.clear()
         self._statuses.clear()
 
     def report_outcome(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
@@ -125,13 +130,19 @@ class OutcomeReporter:
     ) -> list[ObservationEvent]:
         version = done.version or row.digest
         drifted = done.changed and self._in_sync.get(key) == version
+        is_first = self._is_first_success(key) and not done.is_provisional
+        if is_first:
+            self._applications.add(key)
         self._failed.pop(key, None)
         self._in_sync[key] = version
         if drifted:
             metrics.DRIFT_REPAIRS.labels(SERVICE, row.kind).inc()
-        is_news = acknowledge is not None or done.changed or key in self._success_due
+        is_news = acknowledge is not None or done.changed or is_first or key in self._success_due
         self._success_due.discard(key)
         return [Applied(row.digest, drift_repaired=drifted)] if is_news else []
+
+    def _is_first_success(self, key: ObjectKey) -> bool:
+        return key.kind == APPLICATION.kind and key not in self._applications
 
     def _measure(self, row: EngineResource) -> None:
         elapsed = (self._clock.now() - row.seen_at).total_seconds()

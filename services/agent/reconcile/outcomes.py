@@ -19,6 +19,8 @@ class Done:
     """Its end had to be forced: finalizers were removed, or something was left behind on another cluster."""
     applied: bool = True
     """The object is as the row desires; False if the row is not about an object's content, or failed its check."""
+    is_provisional: bool = False
+    """The check of its repository has not ended: a failure may follow."""
     checked: Checked | None = None
     """Result of the credential check, for rows that have one."""
     version: str = ""

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from services.common.messages import Applied, Failed
+import pytest
+
+from services.agent.instances.instance import Instance
+from services.agent.instances.wiring import Dependencies
+from services.common.messages import Applied, Failed, StatusReported
 from tests.unit.agent.driver import Driver
+from tests.unit.agent.fakes import SETTINGS, FakeChecker
 from tests.unit.agent.rows import application_row, project_row
 from tests.unit.fake_clock import settle
 
@@ -145,3 +150,38 @@ async def test_suspended_instance_when_somebody_is_asked_then_that_ends(driver: 
     assert driver.checker.in_flight == 1
     await driver.instance.suspend()
     assert driver.checker.in_flight == 0
+
+
+@pytest.mark.parametrize("is_another_agent", [True, False])
+async def test_application_when_its_repository_was_refused_under_a_former_owner_then_its_success_is_reported(
+    driver: Driver, is_another_agent: bool
+) -> None:
+    row = application_row()
+    await driver.begin(row)
+    driver.reports.sent.clear()
+    await driver.instance.suspend()  # meanwhile another agent reports that the repository is refused
+    instance = driver.instance
+    if is_another_agent:
+        dependencies = Dependencies(
+            driver.cluster, driver.cluster.follow, FakeChecker(), driver.reports, driver.clock, driver.defects.append
+        )
+        instance = Instance("argocd", "argocd", dependencies, SETTINGS)
+        instance.start()
+    instance.start_work([row])
+    await settle()
+    await driver.clock.advance(2 * ROUND)
+    assert driver.reports.of("app").count(Applied(row.digest)) == 1
+    await instance.stop()
+
+
+async def test_application_when_its_repository_is_refused_still_after_a_take_over_then_no_success_is_reported_between(
+    driver: Driver,
+) -> None:
+    await driver.begin(application_row())
+    await driver.instance.suspend()
+    driver.reports.sent.clear()
+    driver.checker.refusals[GOOD] = WHY
+    driver.instance.start_work([application_row()])
+    await settle()
+    await driver.clock.advance(ROUND)
+    assert {type(event) for event in driver.reports.of("app")} - {StatusReported} == {Failed}
