@@ -22,11 +22,12 @@ from services.planner.rows import Action, Operation, OperationMoved, OperationSt
 DELETION = "deletion"
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
+Audited = Deployment | Resource
 Outcome = tuple[Literal["Completed", "Failed"], str]
 COMPLETED: Outcome = ("Completed", "")
 
 
-def change_id(subject: Deployment | Resource) -> UUID:
+def change_id(subject: Audited) -> UUID:
     """Id of the operation that made the CR what it is now."""
     change = f"generation/{subject.generation}" if subject.wanted else DELETION
     return operation_id(subject.id, change)
@@ -46,49 +47,49 @@ def operations(
     return tuple(opened.values()), tuple(moved.values())
 
 
-def _opened(planned: Planned, context: Context) -> Iterator[Operation]:
-    tenant = planned.state.tenant
-    for subject in planned.touched:
-        actor = planned.actors.get(subject, "")
+def _audited(planned: Planned, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
+    """What was touched of the kinds that are audited: as it was before, as it is now, and why."""
+    for subject, cause in planned.touched.items():
         deployment, resource = planned.state.deployments.get(subject), planned.state.resources.get(subject)
         if deployment is not None:
-            known = context.before.deployments.get(subject)
-            if known is None or _is_change(known, deployment) or known.problem != deployment.problem:
-                yield _opened_of(known, deployment, tenant, actor)
+            yield context.before.deployments.get(subject), deployment, cause
         elif resource is not None and context.policy.kinds[resource.kind].audited:
-            before = context.before.resources.get(subject)
-            if before is None or _is_change(before, resource):
-                yield _opened_for(before, resource, tenant, actor)
+            yield context.before.resources.get(subject), resource, cause
+
+
+def _opened(planned: Planned, context: Context) -> Iterator[Operation]:
+    for before, now, _ in _audited(planned, context):
+        if before is None or _is_change(before, now) or _problem(before) != _problem(now):
+            yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
 
 
 def _superseded(planned: Planned, context: Context) -> Iterator[OperationMoved]:
-    for subject, cause in planned.touched.items():
-        deployment, resource = planned.state.deployments.get(subject), planned.state.resources.get(subject)
-        known = context.before.deployments.get(subject)
-        before = context.before.resources.get(subject)
-        if known is not None and deployment is not None and _is_change(known, deployment):
-            yield _superseded_by(known, deployment, cause)
-        audited = resource is not None and context.policy.kinds[resource.kind].audited
-        if audited and before is not None and resource is not None and _is_change(before, resource):
-            yield _superseded_by(before, resource, cause)
+    """The operations before these, should they still be open: there is nothing left to do for them."""
+    for before, now, cause in _audited(planned, context):
+        if before is not None and _is_change(before, now):
+            successor = f"generation {now.generation}" if now.wanted else "the deletion"
+            yield OperationMoved(change_id(before), "Completed", f"superseded by {successor}", cause.at)
 
 
-def _is_change(before: Deployment | Resource, now: Deployment | Resource) -> bool:
+def _is_change(before: Audited, now: Audited) -> bool:
     return (before.wanted, before.generation if before.wanted else 0) != (
         now.wanted,
         now.generation if now.wanted else 0,
     )
 
 
+def _problem(subject: Audited) -> str:
+    return subject.problem if isinstance(subject, Deployment) else ""
+
+
 def _concluded(planned: Planned, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
     """The ends of operations of touched resources that have come to their end."""
-    for subject, cause in planned.touched.items():
-        known = planned.state.resources.get(subject)
-        if known is not None and context.policy.kinds[known.kind].audited:
-            over = subject in finished or _is_remembered_only(planned, known)
-            outcome = COMPLETED if over else _outcome(planned, known, context)
+    for _, now, cause in _audited(planned, context):
+        if isinstance(now, Resource):
+            over = now.id in finished or _is_remembered_only(planned, now)
+            outcome = COMPLETED if over else _outcome(planned, now, context)
             if outcome is not None:
-                yield OperationMoved(change_id(known), *outcome, cause.at)
+                yield OperationMoved(change_id(now), *outcome, cause.at)
 
 
 def _is_remembered_only(planned: Planned, known: Resource) -> bool:
@@ -115,61 +116,37 @@ def _outcome(planned: Planned, known: Resource, context: Context) -> Outcome | N
     return None
 
 
-def _opened_of(before: Deployment | None, now: Deployment, tenant: Tenant, actor: str) -> Operation:
-    """The audit row of a deployment's step from ``before`` to ``now``."""
-    return _operation(
-        before, now, tenant, actor, kind=GITOPS_DEPLOYMENT.kind, outcome=(_state(before, now), now.problem)
-    )
-
-
-def _opened_for(before: Resource | None, now: Resource, tenant: Tenant, actor: str) -> Operation:
-    """The audit row of a resource's step; what agents find out completes it."""
-    return _operation(before, now, tenant, actor, kind=now.kind, outcome=("Waiting", ""))
-
-
-def _superseded_by(before: Deployment | Resource, now: Deployment | Resource, cause: Cause) -> OperationMoved:
-    """The operation before ``now``, should it still be open: there is nothing left to do for it."""
-    successor = f"generation {now.generation}" if now.wanted else "the deletion"
-    return OperationMoved(change_id(before), "Completed", f"superseded by {successor}", cause.at)
-
-
-def _operation(
-    before: Deployment | Resource | None,
-    now: Deployment | Resource,
-    tenant: Tenant,
-    actor: str,
-    *,
-    kind: str,
-    outcome: tuple[OperationState, str],
-) -> Operation:
-    state, message = outcome
+def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> Operation:
+    """The audit row of a step from ``before`` to ``now``. What agents find out completes that of a resource."""
     return Operation(
         id=change_id(now),
         deployment_id=now.id,
         workspace=tenant.workspace,
         namespace=tenant.namespace,
-        kind=kind,
+        kind=GITOPS_DEPLOYMENT.kind if isinstance(now, Deployment) else now.kind,
         name=now.name,
         generation=now.generation,
         action=_action(before, now),
         actor=actor.replace("\0", ""),
-        state=state,
-        message=message,
+        state=_state(before, now),
+        message=_problem(now),
         trace_id=now.trace_id,
         created_at=now.seen_at,
     )
 
 
-def _action(before: Deployment | Resource | None, now: Deployment | Resource) -> Action:
+def _action(before: Audited | None, now: Audited) -> Action:
     if not now.wanted:
         return "delete"
     return "create" if before is None or not before.wanted else "update"
 
 
-def _state(before: Deployment | None, now: Deployment) -> OperationState:
-    """Completed at once if the engine has nothing to do for it."""
+def _state(before: Audited | None, now: Audited) -> OperationState:
+    """Of a deployment completed at once if the engine has nothing to do for it."""
+    if not isinstance(now, Deployment):
+        return "Waiting"
     if now.problem and now.wanted:
         return "Failed"
-    compiled = (before.digest, before.wanted) if before is not None else (None, False)
+    compiled = (before.digest, before.wanted) if isinstance(before, Deployment) else (None, False)
     idle = now.offered is None and (now.digest is None or compiled == (now.digest, now.wanted))
     return "Completed" if idle else "Waiting"
