@@ -53,7 +53,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Pending:
     change: Change
     since: float
 
@@ -69,7 +69,7 @@ class PendingChanges:
     """Of what lists show, of all tenants together."""
     bytes: HeldBytes = field(default_factory=HeldBytes)
     clock: Clock = field(default_factory=SystemClock)
-    _held: dict[str, _Held] = field(default_factory=dict)
+    _pending: dict[str, _Pending] = field(default_factory=dict)
     _changed: WorkQueue[str] = field(default_factory=WorkQueue)
     """What the watch has shown; each costs its tenant a token."""
     _listed: WorkQueue[str] = field(default_factory=WorkQueue)
@@ -85,10 +85,10 @@ class PendingChanges:
     _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._pending)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._held
+        return uid in self._pending
 
     @property
     def is_listing(self) -> bool:
@@ -116,7 +116,7 @@ class PendingChanges:
 
     def drop_change(self, uid: str) -> None:
         """Forget the change of this resource."""
-        if uid in self._held:
+        if uid in self._pending:
             self._release(uid)
             self._wakeup.set()  # it may have been the last of a list
 
@@ -138,11 +138,11 @@ class PendingChanges:
 
     def begin_list(self) -> None:
         """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
-        removals = [held for held in self._held.values() if held.change.fingerprint is None]
+        removals = [held for held in self._pending.values() if held.change.fingerprint is None]
         self._forget()
         self._unsent = self._listing = True
         for held in removals:
-            self._held[held.change.uid] = held
+            self._pending[held.change.uid] = held
             self._list(held.change)
 
     def end_list(self) -> None:
@@ -155,9 +155,9 @@ class PendingChanges:
         self._forget()
 
     def _hold(self, change: Change) -> None:
-        held = self._held.get(change.uid)
+        held = self._pending.get(change.uid)
         if held is None:
-            self._held[change.uid] = _Held(self._bounded(change), self.clock.time())
+            self._pending[change.uid] = _Pending(self._bounded(change), self.clock.time())
         else:
             self.bytes.give(held.change.tenant, held.change.size)
             held.change = self._bounded(change)
@@ -205,14 +205,14 @@ class PendingChanges:
             self._changed.hold_lane(tenant, due)
         return None
 
-    def _release(self, uid: str) -> _Held:
-        held = self._held.pop(uid)
+    def _release(self, uid: str) -> _Pending:
+        held = self._pending.pop(uid)
         self.bytes.give(held.change.tenant, held.change.size)
         self._changed.remove_key(uid)
         self._listed.remove_key(uid)
         return held
 
-    def _held_back_ms(self, held: _Held) -> int:
+    def _held_back_ms(self, held: _Pending) -> int:
         tenant = held.change.tenant
         if tenant not in self._was_held_back:
             return 0
@@ -223,6 +223,6 @@ class PendingChanges:
         return int(seconds * 1000)
 
     def _forget(self) -> None:
-        for part in (self._held, self.bytes, self._changed, self._listed, self._was_held_back):
+        for part in (self._pending, self.bytes, self._changed, self._listed, self._was_held_back):
             part.clear()
         self._unsent = self._listing = False

@@ -30,7 +30,7 @@ def release(manifest: Manifest) -> Patch:
     ]
 
 
-def is_held(manifest: Manifest) -> bool:
+def has_finalizer(manifest: Manifest) -> bool:
     """Whether our finalizer is on the object."""
     return FINALIZER in (manifest["metadata"].get("finalizers") or ())
 

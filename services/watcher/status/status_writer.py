@@ -66,7 +66,7 @@ class StatusWriter:
             manifest = await self._find(row)
             if manifest is None:
                 return _unneeded(kind)
-            if not patches.is_held(manifest):
+            if not patches.has_finalizer(manifest):
                 return True
             if (left := await self._try_release(kind, row, manifest)) is not None:
                 metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "finalizer").inc()

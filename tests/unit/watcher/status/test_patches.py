@@ -39,4 +39,4 @@ def test_finalizer_when_released_then_only_ours_goes_from_exactly_that_list(
 def test_resource_when_our_finalizer_is_among_its_own_then_it_is_held(
     present: list[str] | None, expected: bool
 ) -> None:
-    assert patches.is_held(resource(finalizers=present)) is expected
+    assert patches.has_finalizer(resource(finalizers=present)) is expected
