@@ -61,7 +61,7 @@ def take_events(events: Sequence[Event], context: Context, now: datetime) -> Pla
             case Unseen() as unseen:
                 planned = take_unseen(planned, unseen, cause)
             case Due(id=subject):
-                known = planned.state.deployments.get(subject) or planned.state.resources.get(subject)
+                known = planned.state.find(subject)
                 planned = look_again(planned, known, cause) if known is not None else planned
     return planned
 

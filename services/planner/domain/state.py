@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from services.common.api_resource import SECRET
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
@@ -34,16 +35,14 @@ class TenantState(NamedTuple):
         found = [known for known in self.resources.values() if known.kind == kind]
         return sorted(found, key=lambda known: (known.created_at, known.id))
 
-    def deployments_named(self, name: str) -> list[Deployment]:
-        """All incarnations of a deployment's name."""
-        return [known for known in self.deployments.values() if known.name == name]
+    def find(self, subject: UUID) -> Deployment | Resource | None:
+        """The deployment or resource with this id."""
+        return self.deployments.get(subject) or self.resources.get(subject)
 
-    def deployment_named(self, name: str) -> Deployment | None:
-        """The incarnation that exists."""
-        return next((known for known in self.deployments_named(name) if known.present), None)
-
-    def resources_named(self, kind: str, name: str) -> list[Resource]:
-        """All incarnations of a resource's name."""
+    def named(self, kind: str, name: str) -> list[Deployment | Resource]:
+        """All incarnations of a name."""
+        if kind == GITOPS_DEPLOYMENT.kind:
+            return [known for known in self.deployments.values() if known.name == name]
         return [known for known in self.resources.values() if known.name == name and known.kind == kind]
 
     def secrets(self) -> dict[str, Resource]:

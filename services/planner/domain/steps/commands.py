@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TypeVar
-from uuid import UUID
 
 from services.common.api_resource import SECRET
 from services.common.messages import Command, ResourceChanged, ResourceGone
@@ -31,7 +30,7 @@ def take_command(planned: Planned, command: Command, cause: Cause, context: Cont
         case ResourceChanged() as changed:
             return _changed(planned, command, changed, cause, context)
         case ResourceGone() as event:
-            known = _find(planned, ids.resource_id(command.workspace, event.uid))
+            known = planned.state.find(ids.resource_id(command.workspace, event.uid))
             return planned if known is None else _put_gone(planned, gone(known, event.resource_version, cause), cause)
         case _:
             return planned
@@ -40,7 +39,7 @@ def take_command(planned: Planned, command: Command, cause: Cause, context: Cont
 def take_unseen(planned: Planned, unseen: Unseen, cause: Cause) -> Planned:
     """What a complete list did not show is gone, unless an event has shown it since."""
     for subject in sorted(unseen.ids):
-        known = _find(planned, subject)
+        known = planned.state.find(subject)
         if known is not None and known.present and known.epoch < unseen.scope.epoch:
             planned = _put_gone(planned, swept(known, unseen.scope.epoch, cause), cause, audit.RESYNC_ACTOR)
     return planned
@@ -58,11 +57,11 @@ def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause
     """One of the same name and another uid is an older incarnation, or the event is a late one of an older."""
     state = planned.state
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
-    known = _find(planned, origin.id)
+    known = planned.state.find(origin.id)
     before_it = known if isinstance(known, Resource) else None
     if changed.kind == SECRET.kind and is_late_reseal(before_it, changed.spec, changed.resource_version):
         return planned
-    rivals = [other for other in _named(planned, changed) if other.present and other.uid != changed.uid]
+    rivals = [other for other in state.named(changed.kind, changed.name) if other.present and other.uid != changed.uid]
     if any(is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
         return planned
     for rival in rivals:
@@ -95,16 +94,6 @@ def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
     if isinstance(before, Resource) and before.kind == SECRET.kind and before.resource_version != now.resource_version:
         return False
     return now == replace(before, epoch=now.epoch, resource_version=now.resource_version)
-
-
-def _find(planned: Planned, subject: UUID) -> Deployment | Resource | None:
-    return planned.state.deployments.get(subject) or planned.state.resources.get(subject)
-
-
-def _named(planned: Planned, changed: ResourceChanged) -> list[Deployment] | list[Resource]:
-    if changed.kind == GITOPS_DEPLOYMENT.kind:
-        return planned.state.deployments_named(changed.name)
-    return planned.state.resources_named(changed.kind, changed.name)
 
 
 def _put_gone(planned: Planned, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:

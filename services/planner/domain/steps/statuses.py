@@ -102,9 +102,7 @@ def _owner(planned: Planned, kind: str, touched: Deployment | Resource) -> Deplo
     """The incarnation that exists."""
     if touched.present:
         return touched
-    if isinstance(touched, Deployment):
-        return planned.state.deployment_named(touched.name)
-    return next((known for known in planned.state.resources_named(kind, touched.name) if known.present), None)
+    return next((known for known in planned.state.named(kind, touched.name) if known.present), None)
 
 
 def _of_deployment(
