@@ -31,7 +31,7 @@ def application(
 ) -> str:
     """Canonical JSON of the Application that deploys ``spec``.
 
-    Agents apply only the fields of its spec that ``services/agent/objects/kinds.py`` lists.
+    Agents apply only the fields of its spec that ``services/agent/objects/managed_kinds.py`` lists.
     """
     project = cluster_project_name if target.cluster_resources else project_name
     manifest = {
