@@ -17,7 +17,7 @@ from services.agent.objects.desired import owned_spec
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.visible_status import visible_status
-from services.common.kubernetes import KubeClient, Manifest, NotFound, ObjectStore, namespace_and_name
+from services.common.kubernetes import APPLICATION, KubeClient, Manifest, NotFound, ObjectStore, namespace_and_name
 
 _FINGERPRINT_KEY = os.urandom(32)
 """Random for each process: a fingerprint means nothing elsewhere."""
@@ -74,7 +74,7 @@ def fingerprint(value: Any) -> str:
 
 
 class EngineObjects(Mapping[ObjectKey, LiveObject]):
-    """A store for each kind."""
+    """A store for each kind; Applications are indexed by the cluster that they go to."""
 
     def __init__(self) -> None:
         self.stores = {kind: _store_of(managed) for kind, managed in KINDS.items()}
@@ -87,6 +87,10 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
 
     def __len__(self) -> int:
         return sum(map(len, self.stores.values()))
+
+    def is_cluster_used(self, name: str) -> bool:
+        """Whether an Application goes to the cluster that Argo CD knows by this name."""
+        return bool(self.stores[APPLICATION.kind].indexed_keys(name))
 
     def put_answer(self, kind: str, manifest: Manifest, known: LiveObject | None) -> None:
         """Take in the answer to a request; ``known`` is the object as it was known when that was made."""
@@ -110,7 +114,14 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
 
 
 def _store_of(kind: ManagedKind) -> ObjectStore[ObjectKey, LiveObject]:
-    return ObjectStore(partial(_key_of, kind.resource.kind), lambda manifest, _: live_object(kind, manifest))
+    key_of = partial(_key_of, kind.resource.kind)
+    return ObjectStore(key_of, lambda manifest, _: live_object(kind, manifest), _cluster_of)
+
+
+def _cluster_of(live: LiveObject) -> str | None:
+    """The name of the cluster that an Application goes to."""
+    destination = live.owned.get("spec", {}).get("destination") or {}
+    return destination.get("name")
 
 
 def _key_of(kind: str, manifest: Manifest) -> ObjectKey:

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 
 from services.agent.credentials.account_cleanups import AccountCleanups
 from services.agent.credentials.secret_checks import SecretChecks
-from services.agent.objects.live import EngineObjects, LiveObject, fingerprint
+from services.agent.objects.live import EngineObjects, fingerprint
 from services.agent.objects.managed_kinds import SECRET_KIND, ObjectKey
 from services.agent.reconcile.object_steps import is_drifted
 from services.agent.reconcile.outcomes import Blocked, Done, InProgress, Outcome
 from services.agent.reconcile.reconciler import Reconciler
 from services.common.clock import Clock
 from services.common.errors import Permanent
-from services.common.kubernetes import APPLICATION, Rejected
+from services.common.kubernetes import Rejected
 from services.common.messages import Checked, EngineResource
 
 GRACE_PERIOD = timedelta(seconds=20)
@@ -110,13 +110,4 @@ class SecretApplier:
     def _end_of_grace_period(self, key: ObjectKey) -> datetime | None:
         """Until when the Secret ``key`` stays; None if it may be deleted. The first call starts the grace period."""
         end = self._deleted_at.setdefault(key, self._clock.now()) + GRACE_PERIOD
-        return end if self._clock.now() < end and key in self._live and self._is_used(key) else None
-
-    def _is_used(self, key: ObjectKey) -> bool:
-        applications = (live for each, live in self._live.items() if each.kind == APPLICATION.kind)
-        return any(_cluster_of(live) == key.name for live in applications)
-
-
-def _cluster_of(application: LiveObject) -> str:
-    destination = application.owned.get("spec", {}).get("destination") or {}
-    return str(destination.get("name", ""))
+        return end if self._clock.now() < end and key in self._live and self._live.is_cluster_used(key.name) else None

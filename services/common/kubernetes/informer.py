@@ -7,7 +7,7 @@ greater resource version, because an API server that was restored from a backup 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -26,17 +26,26 @@ class _Entry(Generic[ItemT]):
     item: ItemT
     list: int
     """Number of the newest list that had begun when it was last shown."""
+    value: str | None
+    """By which the index has it."""
 
 
 class ObjectStore(Mapping[KeyT, ItemT]):
     """Of each object that exists what ``project`` makes of it: the whole, or the part that decisions need.
 
-    ``project`` gets the object and the part of the collection it was seen in, see :mod:`reflector`.
+    ``project`` gets the object and the part of the collection it was seen in, see :mod:`reflector`. ``index_by`` gives
+    each object a value, by which it is found without a look at all others; None if it need not be found so.
     """
 
-    def __init__(self, key_of: Callable[[Manifest], KeyT], project: Callable[[Manifest, str], ItemT]) -> None:
-        self._key_of, self._project = key_of, project
+    def __init__(
+        self,
+        key_of: Callable[[Manifest], KeyT],
+        project: Callable[[Manifest, str], ItemT],
+        index_by: Callable[[ItemT], str | None] = lambda _: None,
+    ) -> None:
+        self._key_of, self._project, self._index_by = key_of, project, index_by
         self._entries: dict[KeyT, _Entry[ItemT]] = {}
+        self._index: dict[str, dict[KeyT, None]] = {}
         self._list = 0
         self.is_complete = False
         """Whether a list has been completed since the last one began."""
@@ -49,6 +58,10 @@ class ObjectStore(Mapping[KeyT, ItemT]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def indexed_keys(self, value: str) -> Collection[KeyT]:
+        """The objects that have this value in the index."""
+        return self._index.get(value, {}).keys()
 
     def observe_event(self, event: Reflection) -> list[KeyT]:
         """Take in what was listed or watched. Returns the keys of objects that are not as they were known."""
@@ -86,7 +99,7 @@ class ObjectStore(Mapping[KeyT, ItemT]):
         """The incarnation ``uid`` is gone."""
         entry = self._entries.get(key)
         if entry is not None and entry.uid == uid:
-            del self._entries[key]
+            self._set_entry(key, None)
 
     def _put_newer(self, manifest: Manifest, part: str = "") -> list[KeyT]:
         """Versions are comparable since the newest list began, not beyond it."""
@@ -98,15 +111,33 @@ class ObjectStore(Mapping[KeyT, ItemT]):
     def _put(self, manifest: Manifest, part: str = "") -> list[KeyT]:
         key, meta = self._key_of(manifest), manifest["metadata"]
         known = self._entries.get(key)
-        entry = _Entry(meta["uid"], int(meta["resourceVersion"]), self._project(manifest, part), self._list)
-        self._entries[key] = entry
-        return [key] if known is None or known.item != entry.item else []
+        item = self._project(manifest, part)
+        entry = _Entry(meta["uid"], int(meta["resourceVersion"]), item, self._list, self._index_by(item))
+        self._set_entry(key, entry)
+        return [key] if known is None or known.item != item else []
 
     def _remove_unlisted(self) -> list[KeyT]:
         gone = [key for key, entry in self._entries.items() if entry.list < self._list]
         for key in gone:
-            del self._entries[key]
+            self._set_entry(key, None)
         return gone
+
+    def _set_entry(self, key: KeyT, entry: _Entry[ItemT] | None) -> None:
+        """The one place where objects come, change and go (None): the index changes with them."""
+        known = self._entries.get(key)
+        if entry is None:
+            del self._entries[key]
+        else:
+            self._entries[key] = entry
+        before, now = known.value if known else None, entry.value if entry else None
+        if before == now:
+            return
+        if before is not None:
+            del self._index[before][key]
+            if not self._index[before]:
+                del self._index[before]
+        if now is not None:
+            self._index.setdefault(now, {})[key] = None
 
 
 @dataclass(frozen=True, slots=True)

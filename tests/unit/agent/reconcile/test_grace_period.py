@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
+from services.agent.objects.live import EngineObjects
+from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.reconcile.secret_applier import GRACE_PERIOD
 from services.common.messages import EngineResource
 from tests.unit.agent.driver import Driver
@@ -64,3 +69,29 @@ async def test_cluster_secret_when_wanted_again_within_the_notice_then_the_next_
     await driver.apply(cluster_row(desired="absent"))
     await driver.clock.advance(GRACE_PERIOD.total_seconds() - 1)
     assert driver.cluster.names("Secret") == [CLUSTER.name]
+
+
+async def test_cluster_secrets_when_they_go_then_nobody_looks_through_all_objects_for_each(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await driver.begin()
+    await driver.apply(CLUSTER, going_there(), cluster_row("unused"))
+    scans: list[EngineObjects] = []
+
+    def scanned(objects: EngineObjects) -> Iterator[ObjectKey]:
+        scans.append(objects)
+        return iter([key for store in objects.stores.values() for key in store])
+
+    monkeypatch.setattr(EngineObjects, "__iter__", scanned)
+    await driver.apply(cluster_row(desired="absent"), cluster_row("unused", desired="absent"))
+    assert (driver.cluster.names("Secret"), scans) == ([CLUSTER.name], [])
+
+
+async def test_cluster_secret_when_its_application_moved_to_another_cluster_then_it_goes_at_once(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    await driver.apply(CLUSTER, going_there())
+    await driver.apply(application_row("app", lane=CLUSTER.lane))
+    await driver.apply(cluster_row(desired="absent"))
+    assert driver.cluster.names("Secret") == []

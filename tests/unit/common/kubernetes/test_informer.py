@@ -113,6 +113,39 @@ def test_removal_when_of_another_incarnation_then_the_present_one_stays() -> Non
     assert dict(store) == {A: 2}
 
 
+def team_of(seen: Manifest, _: str) -> str:
+    return str(seen["metadata"]["labels"]["team"])
+
+
+def test_index_when_objects_come_change_and_go_in_any_way_then_it_has_what_the_store_has() -> None:
+    store = ObjectStore(namespace_and_name, team_of, index_by=lambda team: team or None)
+
+    def of_team(name: str, version: int, team: str) -> Manifest:
+        made = manifest(name, version)
+        return {"metadata": made["metadata"] | {"labels": {"team": team}}}
+
+    def observe(*events: Reflection) -> None:
+        for event in events:
+            store.observe_event(event)
+
+    def indexed() -> dict[str, list[str]]:
+        assert len(store._index) == len(set(filter(None, store.values())))  # nothing is kept of what is gone
+        return {team: sorted(name for _, name in store.indexed_keys(team)) for team in ("red", "blue", "")}
+
+    observe(*listing(of_team("a", 1, "red"), of_team("b", 2, "red"), of_team("c", 3, "")))
+    assert indexed() == {"red": ["a", "b"], "blue": [], "": []}
+    observe(Changed(of_team("a", 4, "blue")), Changed(of_team("b", 5, "red")), Changed(of_team("c", 6, "blue")))
+    assert indexed() == {"red": ["b"], "blue": ["a", "c"], "": []}
+    observe(Changed(of_team("a", 3, "red")), Removed(of_team("b", 7, "red")), Changed(of_team("c", 8, "")))
+    assert indexed() == {"red": [], "blue": ["a"], "": []}
+    store.put_answer(of_team("d", 9, "red"), None)
+    store.remove_object(A, "another uid")
+    assert indexed() == {"red": ["d"], "blue": ["a"], "": []}
+    store.remove_object(A, "uid-a")
+    observe(*listing(of_team("b", 10, "blue")))
+    assert indexed() == {"red": [], "blue": ["b"], "": []}
+
+
 def test_store_when_a_list_is_under_way_then_it_is_not_complete() -> None:
     store = new_store()
     complete = []
