@@ -95,8 +95,6 @@ class Reconciler:
                 raise Wait(f"namespace {key.namespace} is missing: {error}") from error
             self._live.remove_object(key, live.uid)
         except Rejected as error:
-            if error.is_forbidden and "being terminated" in str(error):
-                raise Wait(str(error)) from error
             grace = self._graces.setdefault(key, ForbiddenGrace(clock=self._clock))
             grace.tolerate_rejection(error)
             # Without its words: they may quote what was sent.

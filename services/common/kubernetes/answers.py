@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import aiohttp
 import orjson
 
-from services.common.errors import Retry
-from services.common.kubernetes.errors import from_status
+from services.common.errors import GitOpsError, Retry
+from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.kubernetes.errors import Details, from_status
 from services.common.kubernetes.resources import Manifest
 
 MESSAGE_LIMIT = 1024  # an admission message can hold a user's whole object; a log line must not
@@ -42,8 +43,7 @@ async def raise_for_status(response: aiohttp.ClientResponse) -> None:
         status = None
     if not isinstance(status, dict):  # a proxy answered in the API server's place
         status = {"message": body.decode(errors="replace")}
-    reason = status.get("reason", response.reason or "")
-    raise from_status(response.status, reason, str(status.get("message", ""))[:MESSAGE_LIMIT])
+    raise _failure(status, response.status, response.reason or "")
 
 
 def keep_alive(response: aiohttp.ClientResponse) -> None:
@@ -74,11 +74,21 @@ def watch_event(line: bytes) -> WatchEvent:
     try:
         type_, content = event["type"], event["object"]
         if type_ == "ERROR":
-            message = str(content.get("message", ""))[:MESSAGE_LIMIT]
-            raise from_status(content.get("code", 500), content.get("reason", ""), message)
+            raise _failure(content, content.get("code", 500))
         return WatchEvent(type_, content)
     except (KeyError, TypeError, AttributeError) as error:
         raise Retry(f"API server sent a watch event without {error}") from error
+
+
+def _failure(status: Manifest, code: int, reason: str = "") -> GitOpsError:
+    """What a Status object means; ``reason`` unless it says so itself."""
+    message = str(status.get("message", ""))[:MESSAGE_LIMIT]
+    return from_status(code, status.get("reason", reason), message, _details(dict_of(status.get("details"))))
+
+
+def _details(details: Manifest) -> Details:
+    causes = frozenset(text_of(cause.get("reason")) for cause in dicts_of(details.get("causes")))
+    return Details(text_of(details.get("kind")), text_of(details.get("name")), causes)
 
 
 def parsed(text: bytes) -> Manifest:

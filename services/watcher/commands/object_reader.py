@@ -46,7 +46,7 @@ class ObjectReader:
             try:
                 return await self.kube.get(resource, namespace, name)
             except NotFound as error:
-                if f'"{name}" not found' in str(error):
+                if error.is_of(resource.plural, name):
                     return None
                 reason = error
             except Rejected as error:

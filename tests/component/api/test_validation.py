@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Rejected
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NamespaceTerminating, Rejected
 from services.common.kubernetes.resources import ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -122,7 +122,7 @@ async def test_namespace_when_it_is_being_deleted_then_the_api_server_lets_nothi
     await kube.create(GITOPS_DEPLOYMENT, staying, field_manager=MANAGER)
     await kube.delete(NAMESPACE, None, namespace)
     late = _manifest(GITOPS_DEPLOYMENT, namespace, GOOD[GITOPS_DEPLOYMENT])
-    with pytest.raises(Rejected, match="being terminated"):
+    with pytest.raises(NamespaceTerminating, match="being terminated"):
         await kube.create(GITOPS_DEPLOYMENT, late, field_manager=MANAGER)
     released = {"metadata": {"finalizers": None}}
     await kube.patch(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager=MANAGER)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import Retry
-from services.common.kubernetes import NotFound, Rejected
+from services.common.kubernetes import NamespaceTerminating, NotFound, Rejected
 from services.common.messages import Applied, Failed, Removed, StatusReported
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, bench
@@ -159,6 +159,18 @@ async def test_row_when_the_namespace_is_missing_then_it_waits_and_others_go_on(
     del driver.cluster.refusing["app"]
     await driver.clock.advance(31)
     assert driver.cluster.names("Application") == ["app", "other"]
+
+
+async def test_row_when_the_namespace_is_being_deleted_then_it_waits_for_as_long_as_that_takes(driver: Driver) -> None:
+    await driver.begin()
+    driver.cluster.refusing["app"] = NamespaceTerminating("unable to create new content")
+    row = application_row()
+    await driver.apply(row, application_row("other", lane="other"))
+    await driver.clock.advance(120)
+    assert (driver.cluster.names("Application"), driver.reports.of("app")) == (["other"], [])
+    del driver.cluster.refusing["app"]
+    await driver.clock.advance(31)
+    assert driver.reports.of("app")[0] == Applied(row.digest)
 
 
 async def test_row_when_the_api_server_refuses_it_then_that_is_reported_and_acknowledged(driver: Driver) -> None:

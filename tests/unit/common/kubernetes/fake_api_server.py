@@ -130,7 +130,7 @@ class FakeApiServer:
         if found is None and self.collection.endswith(f"/{plural}"):
             mine = self.objects.get(name)
             found = mine if mine and mine["metadata"].get("namespace", namespace) == namespace else None
-        return web.json_response(found) if found else status(404, "NotFound", f'{plural} "{name}" not found')
+        return web.json_response(found) if found else not_found(plural, name)
 
     async def serve_watch(self, request: web.Request) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])
@@ -183,6 +183,22 @@ def as_asked(request: web.Request, manifest: Manifest) -> Manifest:
 
 def status(code: int, reason: str = "", message: str = "as told") -> web.Response:
     return web.json_response({"kind": "Status", "code": code, "reason": reason, "message": message}, status=code)
+
+
+def not_found(plural: str, name: str) -> web.Response:
+    """There is no such object."""
+    details = {"name": name, "kind": plural}
+    content = {"code": 404, "reason": "NotFound", "message": f'{plural} "{name}" not found', "details": details}
+    return web.json_response({"kind": "Status"} | content, status=404)
+
+
+def misses(plural: str, name: str) -> Fault:
+    """Say that there is no such object."""
+
+    async def fault(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
+        return not_found(plural, name)
+
+    return fault
 
 
 def answers(code: int, reason: str = "", message: str = "as told") -> Fault:

@@ -17,6 +17,7 @@ from services.common.kubernetes import (
     Conflict,
     Expired,
     KubeClient,
+    NamespaceTerminating,
     NotFound,
     Rejected,
     ServerFailed,
@@ -25,6 +26,7 @@ from services.common.kubernetes import (
 )
 from services.common.kubernetes.answers import MESSAGE_LIMIT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.unit.common.kubernetes import statuses
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, says, serving
 
 
@@ -67,6 +69,45 @@ async def test_answer_when_it_is_a_refusal_then_its_type_says_what_to_do(
     with pytest.raises(GitOpsError, match=text) as refusal:
         await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
     assert type(refusal.value) is type_
+
+
+REFUSALS: dict[str, tuple[bytes, int, type[GitOpsError]]] = {
+    "object-gone": (statuses.CUSTOM_RESOURCE_GONE, 404, NotFound),
+    "namespace-going": (statuses.NAMESPACE_TERMINATING, 403, NamespaceTerminating),
+    "no-rights-in-treacherous-words": (statuses.FORBIDDEN, 403, Rejected),
+    "details-of-another-shape": (b'{"details":{"causes":[null,{"reason":["NamespaceTerminating"]}]}}', 403, Rejected),
+    "details-that-are-none": (b'{"details":"NamespaceTerminating"}', 403, Rejected),
+}
+
+
+@pytest.mark.parametrize(("body", "code", "type_"), REFUSALS.values(), ids=REFUSALS)
+async def test_creation_when_it_is_refused_then_fields_of_the_status_decide_and_not_its_words(
+    server: FakeApiServer, kube: KubeClient, body: bytes, code: int, type_: type[GitOpsError]
+) -> None:
+    server.get_faults.append(says(body, code))
+    with pytest.raises(GitOpsError) as refusal:
+        await kube.create(GITOPS_DEPLOYMENT, {"metadata": {"namespace": "team-a", "name": "web"}}, field_manager="test")
+    assert type(refusal.value) is type_
+
+
+MISSING = {
+    "it": (statuses.CUSTOM_RESOURCE_GONE, True),
+    "one-of-another-kind": (statuses.SECRET_GONE.replace(b"kube", b"web"), False),
+    "its-namespace": (statuses.NAMESPACE_GONE.replace(b"team-a", b"web"), False),
+    "its-kind": (statuses.KIND_NOT_SERVED, False),
+    "its-group-or-version": (statuses.NOT_FOUND_PAGE, False),
+    "a-proxy": (b'<html>"web" not found</html>', False),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), MISSING.values(), ids=MISSING)
+async def test_object_when_something_is_not_found_then_it_is_known_whether_that_is_the_object(
+    server: FakeApiServer, kube: KubeClient, body: bytes, *, expected: bool
+) -> None:
+    server.get_faults.append(says(body, 404))
+    with pytest.raises(NotFound) as missing:
+        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+    assert missing.value.is_of(GITOPS_DEPLOYMENT.plural, "web") is expected
 
 
 async def test_answer_when_its_message_is_long_then_the_error_is_not(server: FakeApiServer, kube: KubeClient) -> None:

@@ -17,7 +17,7 @@ from services.watcher.commands.held_bytes import HeldBytes
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
-from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, misses
 from tests.unit.watcher.commands.test_feed import (
     DEADLINE_SECONDS,
     PARTITIONS,
@@ -85,7 +85,7 @@ async def test_secret_when_it_is_gone_by_its_turn_then_the_list_is_complete_with
 ) -> None:
     for name in ("a", "b"):
         await put_secret(server, name)
-    server.get_faults.append(answers(404, "NotFound", 'secrets "a" not found'))
+    server.get_faults.append(misses("secrets", "a"))
     feed = secret_feed(kube, publisher)
     async with running(feed):
         await until(lambda: feed.listed)

@@ -10,10 +10,12 @@ import pytest
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import SECRET, Manifest, NotFound, Rejected
+from services.common.kubernetes.errors import Details
 from services.watcher.commands.object_reader import ObjectReader
 
 OBJECT: Manifest = {"metadata": {"name": "kube", "uid": "uid-kube"}}
-GONE = NotFound('API server answered 404 NotFound: secrets "kube" not found')
+GONE = NotFound('API server answered 404 NotFound: secrets "kube" not found', Details("secrets", "kube"))
+NAMESPACE_GONE = NotFound('API server answered 404: namespaces "kube" not found', Details("namespaces", "kube"))
 NOT_SERVED = NotFound("API server answered 404 NotFound: the server could not find the requested resource")
 Answer = Manifest | GitOpsError
 
@@ -40,6 +42,8 @@ FOUND: dict[str, tuple[tuple[Answer, ...], Manifest | None]] = {
     "there": ((OBJECT,), OBJECT),
     "gone": ((GONE,), None),
     "kind-not-served-for-a-while": ((NOT_SERVED, OBJECT), OBJECT),
+    "something-else-of-this-name-is-gone": ((NAMESPACE_GONE, OBJECT), OBJECT),
+    "in-words-alone": ((NotFound('a proxy: "kube" not found'), OBJECT), OBJECT),
     "no-rights-for-a-while": ((Rejected("forbidden", 403), Rejected("forbidden", 403), OBJECT), OBJECT),
     "no-rights-for-a-while-then-gone": ((Rejected("forbidden", 403), GONE), None),
     "away-for-a-while": ((Retry("away"), Retry("away"), OBJECT), OBJECT),

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from services.common.kubernetes import SECRET, Changed, ListCompleted, ListStarted, Manifest, NotFound, Removed, Seen
+from services.common.kubernetes.errors import Details
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, key_id_of, write_keys
 from services.watcher.commands import secrets
@@ -112,7 +113,7 @@ class FakeKube:
     async def get(self, _: Any, namespace: str, name: str) -> Manifest:
         self.asked.append(f"{namespace}/{name}")
         if self.found is None:
-            raise NotFound(f'secrets "{name}" not found')
+            raise NotFound(f'secrets "{name}" not found', Details("secrets", name))
         return self.found
 
 
