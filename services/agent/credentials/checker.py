@@ -97,7 +97,7 @@ class CredentialChecker:
     def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
         """Whether anything was made on a cluster for the row, as far as it and its Secret's ``annotations`` tell.
 
-        Raises Permanent as ``compose``.
+        Raises Permanent as ``compose_secret``.
         """
         is_cluster = row.kind == RowKind.CLUSTER_SECRET
         return is_cluster and (ACCOUNT_OF in annotations or cluster_recipe(row).creates_account)
@@ -107,7 +107,8 @@ class CredentialChecker:
 
         ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
         Returns when nothing is left, or when a cluster refuses for good.
-        Raises ClusterUnavailable (a Retry of this row alone) if a cluster does not answer, Permanent as ``compose``.
+        Raises ClusterUnavailable (a Retry of this row alone) if a cluster does not answer, and Permanent as
+        ``compose_secret``.
         """
         if row.kind == RowKind.CLUSTER_SECRET:
             async with self._slots.slot_of(row.tenant):

@@ -28,7 +28,7 @@ class StoreFull(Exception):
 
 
 class PrivateRepositoryStore:
-    """Private repositories. What changes is in force at once, and durable when ``saved`` returns."""
+    """Private repositories. What changes is in force at once, and durable when ``save`` returns."""
 
     def __init__(self, cluster: KubeClient, namespace: str, limit: int = LIMIT) -> None:
         self._cluster, self._namespace, self._limit = cluster, namespace, limit

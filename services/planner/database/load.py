@@ -1,6 +1,7 @@
-"""Reads tenants, whole, inside the batch's transaction: one plain statement per table, and all of them travel together.
+"""Reads tenants, whole: one plain statement per table, and all of them travel together.
 
-Dormant rows are not read with their tenant, but when an event names them.
+Before a batch's first write no transaction is open; nobody else writes what is read then. After it, in the batch's
+transaction, reads show what was written. Dormant rows are not read with their tenant, but when an event names them.
 """
 
 from __future__ import annotations

@@ -32,8 +32,9 @@ from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
 
-# Every statement looks up keys given as arrays. With fresh statistics missing (a new database filling up) the
-# optimizer would choose to read whole tables, and keep that plan for as long as the connection lives.
+# Every statement looks up keys that it is given: arrays where it reads, a JSON text where it writes. With fresh
+# statistics missing (a new database filling up) the optimizer would choose to read whole tables, and keep that plan for
+# as long as the connection lives.
 _DISABLED = ("seqscan", "hashjoin", "mergejoin", "material")
 OPTIONS = (
     " ".join(f"-c enable_{node}=off" for node in _DISABLED)

@@ -2,7 +2,7 @@
 
 Only the planner writes here. ``engine_resources`` and ``workspace_resources`` are streamed to other services, so
 their columns are an interface; all others are the planner's own. A test holds this module and the migrations
-together. The planner's statements are made from it by ``columns.py``, for arrays of values, one statement per table;
+together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON text;
 a component test has PostgreSQL prepare every one of them.
 """
 

@@ -1,4 +1,4 @@
-"""The tenants in memory: whole, as they are in the database.
+"""The tenants in memory: whole, as they are in the database, or will be once the open transaction is committed.
 
 This is safe because a partition has one owner, which every transaction verifies. All are dropped when a partition is
 taken up and when a transaction fails; the least recently used are dropped when they exceed the limit.
