@@ -42,7 +42,7 @@ class CheckResult:
 
 
 class ClusterUnavailable(Retry):
-    """A tenant's cluster does not answer, or not as it should. Of concern to one row: it must not park an instance."""
+    """A tenant's cluster does not answer, or not as it should. Of concern to one row: it must not pause an instance."""
 
 
 MESSAGE_LIMIT = 1024

@@ -3,7 +3,7 @@
 The one place that maps an error to what happens next:
   Conflict            the object again, after its own backoff
   Wait                the object again, after its own, longer backoff, or when it is queued
-  Retry               the whole instance is parked: nothing of it is tried until the backoff is over, and then one
+  Retry               the whole instance is paused: nothing of it is tried until the backoff is over, and then one
                       object alone until a call succeeds
   anything else       a defect: handed to ``on_defect``, which ends the process; nothing is acknowledged
 Permanent never comes here: ``work`` turns it into an observation.
@@ -27,7 +27,7 @@ from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-PARK_LIMIT_SECONDS = 15.0
+PAUSE_LIMIT_SECONDS = 15.0
 WAIT_LIMIT_SECONDS = 30.0
 
 
@@ -50,9 +50,9 @@ class InstanceWorkers:
         """Nothing runs before :meth:`resume`."""
         self._instance, self._work, self._limit, self._clock = instance, work, limit, clock
         self._workers = Workers(queue, self._work_on, clock, on_defect, limit)
-        self._retries: KeyedBackoff[ObjectKey] = KeyedBackoff(PARK_LIMIT_SECONDS)
+        self._retries: KeyedBackoff[ObjectKey] = KeyedBackoff(PAUSE_LIMIT_SECONDS)
         self._waits: KeyedBackoff[ObjectKey] = KeyedBackoff(WAIT_LIMIT_SECONDS)
-        self._parking = Backoff(limit=PARK_LIMIT_SECONDS)
+        self._pauses = Backoff(limit=PAUSE_LIMIT_SECONDS)
 
     def resume(self) -> None:
         """Start working."""
@@ -73,28 +73,28 @@ class InstanceWorkers:
             again = await self._work(key)
         except Retry as error:
             if isinstance(error, Conflict):
-                self._unpark()
+                self._end_pause()
             else:
-                self._park()
+                self._pause()
             return self._postpone(key, error, self._retries.next_delay(key))
         except Wait as error:
-            self._unpark()
+            self._end_pause()
             return self._postpone(key, error, self._waits.next_delay(key))
-        self._unpark()
+        self._end_pause()
         if again is not None:
             return (again - self._clock.now()).total_seconds()
         self._retries.forget_key(key)
         self._waits.forget_key(key)
         return None
 
-    def _park(self) -> None:
+    def _pause(self) -> None:
         """The instance does not answer. Tasks that failed together are one failure."""
         if not self._workers.is_paused:
-            self._workers.pause(self._parking.next())
+            self._workers.pause(self._pauses.next())
         self._workers.limit = 1
 
-    def _unpark(self) -> None:
-        self._parking.reset()
+    def _end_pause(self) -> None:
+        self._pauses.reset()
         self._workers.limit = self._limit
 
     def _postpone(self, key: ObjectKey, error: Retry | Wait, seconds: float) -> float:

@@ -1,7 +1,7 @@
 """How far each partition may be committed: messages are acknowledged in any order, offsets are committed in theirs.
 
-Every consumer of this product stands on it, whichever client reads its messages. Each assignment of a partition has an
-epoch of its own, and a tracked offset names the one it was consumed in. After a revocation, or when the partition came
+Every consumer of this product stands on it, whichever client reads its messages. Each assignment of a partition has a
+number of its own, and a tracked offset names the one it was consumed in. After a revocation, or when the partition came
 back, an acknowledgement of the earlier assignment changes nothing: its new owner is sent the message again.
 """
 
@@ -22,16 +22,16 @@ class TopicPartition(NamedTuple):
 
 
 class TrackedOffset(NamedTuple):
-    """The offset of a consumed message, and the epoch of the assignment it was consumed in."""
+    """The offset of a consumed message, and the number of the assignment it was consumed in."""
 
     source: TopicPartition
     offset: int
-    epoch: int
+    assignment: int
 
 
 @dataclass(slots=True)
 class _Assignment:
-    epoch: int
+    number: int
     next: int | None
     """The offset after the last tracked one; None until there is one, if the start is not known."""
     committable: int | None
@@ -48,7 +48,7 @@ class OffsetTracker:
 
     def __init__(self) -> None:
         self._assignments: dict[TopicPartition, _Assignment] = {}
-        self._epoch = 0
+        self._number = 0
         self._lock = threading.Lock()
 
     @property
@@ -60,9 +60,9 @@ class OffsetTracker:
     def assign_partitions(self, starts: Mapping[TopicPartition, int | None]) -> None:
         """These partitions are assigned from these offsets on; None if only the broker knows. Earlier ones stay."""
         with self._lock:
-            self._epoch += 1
+            self._number += 1
             for source, start in starts.items():
-                self._assignments[source] = _Assignment(self._epoch, start, start)
+                self._assignments[source] = _Assignment(self._number, start, start)
 
     def revoke_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are another consumer's."""
@@ -78,7 +78,7 @@ class OffsetTracker:
                 return None
             assignment.open.append(offset)
             assignment.next = offset + 1
-            return TrackedOffset(source, offset, assignment.epoch)
+            return TrackedOffset(source, offset, assignment.number)
 
     def acknowledge_offset(self, tracked: TrackedOffset) -> None:
         """The message has had its effects. Changes nothing a second time, or after its assignment ended."""
@@ -131,4 +131,4 @@ class OffsetTracker:
 
     def _current(self, tracked: TrackedOffset) -> _Assignment | None:
         assignment = self._assignments.get(tracked.source)
-        return assignment if assignment is not None and assignment.epoch == tracked.epoch else None
+        return assignment if assignment is not None and assignment.number == tracked.assignment else None

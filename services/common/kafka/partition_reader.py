@@ -22,7 +22,7 @@ REQUEST_SECONDS = 10.0
 READ_BATCH = 1000
 READ_SECONDS = 0.1
 UNTRACKED = 0
-"""Epoch of what is read here: nobody acknowledges it."""
+"""Number of the assignment of what is read here: there is none, and nobody acknowledges it."""
 
 
 class PartitionReader:

@@ -14,7 +14,7 @@ def consumed(
     *,
     partition: int = 0,
     headers: Headers = (),
-    epoch: int = 1,
+    assignment: int = 1,
 ) -> ConsumedMessage:
     """A message at this place."""
-    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, epoch), key, value, headers, 0)
+    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, assignment), key, value, headers, 0)
