@@ -65,8 +65,8 @@ def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     keys, found = OpeningKeys.load(settings.sealing_private_keys), find_log(settings)
-    namespaces, patience = settings.engine_namespaces.values(), settings.start_timeout_seconds
-    check_cluster(settings.kubeconfig, namespaces, patience)
+    namespaces, timeout = settings.engine_namespaces.values(), settings.start_timeout_seconds
+    check_cluster(settings.kubeconfig, namespaces, timeout)
     # Not uvloop: it loses track of the descriptors of cancelled connections (uvloop#653), and one connection's data may
     # come out of another, in a process that talks to the servers of many tenants.
     asyncio.run(_serve(settings, keys, found))
@@ -75,9 +75,9 @@ def start(settings: AgentSettings) -> None:
 def find_log(settings: AgentSettings) -> Log:
     """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
     topic, registry = _engine_topic(settings.engine_topic), SchemaRegistry(settings.schema_registry_url)
-    kafka, patience = kafka_at(settings), settings.start_timeout_seconds
-    observations, letters = await_dependency(registry.name, lambda: _codecs(registry), patience)
-    await_dependency(kafka, lambda: check_topic(settings, topic), patience)
+    kafka, timeout = kafka_at(settings), settings.start_timeout_seconds
+    observations, letters = await_dependency(registry.name, lambda: _codecs(registry), timeout)
+    await_dependency(kafka, lambda: check_topic(settings, topic), timeout)
     return Log(topic, registry, observations, letters)
 
 

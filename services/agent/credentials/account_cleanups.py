@@ -52,13 +52,13 @@ class AccountCleanups:
         live: EngineObjects,
         clock: Clock,
         *,
-        patience: timedelta,
+        deletion_timeout: timedelta,
         on_done: Callable[[EngineResource], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``patience``: since the deletion was asked for; then what does not answer is left behind."""
+        """``deletion_timeout``: since the deletion was asked for; then what does not answer is left behind."""
         self._reader, self._checker, self._live, self._clock = reader, checker, live, clock
-        self._patience, self._on_done = patience, on_done
+        self._deletion_timeout, self._on_done = deletion_timeout, on_done
         self._cleanups: dict[ObjectKey, _Cleanup] = {}
         self._queue: WorkQueue[ObjectKey] = WorkQueue(limit_per_lane=AT_ONCE)
         self._workers = Workers(self._queue, self._clean_up, clock, on_defect)
@@ -109,7 +109,7 @@ class AccountCleanups:
         """Wait until its deadline; for a row that was not attempted yet the time begins now."""
         seconds = (self._deadline(cleanup) - self._clock.now()).total_seconds()
         if not cleanup.attempted:
-            seconds = max(seconds, self._patience.total_seconds())
+            seconds = max(seconds, self._deletion_timeout.total_seconds())
         seconds = seconds if seconds > 0 else delay
         cleanup.timer = self._clock.call_later(seconds, lambda: self._try_last(key, cleanup))
 
@@ -165,7 +165,7 @@ class AccountCleanups:
         self._end_cleanup(cleanup)
 
     def _deadline(self, cleanup: _Cleanup) -> datetime:
-        return cleanup.row.seen_at + self._patience
+        return cleanup.row.seen_at + self._deletion_timeout
 
     def _end_cleanup(self, cleanup: _Cleanup) -> None:
         cleanup.done = True

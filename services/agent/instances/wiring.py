@@ -76,12 +76,12 @@ def build_appliers(
         dependencies.clock,
         dependencies.on_defect,
     )
-    patience = timedelta(seconds=settings.deletion_deadline_seconds)
+    deletion_timeout = timedelta(seconds=settings.deletion_deadline_seconds)
 
     def enqueue_row(row: EngineResource) -> None:
         enqueue([key_of(row)])
 
-    reconciler, reader = Reconciler(cluster, live, clock, patience), SecretReader(cluster)
+    reconciler, reader = Reconciler(cluster, live, clock, deletion_timeout), SecretReader(cluster)
     store, waiting = PrivateRepositoryStore(cluster, namespace), WaitingApplications(live, enqueue)
     isolation = RepositoryIsolation(rows, live, store, checker, clock=clock, enqueue=enqueue, on_defect=on_defect)
     checks = SecretChecks(
@@ -95,7 +95,7 @@ def build_appliers(
         on_defect=on_defect,
     )
     cleanups = AccountCleanups(
-        reader, checker, live, clock, patience=patience, on_done=enqueue_row, on_defect=on_defect
+        reader, checker, live, clock, deletion_timeout=deletion_timeout, on_done=enqueue_row, on_defect=on_defect
     )
     repositories = AllowedRepositories(
         checker, live, clock, settings.comparison_interval_seconds, on_result=enqueue, on_defect=on_defect

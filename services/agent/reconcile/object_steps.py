@@ -72,14 +72,14 @@ Step = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRem
 
 
 def next_step(
-    kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, patience: timedelta
+    kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, deletion_timeout: timedelta
 ) -> Step:
-    """What to do next; ``desired`` None means that the object shall not exist, ``patience`` is for its deletion."""
+    """What to do next; ``desired`` None: the object shall not exist. After the timeout a deletion is forced."""
     if live is None:
         return Unchanged() if desired is None else Create(desired)
     if live.deletion_started is not None:
         # Desired or not: what is being deleted has to be gone before it can be made again.
-        return _going(live, live.deletion_started + patience, now)
+        return _going(live, live.deletion_started + deletion_timeout, now)
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 

@@ -37,9 +37,9 @@ MAX_STEPS = 6
 class Reconciler:
     """Objects of one engine instance."""
 
-    def __init__(self, cluster: KubeClient, live: EngineObjects, clock: Clock, patience: timedelta) -> None:
-        """``patience``: how long a deletion may take before it is forced."""
-        self._cluster, self._live, self._clock, self._patience = cluster, live, clock, patience
+    def __init__(self, cluster: KubeClient, live: EngineObjects, clock: Clock, deletion_timeout: timedelta) -> None:
+        """``deletion_timeout``: how long a deletion may take before it is forced."""
+        self._cluster, self._live, self._clock, self._deletion_timeout = cluster, live, clock, deletion_timeout
         self._stripped: set[ObjectKey] = set()
         self._graces: dict[ObjectKey, ForbiddenGrace] = {}
 
@@ -51,7 +51,7 @@ class Reconciler:
         """
         changed = created = False
         for _ in range(MAX_STEPS):
-            step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._patience)
+            step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._deletion_timeout)
             match step:
                 case AwaitRemoval(deadline):
                     return InProgress(deadline)
@@ -64,7 +64,7 @@ class Reconciler:
                 case _:
                     changed, created = True, created or isinstance(step, Create)
                     if await self._act(kind, key, step):
-                        return InProgress(self._clock.now() + self._patience)
+                        return InProgress(self._clock.now() + self._deletion_timeout)
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:

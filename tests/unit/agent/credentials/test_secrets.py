@@ -408,7 +408,7 @@ async def test_absent_secret_when_its_deadline_is_long_over_then_it_gets_one_att
     assert driver.reports.of(NAME)[-1] == Removed(forced=True)
 
 
-async def test_absent_secrets_when_their_clusters_are_silent_then_few_of_a_tenant_are_tried_and_none_outstays_patience(
+async def test_absent_secrets_when_their_clusters_are_silent_then_few_of_a_tenant_are_tried_and_all_end_in_time(
     driver: Driver,
 ) -> None:
     names = [f"managed-env-{number}" for number in range(50)]

@@ -21,7 +21,7 @@ from services.agent.credentials.network.resolver import ConnectionProblem
 from tests.unit.agent.credentials.given import SETTINGS, Given, kubeconfig, stranger
 
 PACE = 0.01
-PATIENCE = replace(SETTINGS, request_seconds=0.3, connect_seconds=0.3)
+SHORT_TIMEOUTS = replace(SETTINGS, request_seconds=0.3, connect_seconds=0.3)
 FAR_TOO_LONG = 5.0
 BEGINNINGS = {
     "nothing": b"",
@@ -69,7 +69,7 @@ def tls(pki: Pki) -> ssl.SSLContext:
 
 @pytest.fixture
 def impatient(given: Given, pki: Pki) -> Given:
-    return replace(given, settings=replace(PATIENCE, git_authorities=pki.authority))
+    return replace(given, settings=replace(SHORT_TIMEOUTS, git_authorities=pki.authority))
 
 
 @pytest.mark.parametrize("beginning", BEGINNINGS.values(), ids=BEGINNINGS)
@@ -112,7 +112,7 @@ async def test_ssh_server_when_it_answers_without_end_then_given_up_in_time(
     known_hosts = tmp_path / "known_hosts"
     async with trickling(beginning) as port:
         known_hosts.write_text(f"[127.0.0.1]:{port} {key.export_public_key().decode()}")
-        listing = replace(impatient, settings=replace(PATIENCE, known_hosts=known_hosts))
+        listing = replace(impatient, settings=replace(SHORT_TIMEOUTS, known_hosts=known_hosts))
         row = listing.repository_row(f"ssh://git@127.0.0.1:{port}/a", {"sshPrivateKey": key.export_private_key()})
         async with asyncio.timeout(FAR_TOO_LONG):
             composed = await listing.checker().compose_secret(row, None)
