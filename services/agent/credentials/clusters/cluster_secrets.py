@@ -14,6 +14,7 @@ import structlog
 
 from services.agent.credentials.check_result import SUCCEEDED, CheckFailed, CheckResult, ClusterUnavailable, failed
 from services.agent.credentials.clusters.account_removal import REMOVAL_SECONDS, attempted, leave, withdraw
+from services.agent.credentials.clusters.account_token import Token
 from services.agent.credentials.clusters.cluster_client import (
     ApiServer,
     ClusterClient,
@@ -22,7 +23,7 @@ from services.agent.credentials.clusters.cluster_client import (
 )
 from services.agent.credentials.clusters.kubeconfig import ClusterAccess
 from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
-from services.agent.credentials.clusters.service_account import Account, Token, TooOld, scopes_of
+from services.agent.credentials.clusters.service_account import Account, TooOld, scopes_of
 from services.agent.credentials.clusters.stored_account import StoredAccount, stored_account, token_annotations
 from services.agent.credentials.clusters.token_check import require_token_works, token_works
 from services.agent.credentials.network.https import Connection, HttpsConnector

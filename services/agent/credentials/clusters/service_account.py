@@ -14,15 +14,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from urllib.parse import quote
 
 from services.agent.credentials.clusters import rights
+from services.agent.credentials.clusters.account_token import Token, issued_token
 from services.agent.credentials.clusters.cluster_client import AccessRequest, ClusterClient, ClusterRefused
-from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
 from services.agent.credentials.recipe import ClusterRecipe
+from services.common.json_values import dict_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.ownership import OURS
 
@@ -42,10 +43,6 @@ DISCOVERY = ApiResource("", "v1", "APIGroupDiscoveryList", "discovery")
 
 MAX_DISCOVERY_BYTES = 512 * 1024
 """Ten times what a plain cluster answers. Of the work that an answer makes, this is the bound."""
-MAX_TOKEN_LENGTH = 16 * 1024
-MIN_RENEWAL = timedelta(minutes=5)
-RENEWAL_SHARE = 0.5
-"""Of its lifetime, after which a token is renewed."""
 ACCEPT_DISCOVERY = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
@@ -53,15 +50,6 @@ ACCEPT_DISCOVERY = ",".join(
 
 class TooOld(Exception):
     """The cluster cannot tell what its resources are in one answer (Kubernetes before 1.26)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A bearer token of the account."""
-
-    text: str = field(repr=False)
-    expires_at: datetime
-    renew_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +93,7 @@ class Account:
             "spec": {"expirationSeconds": int(lifetime.total_seconds())},
         }
         status = (await self.target.create(asked, body)).get("status")
-        text, expires = _token(status if isinstance(status, dict) else {})
-        # The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
-        return Token(text, expires, now + max(MIN_RENEWAL, min(expires - now, lifetime) * RENEWAL_SHARE))
+        return issued_token(dict_of(status), lifetime, now)
 
     async def remove(self, scopes: frozenset[str]) -> None:
         """Remove the rights in ``scopes`` and everywhere else, then the account, which lists the scopes."""
@@ -212,13 +198,3 @@ def _granted(account: Manifest | None) -> frozenset[str]:
     notes = meta.get("annotations") if isinstance(meta, dict) else None
     noted = notes.get(GRANTED, "") if isinstance(notes, dict) else ""
     return frozenset(scope for scope in str(noted).split(",") if scope)
-
-
-def _token(status: Manifest) -> tuple[str, datetime]:
-    text, expires = status.get("token"), None
-    with contextlib.suppress(ValueError):
-        expires = datetime.fromisoformat(str(status.get("expirationTimestamp")))
-    acceptable = isinstance(text, str) and text.isascii() and text.isprintable() and 0 < len(text) <= MAX_TOKEN_LENGTH
-    if not acceptable or expires is None or expires.tzinfo is None:
-        raise Unreachable(ConnectionProblem.ANSWER)
-    return str(text), expires

@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from services.agent.credentials.clusters.service_account import Token, scopes_of
+from services.agent.credentials.clusters.account_token import Token
+from services.agent.credentials.clusters.service_account import scopes_of
 from services.agent.credentials.recipe import ClusterRecipe
 from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
