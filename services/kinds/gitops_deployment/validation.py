@@ -7,7 +7,7 @@ In two steps, because an environment may change while the text of a spec does no
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
@@ -49,21 +49,18 @@ def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
     return GitOpsDeploymentSpec.model_validate_json(text)
 
 
-def resolve(
-    spec: GitOpsDeploymentSpec, environments: Mapping[str, EnvironmentView], *, exists: bool
-) -> EnvironmentView | None:
+def resolve(spec: GitOpsDeploymentSpec, view: EnvironmentView | None, *, exists: bool) -> EnvironmentView | None:
     """The environment that an accepted ``spec`` goes to; None: its own namespace of the local cluster.
 
     Args:
         spec: as ``accept`` returned it.
-        environments: those of its tenant, by name.
+        view: the environment of its tenant that has the name in it; None: there is none.
         exists: it has an Application.
 
     Raises Permanent with the message for the user, Wait while the environment has not been checked.
     """
     if not spec.destination.environment:
         return None
-    view = environments.get(spec.destination.environment)
     if view is None or view.usability is Usability.UNUSABLE:
         entry = texts.ENVIRONMENT_UNUSABLE_ON_UPDATE if exists else texts.ENVIRONMENT_UNUSABLE_ON_CREATE
         raise Permanent(entry.message)

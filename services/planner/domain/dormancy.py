@@ -22,6 +22,7 @@ from services.common.messages import (
     SyncMoved,
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
@@ -29,10 +30,16 @@ from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
-from services.planner.domain.state import TenantState
+from services.planner.domain.state import BEYOND, TenantState
+from services.planner.domain.table import Subset, view_of
 
 WAITING_KEPT = 100
 """Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
+
+
+IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.offered is None)
+"""Deployments without a spec that counts."""
+RUNS_GONE: Subset[Resource] = Subset(lambda each: not each.present and each.kind == SYNC_RUN.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +73,16 @@ def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> 
 
 def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
     """Deployments without a spec that counts, beyond as many as may be had."""
-    idle = [each.id for each in state.deployments.values() if each.spec is None and each.offered is None]
+    idle = view_of(state.deployments, IDLE)
     most = limits.of(GITOPS_DEPLOYMENT.kind)
     return frozenset(sorted(idle)[most:]) if len(idle) > most else frozenset()
 
 
 def dormant_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
     """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
-    over = {
-        each.id
-        for each in state.resources.values()
-        if not each.present and each.kind == SYNC_RUN.kind and state.sync_runs[each.id].state in OVER
-    }
-    beyond = [each for each in state.resources.values() if each.over_quota]
+    gone = view_of(state.resources, RUNS_GONE)
+    over = {each for each in gone if state.sync_runs[each].state in OVER}
+    beyond = view_of(state.resources, BEYOND).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
     if not late:
         return frozenset(over)

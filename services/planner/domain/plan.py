@@ -76,4 +76,4 @@ def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> Te
             return None
         tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.instances.values()).id)
     partition = asked[-1].partition if asked else tenant.partition
-    return state._replace(tenant=replace(tenant, partition=partition))
+    return state.indexed()._replace(tenant=replace(tenant, partition=partition))

@@ -20,6 +20,7 @@ from services.planner.domain.dormancy import dormant_deployments, dormant_resour
 from services.planner.domain.planned import Context, Planned
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.statuses import StatusChanges
+from services.planner.domain.table import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
 from services.planner.rows import EngineAbsence, ObjectKey, Tenant
 
@@ -28,12 +29,18 @@ RowT = TypeVar("RowT")
 IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
 
 
+LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is None)
+"""Deployments without a CR and without anything on an engine."""
+GONE: Subset[Resource] = Subset(lambda each: not each.present)
+"""Resources without a CR."""
+
+
 def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
     """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
     opened, moved = operations(planned, finished, context)
-    state, before = _without(planned.state, finished), context.before
+    state, before = planned.state.without_incarnations(finished), context.before
     deployments_dormant = dormant_deployments(state, context.policy.limits)
     resources_dormant = dormant_resources(state, context.policy.kinds)
     if deployments_dormant or resources_dormant:
@@ -45,14 +52,12 @@ def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: 
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
         deployments=deployments,
-        deployments_gone=tuple(each for each in before.deployments if each not in state.deployments),
+        deployments_gone=_gone(state.deployments, before.deployments),
         sightings=sightings,
         observed=_changed(state.observed, before.observed),
-        observed_gone=tuple(
-            each for each in before.observed if each in state.deployments and each not in state.observed
-        ),
+        observed_gone=tuple(each for each in _gone(state.observed, before.observed) if each in state.deployments),
         resources=resources,
-        resources_gone=tuple(each for each in before.resources if each not in state.resources),
+        resources_gone=_gone(state.resources, before.resources),
         resource_sightings=resource_sightings,
         checks=_changed(state.checks, before.checks),
         sync_runs=_changed(state.sync_runs, before.sync_runs),
@@ -68,6 +73,8 @@ def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: 
     kept = None if is_empty else _awake(state, deployments_dormant | resources_dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
+    if kept is not None:
+        kept.settle()
     return TenantChanges(state.tenant.id, written, kept)
 
 
@@ -99,12 +106,9 @@ def _finished(state: TenantState) -> frozenset[UUID]:
 
     A run is remembered for a while after its end: what has run must not run again, whoever tells of it late.
     """
-    deployments = {each.id for each in state.deployments.values() if not each.present and each.spec is None}
-    gone = [each for each in state.resources.values() if not each.present]
-    if not gone:
-        return frozenset(deployments)
-    owned = state.objects_by_owner()
-    return frozenset(deployments | {each.id for each in gone if _is_over(state, each, owned)})
+    deployments = view_of(state.deployments, LEFT)
+    gone, owned = view_of(state.resources, GONE), state.objects_by_owner()
+    return frozenset([*deployments, *(key for key, each in gone.items() if _is_over(state, each, owned))])
 
 
 def _is_over(state: TenantState, known: Resource, owned: Collection[UUID]) -> bool:
@@ -114,36 +118,25 @@ def _is_over(state: TenantState, known: Resource, owned: Collection[UUID]) -> bo
     return known.id not in owned
 
 
-def _without(state: TenantState, dropped: Collection[UUID]) -> TenantState:
-    if not dropped:
-        return state
-    return state._replace(
-        deployments=_kept(state.deployments, dropped),
-        observed=_kept(state.observed, dropped),
-        resources=_kept(state.resources, dropped),
-        checks=_kept(state.checks, dropped),
-        sync_runs=_kept(state.sync_runs, dropped),
-    )
-
-
 def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
     """Without dormant rows, and without the statuses of names that only these have."""
     if not dormant:
         return state
-    awake = _without(state, dormant)
+    awake = state.without_incarnations(dormant)
     names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in awake.deployments.values()}
     names |= {(each.kind, each.name) for each in awake.resources.values()}
-    return awake._replace(statuses={key: row for key, row in awake.statuses.items() if key in names})
-
-
-def _kept(rows: Mapping[UUID, RowT], dropped: Collection[UUID]) -> dict[UUID, RowT]:
-    return {known: row for known, row in rows.items() if known not in dropped}
+    return awake.without_statuses(*(key for key in awake.statuses if key not in names))
 
 
 def _changed(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[RowT, ...]:
-    if now is before:
-        return ()
-    return tuple(row for known, row in now.items() if row is not (old := before.get(known)) and row != old)
+    """Rows that there were not before, or not with this content."""
+    changed = [key for key in differing(now, before) if key in now]
+    return tuple(now[key] for key in changed if now[key] != before.get(key))
+
+
+def _gone(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[KeyT, ...]:
+    """Keys of rows that there are no more."""
+    return tuple(key for key in differing(now, before) if key not in now)
 
 
 def _split(
@@ -184,14 +177,14 @@ def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, o
 
 def _of_objects(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
     before, objects, cause = context.before.objects, planned.state.objects, planned.cause
-    if objects is before or cause is None:
+    if cause is None:
         return
     engine, placement, manifests = context.engine, context.placement, planned.manifests
-    for key in {**before, **objects}:
+    for key in differing(objects, before):
         then, now = before.get(key), objects.get(key)
         if now is None:
             yield "engine_gone", engine_key(engine, placement, key)
-        elif now is then or now == then:
+        elif now == then:
             continue
         elif now.wanted:
             yield "engine", engine_row(engine, placement, manifests[key], "present", cause)
@@ -207,12 +200,11 @@ def _absence(key: ObjectKey, cause: Cause, context: Context) -> EngineAbsence:
 
 def _deployments_changed(planned: Planned, context: Context) -> Iterator[tuple[Deployment, Cause]]:
     """With what is measured from: the change of the CR, or the event that made it look different to an engine."""
-    if planned.state.deployments is context.before.deployments:
-        return
-    for known, now in planned.state.deployments.items():
-        before = context.before.deployments.get(known)
-        if now is not before:
+    deployments, known = planned.state.deployments, context.before.deployments
+    for subject in differing(deployments, known):
+        now, before = deployments.get(subject), known.get(subject)
+        if now is not None:
             asked = before is None or before.seen_at != now.seen_at
-            cause = Cause(now.seen_at, now.trace_id) if asked else planned.touched.get(known) or planned.cause
+            cause = Cause(now.seen_at, now.trace_id) if asked else planned.touched.get(subject) or planned.cause
             if cause is not None:
                 yield now, cause

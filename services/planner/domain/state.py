@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from services.common.api_resource import SECRET
@@ -12,7 +12,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
+from services.planner.domain.table import Groups, Subset, Table, view_of
+from services.planner.rows import EngineObject, ObjectKey, Role, StatusKey, StoredStatus, Tenant
 
 
 class TenantState(NamedTuple):
@@ -30,10 +31,28 @@ class TenantState(NamedTuple):
     basis: object = None
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
 
+    def indexed(self) -> TenantState:
+        """The same in tables, which keep what is derived from them."""
+        others = {name: Table.of(rows) for name, rows in self.tables().items() if not isinstance(rows, Table)}
+        return self._replace(**others) if others else self  # type: ignore[arg-type]
+
+    def settle(self) -> None:
+        """From now on the beginning of the next plan."""
+        for rows in self[1:-1]:
+            if isinstance(rows, Table):
+                rows.settle()
+
+    def tables(self) -> Mapping[str, Mapping[Any, Any]]:
+        """The rows by key, by the names of the fields that hold them."""
+        return dict(zip(TABLES, self[1:-1], strict=True))
+
+    def rows_of_kind(self, kind: str) -> Mapping[UUID, Resource]:
+        """Resources of a kind by id; the same object while none of them changes."""
+        return view_of(self.resources, BY_KIND).get(kind, NO_ROWS)
+
     def of_kind(self, kind: str) -> list[Resource]:
         """Resources of a kind, all incarnations, in the order of their creation."""
-        found = [known for known in self.resources.values() if known.kind == kind]
-        return sorted(found, key=lambda known: (known.created_at, known.id))
+        return sorted(self.rows_of_kind(kind).values(), key=lambda known: (known.created_at, known.id))
 
     def find(self, subject: UUID) -> Deployment | Resource | None:
         """The deployment or resource with this id."""
@@ -47,15 +66,15 @@ class TenantState(NamedTuple):
 
     def secrets(self) -> dict[str, Resource]:
         """The Secrets that exist, by name."""
-        return {known.name: known for known in self.resources.values() if known.kind == SECRET.kind and known.present}
+        return {known.name: known for known in self.rows_of_kind(SECRET.kind).values() if known.present}
 
-    def objects_by_owner(self) -> dict[UUID, list[ObjectKey]]:
+    def objects_by_owner(self) -> Mapping[UUID, Mapping[ObjectKey, EngineObject]]:
         """What was made of each environment and credential."""
-        found: dict[UUID, list[ObjectKey]] = {}
-        for key, held in self.objects.items():
-            if held.owner is not None:
-                found.setdefault(held.owner, []).append(key)
-        return found
+        return view_of(self.objects, BY_OWNER)
+
+    def objects_of_role(self, role: Role) -> Mapping[ObjectKey, EngineObject]:
+        """The objects that are there for this; the same object while none of them changes."""
+        return view_of(self.objects, BY_ROLE).get(role, NO_OBJECTS)
 
     def wanted_digest(self, key: ObjectKey) -> str | None:
         """Digest of an object that shall be held; None if it shall not."""
@@ -64,28 +83,65 @@ class TenantState(NamedTuple):
 
     def with_deployments(self, *rows: Deployment) -> TenantState:
         """The same with these rows."""
-        return self._replace(deployments={**self.deployments, **{row.id: row for row in rows}})
+        return self._replace(deployments=Table.of(self.deployments).with_rows({row.id: row for row in rows}))
+
+    def with_observed(self, *rows: Observed) -> TenantState:
+        """The same with these rows."""
+        return self._replace(observed=Table.of(self.observed).with_rows({row.deployment_id: row for row in rows}))
 
     def with_resources(self, *rows: Resource) -> TenantState:
         """The same with these rows."""
-        return self._replace(resources={**self.resources, **{row.id: row for row in rows}})
+        return self._replace(resources=Table.of(self.resources).with_rows({row.id: row for row in rows}))
 
     def with_checks(self, *rows: Check) -> TenantState:
         """The same with these rows."""
-        return self._replace(checks={**self.checks, **{row.resource_id: row for row in rows}})
+        return self._replace(checks=Table.of(self.checks).with_rows({row.resource_id: row for row in rows}))
 
     def with_sync_runs(self, *rows: SyncRun) -> TenantState:
         """The same with these rows."""
-        return self._replace(sync_runs={**self.sync_runs, **{row.resource_id: row for row in rows}})
+        return self._replace(sync_runs=Table.of(self.sync_runs).with_rows({row.resource_id: row for row in rows}))
 
     def with_objects(self, objects: Mapping[ObjectKey, EngineObject]) -> TenantState:
         """The same with these objects, too."""
-        return self._replace(objects={**self.objects, **objects})
+        return self._replace(objects=Table.of(self.objects).with_rows(objects))
+
+    def with_status(self, key: StatusKey, status: StoredStatus) -> TenantState:
+        """The same with this status."""
+        return self._replace(statuses=Table.of(self.statuses).with_rows({key: status}))
+
+    def without_observed(self, *keys: UUID) -> TenantState:
+        """The same without these rows."""
+        return self._replace(observed=Table.of(self.observed).without(keys))
 
     def without_objects(self, *keys: ObjectKey) -> TenantState:
         """The same without these objects: they are gone from the engine."""
-        return self._replace(objects={key: held for key, held in self.objects.items() if key not in keys})
+        return self._replace(objects=Table.of(self.objects).without(keys))
+
+    def without_statuses(self, *keys: StatusKey) -> TenantState:
+        """The same without these statuses."""
+        return self._replace(statuses=Table.of(self.statuses).without(keys))
+
+    def without_incarnations(self, keys: Collection[UUID]) -> TenantState:
+        """The same without these deployments and resources, and without what is known of them; statuses stay."""
+        if not keys:
+            return self
+        return self._replace(
+            deployments=Table.of(self.deployments).without(keys),
+            observed=Table.of(self.observed).without(keys),
+            resources=Table.of(self.resources).without(keys),
+            checks=Table.of(self.checks).without(keys),
+            sync_runs=Table.of(self.sync_runs).without(keys),
+        )
 
 
 TABLES = TenantState._fields[1:-1]
 """The fields that hold rows by key."""
+
+BY_KIND: Groups[Resource, str] = Groups(lambda known: known.kind)
+BEYOND: Subset[Resource] = Subset(lambda known: known.over_quota)
+"""Resources beyond the quotas."""
+BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner)
+BY_ROLE: Groups[EngineObject, Role] = Groups(lambda held: held.role)
+
+NO_ROWS: Mapping[UUID, Resource] = MappingProxyType({})
+NO_OBJECTS: Mapping[ObjectKey, EngineObject] = MappingProxyType({})

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy
+from services.planner.domain.steps import environments, quotas, syncs
+from services.planner.domain.table import Counts, Groups, Subset, Totals
 from services.planner.engines.argocd.engine import ArgoCD
 from tests.unit.planner.given import (
     SYNC_RUN,
@@ -105,3 +110,58 @@ def test_plan_when_one_thing_changes_then_only_what_it_concerns_is_compiled(
 ) -> None:
     crowded.take(event)
     assert engine.compiled == compiled
+
+
+class Counted(dict[str, int]):
+    """How often a function was called, by its name."""
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            self[name] = self.get(name, 0) + 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+
+@pytest.fixture
+def looked_at(crowded: World, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """What a plan looks at of a crowded tenant, besides what it compiles."""
+    found = Counted()
+    for name in ("_claim", "_claim_of_one"):
+        found.watch(monkeypatch, quotas, name)
+    found.watch(monkeypatch, environments, "_view")
+    found.watch(monkeypatch, syncs.sync_run, "arrange")
+    for view in (Totals, Groups, Subset, Counts):
+        found.watch(monkeypatch, view, "of")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (changed(900, "w-7", uid="uid-7", generation=2, content=OTHER), {"arrange": 1}),
+        (environment(900, "e-7", "s-7", generation=2, namespaces=["a"]), {"_view": 2}),
+        (secret(900, "s-7"), {"_view": 2}),
+        (resource(900, "Secret", "another", {"type": "t", "sealed": "x", "keyId": "k"}), {}),
+        (sync_run(900, "late", "w-7"), {"arrange": 1}),
+        (resource_gone(900, SYNC_RUN, "r-7"), {"arrange": 1}),
+        (REPORT, {}),
+    ],
+    ids=["deployment", "environment", "kubeconfig", "another Secret", "sync run", "run gone", "status"],
+)
+def test_plan_when_one_thing_changes_then_only_what_it_concerns_is_looked_at(
+    crowded: World, looked_at: Counted, event: Event, expected: dict[str, int]
+) -> None:
+    crowded.take(event)
+    assert looked_at == expected
+
+
+def test_plan_when_one_is_beyond_a_quota_then_only_its_kind_is_compared(crowded: World, looked_at: Counted) -> None:
+    crowded.policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: MANY}))
+    crowded.take(environment(900, "late", "s-7"))
+    assert {name: looked_at.get(name, 0) for name in ("_claim", "_claim_of_one")} == {
+        "_claim": 0,
+        "_claim_of_one": MANY + 1,
+    }

@@ -102,5 +102,4 @@ def _put_gone(planned: Planned, row: Deployment | Resource, cause: Cause, actor:
     if not isinstance(row, Resource) or row.kind != SECRET.kind:
         return planned
     waiting = [known for known in planned.state.resources.values() if known.refers_to == row.name and known.secret_type]
-    resources = {**planned.state.resources, **{known.id: without_secret(known) for known in waiting}}
-    return planned.with_state(planned.state._replace(resources=resources))
+    return planned.with_state(planned.state.with_resources(*map(without_secret, waiting)))

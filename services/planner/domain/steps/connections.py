@@ -5,7 +5,7 @@ Only those that an event concerns are compiled again: their row, their Secret or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -23,7 +23,8 @@ from services.kinds.shared.rows import Resource
 from services.kinds.shared.schema import ApiModel
 from services.planner.domain.planned import Context, Planned, made_for, release, want
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.environments import allows_cluster_resources, in_force, look_the_same
+from services.planner.domain.steps.environments import allows_cluster_resources, changed_environments, in_force
+from services.planner.domain.table import differing
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, Role
 
@@ -38,12 +39,11 @@ class Inputs:
     context: Context
     secrets: Mapping[str, Resource]
     secrets_before: Mapping[str, Resource]
-    owned: Mapping[UUID, Sequence[ObjectKey]]
+    owned: Mapping[UUID, Collection[ObjectKey]]
     """What is held of each environment and credential."""
-    owned_before: Mapping[UUID, Sequence[ObjectKey]]
+    owned_before: Mapping[UUID, Collection[ObjectKey]]
     cluster_resources: bool = False
     """An environment allows resources outside of namespaces."""
-    cluster_resources_changed: bool = False
 
     def secret_of(self, known: Resource, reference: SecretReference) -> SealedSecret:
         """The Secret that it names. Raises Refused."""
@@ -56,28 +56,43 @@ def connect(planned: Planned, context: Context) -> Planned:
     if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
         return planned
     inputs = Inputs(context, state.secrets(), before.secrets(), state.objects_by_owner(), before.objects_by_owner())
-    planned = _compile_all(planned, state.of_kind(MANAGED_ENVIRONMENT.kind), inputs, _compile_environment)
-    privileged = allows_cluster_resources(planned.state, context.engine)
-    is_news = not look_the_same(planned.state, before, context.engine)
-    is_news = is_news and privileged != allows_cluster_resources(before, context.engine)
-    inputs = replace(inputs, cluster_resources=privileged, cluster_resources_changed=is_news)
-    planned = _compile_all(planned, state.of_kind(REPOSITORY_CREDENTIAL.kind), inputs, _compile_credential)
-    planned = _compile_all(planned, _unconnected(state, context), inputs, _accept_alone)
+    concerned = _concerned(state, inputs)
+    planned = _compile_all(planned, _chosen(state, MANAGED_ENVIRONMENT.kind, concerned), inputs, _compile_environment)
+    credentials, inputs = _with_privilege(planned, _chosen(state, REPOSITORY_CREDENTIAL.kind, concerned), inputs)
+    planned = _compile_all(planned, credentials, inputs, _compile_credential)
+    for kind in _unconnected(context):
+        planned = _compile_all(planned, _chosen(state, kind, concerned), inputs, _accept_alone)
     return _release_orphans(planned)
 
 
 def _compile_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs, compile_it: Compile) -> Planned:
     for known in resources:
-        if _is_concerned(known, inputs):
-            planned = _compile_one(planned, known, inputs, compile_it)
+        planned = _compile_one(planned, known, inputs, compile_it)
     return planned
 
 
-def _unconnected(state: TenantState, context: Context) -> Iterator[Resource]:
-    """Resources with a spec that an engine need not know of."""
-    kinds = context.policy.kinds
-    others = {kind.name for kind in kinds.resource_kinds if kind.accept_spec is not None} - CONNECTED
-    return (known for known in state.resources.values() if known.kind in others)
+def _chosen(state: TenantState, kind: str, chosen: Collection[UUID]) -> list[Resource]:
+    """Resources of a kind, in the order of their creation."""
+    rows = state.rows_of_kind(kind)
+    return sorted((rows[each] for each in chosen if each in rows), key=lambda known: (known.created_at, known.id))
+
+
+def _unconnected(context: Context) -> list[str]:
+    """Kinds with a spec that an engine need not know of."""
+    kinds = context.policy.kinds.resource_kinds
+    return [kind.name for kind in kinds if kind.accept_spec is not None and kind.name not in CONNECTED]
+
+
+def _with_privilege(planned: Planned, credentials: list[Resource], inputs: Inputs) -> tuple[list[Resource], Inputs]:
+    """The credentials to compile: all of them if environments now allow resources outside of namespaces, or no more."""
+    state, before, engine = planned.state, inputs.context.before, inputs.context.engine
+    changed = changed_environments(state, before, engine)
+    if not credentials and not changed:
+        return credentials, inputs
+    privileged = allows_cluster_resources(state, engine)
+    if changed and privileged != allows_cluster_resources(before, engine):
+        credentials = state.of_kind(REPOSITORY_CREDENTIAL.kind)
+    return credentials, replace(inputs, cluster_resources=privileged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +108,19 @@ class Compiled:
 Compile = Callable[[Resource, Inputs], Compiled]
 
 
-def _is_concerned(known: Resource, inputs: Inputs) -> bool:
-    """Whether anything that its objects follow from is not what it was."""
-    return (
-        (known.kind == REPOSITORY_CREDENTIAL.kind and inputs.cluster_resources_changed)
-        or inputs.context.before.resources.get(known.id) is not known
-        or inputs.secrets.get(known.refers_to) is not inputs.secrets_before.get(known.refers_to)
-        or inputs.owned.get(known.id) != inputs.owned_before.get(known.id)
-    )
+def _concerned(state: TenantState, inputs: Inputs) -> set[UUID]:
+    """Resources of which anything that their objects follow from is not what it was."""
+    before = inputs.context.before
+    owners = {
+        held.owner
+        for key in differing(state.objects, before.objects)
+        if (held := state.objects.get(key) or before.objects.get(key)) is not None and held.owner is not None
+    }
+    others = {each for each in owners if list(inputs.owned.get(each, ())) != list(inputs.owned_before.get(each, ()))}
+    found = others | set(differing(state.resources, before.resources))
+    now, then = inputs.secrets, inputs.secrets_before
+    secrets = {name for name in {**now, **then} if now.get(name) is not then.get(name)}
+    return found | {each.id for each in state.resources.values() if secrets and each.refers_to in secrets}
 
 
 def _compile_one(planned: Planned, known: Resource, inputs: Inputs, compile_it: Compile) -> Planned:
@@ -214,9 +234,6 @@ def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[Obje
 
 def _release_orphans(planned: Planned) -> Planned:
     """What was made of a resource that nobody remembers is not wanted."""
-    orphans = [
-        key
-        for key, held in planned.state.objects.items()
-        if held.wanted and held.owner is not None and held.owner not in planned.state.resources
-    ]
-    return release(planned, orphans, {})
+    owned = planned.state.objects_by_owner()
+    forgotten = [each for each in owned if each not in planned.state.resources]
+    return release(planned, [key for each in forgotten for key, held in owned[each].items() if held.wanted], {})

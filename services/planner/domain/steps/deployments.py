@@ -7,7 +7,7 @@ another environment of that name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -19,8 +19,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDepl
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
 from services.planner.domain.planned import Context, Planned
-from services.planner.domain.steps.environments import Environments, look_the_same
-from services.planner.domain.steps.quotas import Usage, room_for
+from services.planner.domain.steps.environments import Environments, changed_environments
+from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
 
@@ -36,13 +36,14 @@ class CompiledDeployment:
 def deploy(planned: Planned, context: Context) -> Planned:
     """Those that an event concerns, then those whose environment looks different, then those there is room for."""
     concerned = [subject for subject in planned.touched if subject in planned.state.deployments]
-    if not concerned and not _may_affect(planned, context) and not _may_leave_room(planned, context):
+    changed = changed_environments(planned.state, context.before, context.engine)
+    if not concerned and not changed and not _may_leave_room(planned, context):
         return planned
-    environments = Environments.of(planned.state, context.engine)
-    usage = Usage.of(context.before.deployments.values(), planned.state)
-    for subject in [*concerned, *_affected(planned, environments, context)]:
+    environments = Environments(planned.state, context.engine)
+    usage = Usage.of(context.before.deployments, planned.state)
+    for subject in [*concerned, *_affected(planned, changed, environments, context)]:
         planned, usage = _take_over(planned, subject, environments, usage, context)
-    for subject in room_for(planned.state.deployments.values(), usage, context.policy.limits):
+    for subject in room_for(planned.state.deployments, usage, context.policy.limits):
         if subject not in planned.compiled:
             planned, usage = _take_over(planned, subject, environments, usage, context)
     return planned
@@ -80,22 +81,15 @@ def compile_deployment(
     return _compiled(_resolved(known, counted, environments, usage, context), environments, context)
 
 
-def _affected(planned: Planned, environments: Environments, context: Context) -> Iterator[UUID]:
+def _affected(planned: Planned, changed: Collection[UUID], environments: Environments, context: Context) -> list[UUID]:
     """Others of which the environment that they name, or the one that they are bound to, looks different now."""
-    if not _may_affect(planned, context):
-        return
     before, state = context.before, planned.state
-    then = Environments.of(before, context.engine)
-    names = {
-        name
-        for name in then.by_name.keys() | environments.by_name.keys()
-        if then.by_name.get(name) != environments.by_name.get(name)
-    }
-    ids = {
-        each
-        for each in then.by_id.keys() | environments.by_id.keys()
-        if then.by_id.get(each) != environments.by_id.get(each)
-    }
+    then = Environments(before, context.engine)
+    rows = [row for each in changed for row in (before.resources.get(each), state.resources.get(each)) if row]
+    names = {each.name for each in rows if then.named(each.name) != environments.named(each.name)}
+    ids = {each for each in changed if then.with_id(each) != environments.with_id(each)}
+    if not names and not ids:
+        return []
     affected = [
         known.id
         for known in state.deployments.values()
@@ -103,12 +97,7 @@ def _affected(planned: Planned, environments: Environments, context: Context) ->
         and known.wanted
         and known.id not in planned.touched
     ]
-    yield from sorted(affected)
-
-
-def _may_affect(planned: Planned, context: Context) -> bool:
-    """Whether environments may look different now."""
-    return not look_the_same(planned.state, context.before, context.engine)
+    return sorted(affected)
 
 
 def _may_leave_room(planned: Planned, context: Context) -> bool:
@@ -116,7 +105,7 @@ def _may_leave_room(planned: Planned, context: Context) -> bool:
     before, state = context.before, planned.state
     if state.resources is before.resources and state.objects is before.objects:
         return False
-    return any(each.over_quota for each in state.deployments.values())
+    return bool(waiting_for_room(state.deployments))
 
 
 def _resolved(
@@ -145,7 +134,7 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
     try:
         if not environment:
             _check_local(context)
-        view = resolve(spec, environments.by_name, exists=now.spec is not None)
+        view = resolve(spec, environments.named(environment) if environment else None, exists=now.spec is not None)
     except Wait:
         return now
     except Permanent as error:
@@ -196,5 +185,5 @@ def _target(spec: GitOpsDeploymentSpec, now: Deployment, environments: Environme
     """Of an environment that is gone from the engine, no cluster at all: what is there is left alone."""
     if not spec.destination.environment:
         return LOCAL
-    view = environments.by_id.get(now.environment_id) if now.environment_id is not None else None
+    view = environments.with_id(now.environment_id) if now.environment_id is not None else None
     return NOWHERE if view is None else Target(UUID(view.id), view.cluster_resources)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from uuid import UUID
 
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
@@ -12,42 +12,65 @@ from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Check, Resource
 from services.planner.domain.state import TenantState
+from services.planner.domain.table import differing
 from services.planner.engines.interface import Destination, Engine
-from services.planner.rows import EngineObject
 
 
-@dataclass(frozen=True, slots=True)
 class Environments:
-    """What deployments must know. A name is only what a spec says: what has been resolved is bound to an identity."""
+    """What deployments must know. A name is only what a spec says: what has been resolved is bound to an identity.
 
-    by_name: Mapping[str, EnvironmentView]
-    """Those that exist."""
-    by_id: Mapping[UUID, EnvironmentView]
-    """These, and each that is gone, for as long as its engine holds it: what was deployed there may be on its way out
-    too, and needs its cluster for that."""
+    An environment is looked at when it is asked for: a tenant may have many, and most deployments name one.
+    """
 
-    @classmethod
-    def of(cls, state: TenantState, engine: Engine) -> Environments:
-        """Of a tenant."""
-        known = state.of_kind(MANAGED_ENVIRONMENT.kind)
-        held = [each for each in known if each.wanted or engine.environment_key(each.id) in state.objects]
-        views = {each.id: _view(state, each, engine) for each in held}
-        return cls({each.name: views[each.id] for each in known if each.wanted}, views)
+    def __init__(self, state: TenantState, engine: Engine) -> None:
+        self._state, self._engine = state, engine
+        self._rows = state.rows_of_kind(MANAGED_ENVIRONMENT.kind)
+        self._views: dict[UUID, EnvironmentView] = {}
+
+    @cached_property
+    def _ids(self) -> Mapping[str, UUID]:
+        return {each.name: each.id for each in self._state.of_kind(MANAGED_ENVIRONMENT.kind) if each.wanted}
+
+    def named(self, name: str) -> EnvironmentView | None:
+        """The one of this name that exists."""
+        found = self._ids.get(name)
+        return None if found is None else self._view(self._rows[found])
+
+    def with_id(self, environment: UUID) -> EnvironmentView | None:
+        """One that exists, or is gone but still held by its engine.
+
+        What was deployed there may be on its way out too, and needs its cluster for that.
+        """
+        row = self._rows.get(environment)
+        if row is None:
+            return None
+        is_held = row.wanted or self._engine.environment_key(environment) in self._state.objects
+        return self._view(row) if is_held else None
+
+    def _view(self, environment: Resource) -> EnvironmentView:
+        if environment.id not in self._views:
+            self._views[environment.id] = _view(self._state, environment, self._engine)
+        return self._views[environment.id]
 
 
-def look_the_same(now: TenantState, before: TenantState, engine: Engine) -> bool:
-    """Whether nothing that environments follow from has changed: to compare rows costs less than to parse them."""
-    if now.resources is before.resources and now.objects is before.objects and now.checks is before.checks:
-        return True
-    return _rows(now, engine) == _rows(before, engine)
+def changed_environments(now: TenantState, before: TenantState, engine: Engine) -> frozenset[UUID]:
+    """Ids of environments of which anything has changed that others follow from."""
+    rows, rows_before = now.rows_of_kind(MANAGED_ENVIRONMENT.kind), before.rows_of_kind(MANAGED_ENVIRONMENT.kind)
+    if not rows and not rows_before:
+        return frozenset()
+    found = {*differing(now.resources, before.resources), *differing(now.checks, before.checks)}
+    found |= {
+        held.owner
+        for key in differing(now.objects, before.objects)
+        if (held := now.objects.get(key) or before.objects.get(key)) is not None and held.owner is not None
+    }
+    environments = (each for each in found if each in rows or each in rows_before)
+    return frozenset(each for each in environments if _parts(now, each, engine) != _parts(before, each, engine))
 
 
-def _rows(state: TenantState, engine: Engine) -> list[tuple[Resource, Check | None, EngineObject | None]]:
-    return [
-        (each, state.checks.get(each.id), state.objects.get(engine.environment_key(each.id)))
-        for each in state.resources.values()
-        if each.kind == MANAGED_ENVIRONMENT.kind
-    ]
+def _parts(state: TenantState, environment: UUID, engine: Engine) -> object:
+    key = engine.environment_key(environment)
+    return state.resources.get(environment), state.checks.get(environment), state.objects.get(key)
 
 
 def in_force(environment: Resource, check: Check | None) -> Iterator[ManagedEnvironmentSpec]:
@@ -80,7 +103,12 @@ def destinations(state: TenantState, engine: Engine) -> tuple[Destination, ...]:
 
 def allows_cluster_resources(state: TenantState, engine: Engine) -> bool:
     """Whether any destination allows resources outside of namespaces."""
-    return any(each.cluster_resources for each in destinations(state, engine))
+    return any(
+        spec.cluster_resources
+        for each in state.rows_of_kind(MANAGED_ENVIRONMENT.kind).values()
+        if engine.environment_key(each.id) in state.objects
+        for spec in in_force(each, state.checks.get(each.id))
+    )
 
 
 def _view(state: TenantState, environment: Resource, engine: Engine) -> EnvironmentView:

@@ -85,8 +85,7 @@ def _deployment_removed(planned: Planned, observation: Observation, uid: str, ca
     if known is None or known.spec is None or known.wanted or not isinstance(observation.event, Removed):
         return planned
     empty = deployment_rules.without_application(known)
-    observed = {each: row for each, row in state.observed.items() if each != known.id}
-    planned = planned.with_state(state._replace(observed=observed)).put(empty, cause)
+    planned = planned.with_state(state.without_observed(known.id)).put(empty, cause)
     message = "the engine did not finish in time" if observation.event.forced else ""
     return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
 
@@ -199,8 +198,7 @@ def _observed(
             now = deployment_rules.failed(known, failed, deployment)
             state: OperationState = "Failed" if failed.permanent else "Waiting"
             outcome = OperationMoved(audit.change_id(deployment), state, now.failure, cause.at)
-    observed = {**planned.state.observed, deployment.id: now}
-    planned = planned.with_state(planned.state._replace(observed=observed)).touching(deployment.id, cause)
+    planned = planned.with_state(planned.state.with_observed(now)).touching(deployment.id, cause)
     return planned.with_outcome(outcome) if outcome is not None and now != known else planned
 
 

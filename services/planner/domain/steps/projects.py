@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from uuid import UUID
+
 from services.common.urls.repository_url import normalised
-from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.repository_credential.validation import accepted_credential
+from services.kinds.shared.rows import Resource
 from services.planner.domain.planned import Context, Planned, release, want
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.environments import destinations
+from services.planner.domain.steps.environments import changed_environments, destinations
+from services.planner.domain.table import Counts, view_of
 from services.planner.engines.interface import Confinement, Destination, Manifest
 from services.planner.rows import Role
 
-LISTED = frozenset({Role.PROJECT, Role.ENVIRONMENT})
-"""Objects that projects are, and those that they list while an engine holds them."""
+REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
+"""How many deployments use each repository."""
 
 
 def confine(planned: Planned, context: Context) -> Planned:
     """Projects stay as long as there is a deployment on the engine, or a credential."""
-    if context.is_known and _inputs(planned.state) == _inputs(context.before):
+    if context.is_known and _look_the_same(planned.state, context):
         return planned
     manifests = _projects(planned.state, context)
     wanted = {manifest.key for manifest in manifests}
-    projects = [key for key, held in planned.state.objects.items() if held.role is Role.PROJECT]
+    projects = list(planned.state.objects_of_role(Role.PROJECT))
     planned = want(planned, manifests, Role.PROJECT)
     return release(planned, [key for key in projects if key not in wanted], {})
 
 
-def _inputs(state: TenantState) -> object:
-    """What projects follow from, as it is stored: to compare that costs less than to compile them."""
-    repositories = {each.repository for each in state.deployments.values()}
-    credentials, environments = REPOSITORY_CREDENTIAL.kind, MANAGED_ENVIRONMENT.kind
-    opened = [(each.id, each.wanted, each.accepted) for each in state.resources.values() if each.kind == credentials]
-    checks = state.checks
-    reached = [
-        (each.id, each.accepted, checks[each.id].worked if each.id in checks else "")
-        for each in state.resources.values()
-        if each.kind == environments
-    ]
-    objects = state.objects.items()
-    held = [(key, each if each.role is Role.PROJECT else None) for key, each in objects if each.role in LISTED]
-    return (repositories, opened, reached, held)
+def _look_the_same(now: TenantState, context: Context) -> bool:
+    """Whether nothing that projects follow from has changed: to know that costs less than to compile them."""
+    before = context.before
+    used, used_before = view_of(now.deployments, REPOSITORIES), view_of(before.deployments, REPOSITORIES)
+    if used is not used_before and used.keys() != used_before.keys():
+        return False
+    if now.objects_of_role(Role.PROJECT) != before.objects_of_role(Role.PROJECT):
+        return False
+    if _credentials(now) is not _credentials(before) and _opened(now) != _opened(before):
+        return False
+    changed = changed_environments(now, before, context.engine)
+    return not changed or destinations(now, context.engine) == destinations(before, context.engine)
+
+
+def _credentials(state: TenantState) -> Mapping[UUID, Resource]:
+    return state.rows_of_kind(REPOSITORY_CREDENTIAL.kind)
 
 
 def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
     """Deployments on their way out count: the engine needs their project until the last of them is gone."""
-    used = {each.repository for each in state.deployments.values() if each.repository is not None}
-    repositories = used | _opened(state)
+    repositories = view_of(state.deployments, REPOSITORIES).keys() | _opened(state)
     if not repositories:
         return ()
     reached = destinations(state, context.engine)
@@ -60,5 +66,5 @@ def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
 
 def _opened(state: TenantState) -> set[str]:
     """Repositories, normalised, that the tenant has credentials for."""
-    credentials = [each for each in state.of_kind(REPOSITORY_CREDENTIAL.kind) if each.wanted and each.accepted]
-    return {normalised(accepted_credential(each.accepted).repository) for each in credentials}
+    credentials = {each.accepted for each in _credentials(state).values() if each.wanted and each.accepted}
+    return {normalised(accepted_credential(text).repository) for text in credentials}

@@ -7,8 +7,9 @@ have any number of objects, by creating and deleting resources one after the oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -17,7 +18,9 @@ from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.rows import Resource
 from services.planner.domain.planned import Context, Planned
-from services.planner.domain.state import TenantState
+from services.planner.domain.state import BEYOND, BY_KIND, TenantState
+from services.planner.domain.table import Subset, Totals, differing, view_of
+from services.planner.rows import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
 """Characters."""
@@ -25,23 +28,33 @@ KEPT_BEYOND_QUOTA = 4096
 ADMITTED_AT_ONCE = 500
 """Deployments that get room in one plan; the next plan goes on."""
 
+NOTHING = Share()
+RowT = TypeVar("RowT")
+
 
 def apply_quotas(planned: Planned, context: Context) -> Planned:
     """Those that are admitted stay; what goes makes room for the oldest of the others."""
     state, before = planned.state, context.before
     if _is_same(state, before, context.policy.kinds):
         return planned
-    if _is_small(state, context):
+    fits = _fits(state, context)
+    crowded = _crowded(state, context, fits=fits)
+    if not crowded:
         return planned
-    held = frozenset(state.objects_by_owner())
-    present = [resource for resource in state.resources.values() if resource.present]
-    gone = [resource for resource in state.resources.values() if not resource.present and resource.id in held]
-    kinds = context.policy.kinds
-    claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
-    beyond = over_quota(claims, context.policy.limits, _taken(state, gone, kinds))
+    limits, held = context.policy.limits, state.objects_by_owner()
+    compared = [resource for kind in sorted(crowded) for resource in state.rows_of_kind(kind).values()]
+    present = [resource for resource in compared if resource.present]
+    gone = [resource for resource in compared if not resource.present and resource.id in held]
+    if fits:
+        claims = [_claim_of_one(before, resource, is_held=resource.id in held) for resource in present]
+        beyond = over_quota(claims, limits, Taken(Counter(resource.kind for resource in gone)))
+    else:
+        kinds = context.policy.kinds
+        claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
+        beyond = over_quota(claims, limits, _taken(state, gone, kinds))
     for resource in present:
         is_held, within = resource.id in held, resource.id not in beyond
-        now = _admitted(resource, context.policy.limits, within=within, is_held=is_held)
+        now = _admitted(resource, limits, within=within, is_held=is_held)
         if now is not resource and now != resource:
             planned = planned.with_state(planned.state.with_resources(now))
             if planned.cause is not None:
@@ -53,24 +66,35 @@ def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
     """Whether nothing that is counted has changed. A check is counted only with namespaces that were in force then."""
     if state.resources is not before.resources or state.objects is not before.objects:
         return False
-    changed = (each for each, check in state.checks.items() if before.checks.get(each) is not check)
-    return all(kinds[state.resources[each].kind].destinations is None for each in changed)
+    changed = (state.resources.get(each) for each in differing(state.checks, before.checks))
+    return all(known is None or kinds[known.kind].destinations is None for known in changed)
 
 
-def _is_small(state: TenantState, context: Context) -> bool:
-    """Whether everything is within the quotas already, however it is counted: then nobody has to be compared."""
+def _crowded(state: TenantState, context: Context, *, fits: bool) -> Collection[str]:
+    """Kinds of which resources have to be compared: all of them, unless everything ``fits`` whoever is admitted.
+
+    Then those of which there are more than may be, or of which some wait: these may have room now.
+    """
+    kinds, limits = view_of(state.resources, BY_KIND), context.policy.limits
+    if not fits:
+        return kinds.keys()
+    beyond = {each.kind for each in view_of(state.resources, BEYOND).values()}
+    return {kind for kind, rows in kinds.items() if kind in beyond or len(rows) > limits.of(kind)}
+
+
+def _fits(state: TenantState, context: Context) -> bool:
+    """Whether the tenant's bytes and namespaces are within the quotas, whichever of its resources are admitted."""
     limits, kinds = context.policy.limits, context.policy.kinds
-    resources = state.resources.values()
-    if any(each.over_quota for each in resources):
+    if _sum(state.resources, SPEC_BYTES) + _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES) > limits.bytes:
         return False
-    counts = Counter(each.kind for each in resources)
-    size = sum(_bytes(each.spec) + _bytes(each.accepted) for each in resources)
-    size += sum(map(spec_bytes, state.deployments.values()))
-    size += sum(held.size for held in state.objects.values() if not held.wanted)
-    listing = [each for each in resources if kinds[each.kind].destinations is not None]
+    listing = [
+        each
+        for kind in kinds.resource_kinds
+        if kind.destinations is not None
+        for each in state.rows_of_kind(kind.name).values()
+    ]
     listed = sum(_destinations(kinds, each, each.spec, *_in_force(state, each)) for each in listing)
-    fits = all(count <= limits.of(kind) for kind, count in counts.items())
-    return fits and size <= limits.bytes and listed <= limits.destinations
+    return listed <= limits.destinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +111,11 @@ class Usage:
     """Of all other specs in force, sealed Secrets among them, and of what has to be removed."""
 
     @classmethod
-    def of(cls, deployments: Iterable[Deployment], state: TenantState) -> Usage:
+    def of(cls, deployments: Mapping[UUID, Deployment], state: TenantState) -> Usage:
         """Of ``deployments``, and of everything else in ``state``."""
-        known = list(deployments)
-        texts = [each.accepted if each.over_quota else each.spec for each in state.resources.values() if each.present]
-        going = sum(held.size for held in state.objects.values() if not held.wanted)
-        return cls(
-            deployments=sum(each.repository is not None for each in known),
-            waiting=sum(_waits(each) for each in known),
-            bytes=sum(map(spec_bytes, known)),
-            other_bytes=sum(map(_bytes, texts)) + going,
-        )
+        counts, waiting, size = view_of(deployments, DEPLOYED) or (0, 0, 0)
+        other_bytes = _sum(state.resources, FORCE_BYTES) + _sum(state.objects, LEAVING_BYTES)
+        return cls(counts, waiting, size, other_bytes)
 
     def after(self, before: Deployment | None, now: Deployment | None) -> Usage:
         """Once ``now`` has taken the place of ``before``."""
@@ -150,17 +168,34 @@ def _admitted(known: Resource, limits: Limits, *, within: bool, is_held: bool) -
 def _taken(state: TenantState, gone: Iterable[Resource], kinds: Registry) -> Taken:
     """By deployments, and by what has to be removed."""
     going = list(gone)
-    size = sum(map(spec_bytes, state.deployments.values()))
-    size += sum(held.size for held in state.objects.values() if not held.wanted)
+    size = _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
     destinations = sum(_destinations(kinds, each, *_in_force(state, each)) for each in going)
     return Taken(Counter(resource.kind for resource in going), Share(size, destinations))
 
 
+def _claim_of_one(before: TenantState, known: Resource, *, is_held: bool) -> Claim:
+    """Where bytes and namespaces fit anyway, only the number of resources counts."""
+    admitted = _was_admitted(before, known)
+    return Claim(
+        known.id,
+        known.kind,
+        known.created_at,
+        known.name,
+        size=NOTHING,
+        admitted=NOTHING if admitted is not None else None,
+        held=NOTHING if is_held else None,
+    )
+
+
+def _was_admitted(before: TenantState, known: Resource) -> Resource | None:
+    """The row as it was, if it was admitted then."""
+    row = before.resources.get(known.id)
+    return row if row is not None and row.present and not row.over_quota else None
+
+
 def _claim(state: TenantState, before: TenantState, known: Resource, kinds: Registry, *, is_held: bool) -> Claim:
     """Of what is in force a part stays so until something newer has worked: till then both count."""
-    admitted = before.resources.get(known.id)
-    if admitted is not None and (not admitted.present or admitted.over_quota):
-        admitted = None
+    admitted = _was_admitted(before, known)
 
     def share(text: str, *, with_force: bool) -> Share:
         if kinds[known.kind].destinations is None:
@@ -192,10 +227,35 @@ def _destinations(kinds: Registry, known: Resource, *specs: str) -> int:
     return len({namespace for spec in specs if spec for namespace in listed(spec)}) if listed is not None else 0
 
 
-def room_for(deployments: Iterable[Deployment], usage: Usage, limits: Limits) -> list[UUID]:
+def room_for(deployments: Mapping[UUID, Deployment], usage: Usage, limits: Limits) -> list[UUID]:
     """Deployments that wait for room, the oldest first, as many as there may be room for."""
     room = min(ADMITTED_AT_ONCE, limits.of(GITOPS_DEPLOYMENT.kind) - usage.deployments)
     if room <= 0 or usage.bytes + usage.other_bytes >= limits.bytes:
         return []
-    waiting = sorted((each.seen_at, each.id) for each in deployments if each.over_quota and each.wanted)
+    waiting = sorted((each.seen_at, each.id) for each in waiting_for_room(deployments) if each.wanted)
     return [subject for _, subject in waiting[:room]]
+
+
+def waiting_for_room(deployments: Mapping[UUID, Deployment]) -> Collection[Deployment]:
+    """Deployments that are beyond the quotas."""
+    return view_of(deployments, CROWDED_OUT).values()
+
+
+def _sum(rows: Mapping[Any, RowT], totals: Totals[RowT]) -> int:
+    return sum(part for part in view_of(rows, totals))
+
+
+def _deployed_bytes(state: TenantState) -> int:
+    """Of the specs of all deployments."""
+    return (view_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
+
+
+SPEC_BYTES: Totals[Resource] = Totals(lambda each: (_bytes(each.spec) + _bytes(each.accepted),))
+FORCE_BYTES: Totals[Resource] = Totals(
+    lambda each: (_bytes(each.accepted if each.over_quota else each.spec) if each.present else 0,)
+)
+"""Of specs in force, those of sealed Secrets among them."""
+LEAVING_BYTES: Totals[EngineObject] = Totals(lambda held: (0 if held.wanted else held.size,))
+"""Of what has to be removed."""
+DEPLOYED: Totals[Deployment] = Totals(lambda each: (_counts(each), _waits(each), spec_bytes(each)))
+CROWDED_OUT: Subset[Deployment] = Subset(lambda each: each.over_quota)

@@ -6,7 +6,7 @@ belongs to the existing incarnation; the row of a former one is replaced or dele
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -20,7 +20,8 @@ from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.planned import Context, Planned, made_for
-from services.planner.rows import ObjectKey, StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
+from services.planner.domain.table import differing
+from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
 
@@ -35,9 +36,8 @@ class StatusChanges:
 
 def compile_statuses(planned: Planned, context: Context) -> tuple[Planned, StatusChanges]:
     """The tenant with its statuses, and the rows that say so."""
-    resources = planned.state.resources
-    names = {each.id: each.name for each in resources.values() if each.kind == MANAGED_ENVIRONMENT.kind}
-    owned = planned.state.objects_by_owner() if resources else {}
+    names = {each.id: each.name for each in planned.state.rows_of_kind(MANAGED_ENVIRONMENT.kind).values()}
+    owned = planned.state.objects_by_owner()
     shown = StatusChanges()
     for kind, touched, at in _concerned(planned, context):
         key = (kind, touched.name)
@@ -82,19 +82,14 @@ def _concerned(planned: Planned, context: Context) -> Iterator[tuple[str, Deploy
 def _resources_concerned(planned: Planned, context: Context) -> list[UUID]:
     state, before = planned.state, context.before
     found = dict.fromkeys(each for each in planned.touched if each in state.resources)
-    if state.resources is not before.resources:
-        changed = (each for each, row in state.resources.items() if before.resources.get(each) is not row)
-        found |= dict.fromkeys(changed)
-    if state.checks is not before.checks:
-        found |= dict.fromkeys(each for each, row in state.checks.items() if before.checks.get(each) is not row)
-    if state.sync_runs is not before.sync_runs:
-        found |= dict.fromkeys(each for each, row in state.sync_runs.items() if before.sync_runs.get(each) is not row)
-    if state.objects is not before.objects:
-        for key in state.objects.keys() | before.objects.keys():
-            now, then = state.objects.get(key), before.objects.get(key)
-            owner = (now or then).owner if now != then else None  # type: ignore[union-attr]
-            if owner is not None and owner in state.resources:
-                found[owner] = None
+    found |= dict.fromkeys(differing(state.resources, before.resources))
+    found |= dict.fromkeys(differing(state.checks, before.checks))
+    found |= dict.fromkeys(differing(state.sync_runs, before.sync_runs))
+    for key in differing(state.objects, before.objects):
+        now, then = state.objects.get(key), before.objects.get(key)
+        owner = (now or then).owner if now != then else None  # type: ignore[union-attr]
+        if owner is not None:
+            found[owner] = None
     return sorted(each for each in found if each in state.resources)
 
 
@@ -128,7 +123,7 @@ def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime,
     return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits))
 
 
-def _is_releasable(planned: Planned, owner: Resource, owned: Mapping[UUID, list[ObjectKey]]) -> bool:
+def _is_releasable(planned: Planned, owner: Resource, owned: Collection[UUID]) -> bool:
     """It waits for us, and there is nothing left to wait for."""
     run = planned.state.sync_runs.get(owner.id)
     if run is not None and run.state not in OVER:
@@ -149,23 +144,20 @@ def _stamped(
     if observed.status_generation >= owner.generation:
         return planned, cause
     now = replace(observed, status_generation=owner.generation)
-    state = planned.state._replace(observed={**planned.state.observed, owner.id: now})
-    return planned.with_state(state), changed
+    return planned.with_state(planned.state.with_observed(now)), changed
 
 
 def _write(
     planned: Planned, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
 ) -> tuple[Planned, StatusChanges]:
-    state = planned.state._replace(statuses={**planned.state.statuses, key: now})
     row = _row(planned.state.tenant, key, now, stamp)
-    return planned.with_state(state), replace(shown, rows=(*shown.rows, row))
+    return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
 
 
 def _withdraw(planned: Planned, shown: StatusChanges, key: StatusKey) -> tuple[Planned, StatusChanges]:
-    statuses = {each: status for each, status in planned.state.statuses.items() if each != key}
     tenant = planned.state.tenant
     gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)
-    return planned.with_state(planned.state._replace(statuses=statuses)), replace(shown, gone=(*shown.gone, gone))
+    return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))
 
 
 def _row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
-from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
 from services.planner.domain.planned import Context, Planned, want
 from services.planner.domain.state import TenantState
+from services.planner.domain.table import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, OperationMoved, Role
 
 Runs = list[tuple[Resource, SyncRun]]
+
+
+OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state not in sync_run.OVER else None)
+"""Runs that are not over, by the name of what they sync."""
 
 
 def order_syncs(planned: Planned, context: Context) -> Planned:
@@ -27,15 +30,11 @@ def order_syncs(planned: Planned, context: Context) -> Planned:
         now is then for now, then in zip(rows, (before.sync_runs, before.resources, before.deployments), strict=True)
     ):
         return planned
+    concerned = _concerned(state, context)
     orders: list[Manifest] = []
-    given: set[ObjectKey] = set()
-    deployments = {each.name: each for each in planned.state.deployments.values() if each.present}
-    known = _open_runs(context.before)
-    for name, runs in _open_runs(planned.state).items():
-        deployment = deployments.get(name)
-        if not _is_concerned(runs, known.get(name, []), deployment, context.before):
-            given.update(_given(planned.state, runs, context))
-            continue
+    deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
+    for name in sorted(concerned):
+        runs, deployment = _open_runs(state, name), deployments.get(name)
         arranged, sequence = sync_run.arrange(runs, deployment, deployment.sync_sequence if deployment else 0)
         if deployment is not None and sequence != deployment.sync_sequence:
             counted = replace(deployment, sync_sequence=sequence)
@@ -44,33 +43,43 @@ def order_syncs(planned: Planned, context: Context) -> Planned:
             planned = _take_over(planned, run)
         orders += _orders(planned.state, arranged, context)
     planned = want(planned, orders, Role.SYNC) if orders else planned
-    given.update(order.key for order in orders)
-    withdrawn = [key for key, held in planned.state.objects.items() if held.role is Role.SYNC and key not in given]
-    return planned.with_state(planned.state.without_objects(*withdrawn)) if withdrawn else planned
+    withdrawn = _ordered(context, concerned) - {order.key for order in orders}
+    return planned.with_state(planned.state.without_objects(*sorted(withdrawn))) if withdrawn else planned
 
 
-def _is_concerned(runs: Runs, known: Runs, deployment: Deployment | None, before: TenantState) -> bool:
-    """Whether anything that the turns of these runs follow from is not what it was."""
-    if deployment is None or before.deployments.get(deployment.id) is not deployment or len(runs) != len(known):
-        return True
-    return any(now is not then for pair in zip(runs, known, strict=True) for now, then in zip(*pair, strict=True))
+def _concerned(state: TenantState, context: Context) -> frozenset[str]:
+    """Names of deployments, there or not, of which anything has changed that the turns of their runs follow from.
+
+    All of them if it is not known what the tenant was planned from.
+    """
+    before = context.before
+    names = {*view_of(state.sync_runs, OPEN), *view_of(before.sync_runs, OPEN)}
+    if not context.is_known:
+        return frozenset(names)
+    changed = {*differing(state.sync_runs, before.sync_runs), *differing(state.resources, before.resources)}
+    runs = (known.get(each) for each in changed for known in (state.sync_runs, before.sync_runs))
+    found = {run.deployment_name for run in runs if run is not None}
+    for each in differing(state.deployments, before.deployments):
+        found |= {row.name for known in (state, before) if (row := known.deployments.get(each)) is not None}
+    return frozenset(found & names)
 
 
-def _given(state: TenantState, runs: Runs, context: Context) -> Iterator[ObjectKey]:
-    """Keys of the orders that stand for these runs."""
-    for _, run in runs:
-        deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
-        if run.state in sync_run.ACTIVE and deployment is not None:
-            yield context.engine.sync_key(deployment.uid)
+def _open_runs(state: TenantState, name: str) -> Runs:
+    """Runs of this name that are not over."""
+    runs = view_of(state.sync_runs, OPEN).get(name, {})
+    return [(state.resources[run.resource_id], run) for run in runs.values()]
 
 
-def _open_runs(state: TenantState) -> dict[str, Runs]:
-    """Runs that are not over, by the name of what they sync."""
-    runs: defaultdict[str, Runs] = defaultdict(list)
-    for run in state.sync_runs.values():
-        if run.state not in sync_run.OVER:
-            runs[run.deployment_name].append((state.resources[run.resource_id], run))
-    return dict(sorted(runs.items()))
+def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
+    """Keys of the orders that are out for deployments of these names, whatever incarnation.
+
+    All of them if it is not known what the tenant was planned from: one without a run is withdrawn then.
+    """
+    before, engine = context.before, context.engine
+    orders = before.objects_of_role(Role.SYNC)
+    if not context.is_known or not orders:
+        return set(orders)
+    return {engine.sync_key(each.uid) for each in before.deployments.values() if each.name in names} & orders.keys()
 
 
 def _take_over(planned: Planned, now: SyncRun) -> Planned:

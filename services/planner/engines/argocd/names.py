@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from uuid import UUID
 
 PROJECT_PREFIX = "app-project-"
@@ -23,6 +24,7 @@ def cluster_project_name(tenant: UUID) -> str:
     return f"{PROJECT_PREFIX}{tenant}{CLUSTER_SUFFIX}"
 
 
+@lru_cache(maxsize=4096)
 def cluster_name(environment: UUID | str) -> str:
     """Name of an environment's cluster secret, which is also Argo CD's name of the cluster."""
     return f"{CLUSTER_PREFIX}{environment}"

@@ -42,9 +42,9 @@ def view(usability: Usability = Usability.USABLE, namespaces: tuple[str, ...] = 
 
 
 def resolved(content: dict[str, Any], *views: EnvironmentView, exists: bool = False) -> EnvironmentView | None:
-    return resolve(
-        accept(API_VERSION, json.dumps(content), STRICT), {known.name: known for known in views}, exists=exists
-    )
+    spec = accept(API_VERSION, json.dumps(content), STRICT)
+    found = {known.name: known for known in views}.get(spec.destination.environment or "")
+    return resolve(spec, found, exists=exists)
 
 
 def unresolved(content: dict[str, Any], *views: EnvironmentView, exists: bool = False) -> str:

@@ -1,0 +1,234 @@
+"""Rows by key that are never changed, only replaced: what was derived from them follows each replacement.
+
+A tenant may have thousands of rows, and most changes concern one of them. So a table keeps two things. A view, such as
+a sum or an index, is made once, and then costs what a change concerns. And a table knows by which keys it differs from
+the one that it began as, so that nobody has to compare all rows to find the few that differ.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+RowT = TypeVar("RowT")
+ValueT = TypeVar("ValueT")
+GroupT = TypeVar("GroupT", bound=Hashable)
+
+Difference = tuple[Any, Any, Any]
+"""A key, the row before and the row now; None: there is none."""
+
+NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
+
+
+class View(ABC, Generic[RowT, ValueT]):
+    """What is derived from all rows of a table. Its value is never changed, and the same object while it is equal."""
+
+    @cached_property
+    def of_nothing(self) -> ValueT:
+        """Where there are no rows."""
+        return self.of(NO_ROWS)
+
+    @abstractmethod
+    def of(self, rows: Mapping[Any, RowT]) -> ValueT:
+        """From scratch."""
+
+    @abstractmethod
+    def after(self, value: ValueT, differences: Iterable[Difference]) -> ValueT:
+        """What follows ``value`` once the rows differ so."""
+
+
+class Totals(View[RowT, tuple[int, ...]]):
+    """Sums over all rows."""
+
+    def __init__(self, measure: Callable[[RowT], tuple[int, ...]]) -> None:
+        self._measure = measure
+
+    def of(self, rows: Mapping[Any, RowT]) -> tuple[int, ...]:
+        """Empty if there are no rows."""
+        return tuple(map(sum, zip(*map(self._measure, rows.values()), strict=True)))
+
+    def after(self, value: tuple[int, ...], differences: Iterable[Difference]) -> tuple[int, ...]:
+        """The sums, more or less by what differs."""
+        for _, old, new in differences:
+            value = self._added(self._added(value, old, -1), new, 1)
+        return value
+
+    def _added(self, value: tuple[int, ...], row: RowT | None, sign: int) -> tuple[int, ...]:
+        if row is None:
+            return value
+        parts = self._measure(row)
+        return tuple(each + sign * part for each, part in zip(value or (0,) * len(parts), parts, strict=True))
+
+
+class Groups(View[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
+    """The rows of each group by key; ``group_of`` says in which a row is, None: in none."""
+
+    def __init__(self, group_of: Callable[[RowT], GroupT | None]) -> None:
+        self._group_of = group_of
+
+    def of(self, rows: Mapping[Any, RowT]) -> Mapping[GroupT, Mapping[Any, RowT]]:
+        """Groups without rows are left out."""
+        found: dict[GroupT, dict[Any, RowT]] = {}
+        for key, row in rows.items():
+            if (group := self._group_of(row)) is not None:
+                found.setdefault(group, {})[key] = row
+        return found
+
+    def after(
+        self, value: Mapping[GroupT, Mapping[Any, RowT]], differences: Iterable[Difference]
+    ) -> Mapping[GroupT, Mapping[Any, RowT]]:
+        """Groups of which no row differs are the same objects."""
+        made: dict[GroupT, dict[Any, RowT]] = {}
+        for key, old, new in differences:
+            left = self._group_of(old) if old is not None else None
+            entered = self._group_of(new) if new is not None else None
+            for group in {left, entered} - {None}:
+                if group not in made:
+                    made[group] = dict(value.get(group, {}))  # type: ignore[arg-type, index]
+            if left is not None and left != entered:
+                made[left].pop(key)
+            if entered is not None:
+                made[entered][key] = new
+        return {name: rows for name, rows in {**value, **made}.items() if rows} if made else value
+
+
+class Subset(View[RowT, Mapping[Any, RowT]]):
+    """The rows for which ``is_in`` holds, by key."""
+
+    def __init__(self, is_in: Callable[[RowT], bool]) -> None:
+        self._is_in = is_in
+
+    def of(self, rows: Mapping[Any, RowT]) -> Mapping[Any, RowT]:
+        """See the class."""
+        return {key: row for key, row in rows.items() if self._is_in(row)}
+
+    def after(self, value: Mapping[Any, RowT], differences: Iterable[Difference]) -> Mapping[Any, RowT]:
+        """The same object if none of its rows differs."""
+        made: dict[Any, RowT] | None = None
+        for key, old, new in differences:
+            left = old is not None and self._is_in(old)
+            entered = new is not None and self._is_in(new)
+            if left or entered:
+                made = made if made is not None else dict(value)
+                if entered:
+                    made[key] = new
+                else:
+                    del made[key]
+        return value if made is None else made
+
+
+class Counts(View[RowT, Mapping[GroupT, int]]):
+    """How many rows each group has."""
+
+    def __init__(self, group_of: Callable[[RowT], GroupT | None]) -> None:
+        self._group_of = group_of
+
+    def of(self, rows: Mapping[Any, RowT]) -> Mapping[GroupT, int]:
+        """Groups without rows are left out."""
+        found: dict[GroupT, int] = {}
+        for row in rows.values():
+            if (group := self._group_of(row)) is not None:
+                found[group] = found.get(group, 0) + 1
+        return found
+
+    def after(self, value: Mapping[GroupT, int], differences: Iterable[Difference]) -> Mapping[GroupT, int]:
+        """The same object if no row changes its group."""
+        made: dict[GroupT, int] = {}
+        for _, old, new in differences:
+            left = self._group_of(old) if old is not None else None
+            entered = self._group_of(new) if new is not None else None
+            if left == entered:
+                continue
+            made = made or dict(value)
+            if left is not None:
+                made[left] -= 1
+            if entered is not None:
+                made[entered] = made.get(entered, 0) + 1
+        return {group: count for group, count in made.items() if count} if made else value
+
+
+class Table(dict[KeyT, RowT]):
+    """See the module."""
+
+    __slots__ = ("_began_as", "_differing", "_values")
+
+    def __init__(self, rows: Mapping[KeyT, RowT] = NO_ROWS) -> None:
+        super().__init__(rows)
+        self._values: dict[View[Any, Any], Any] = {}
+        self._began_as: Table[KeyT, RowT] | None = None
+        self._differing: Mapping[KeyT, None] = NO_ROWS
+
+    @classmethod
+    def of(cls, rows: Mapping[KeyT, RowT]) -> Table[KeyT, RowT]:
+        """These rows as a table; the same object if they are one."""
+        return rows if isinstance(rows, Table) else cls(rows)
+
+    def with_rows(self, rows: Mapping[KeyT, RowT]) -> Table[KeyT, RowT]:
+        """The same with these rows; the same object if it has them."""
+        news = {key: row for key, row in rows.items() if self.get(key) is not row}
+        if not news:
+            return self
+        made = self._followed_by(news)
+        made.update(news)
+        return made
+
+    def without(self, keys: Iterable[KeyT]) -> Table[KeyT, RowT]:
+        """The same without these rows; the same object if it has none of them."""
+        gone = [key for key in dict.fromkeys(keys) if key in self]
+        if not gone:
+            return self
+        made = self._followed_by(gone)
+        for key in gone:
+            del made[key]
+        return made
+
+    def settle(self) -> None:
+        """From now on the beginning of what comes next: the table that it began as is forgotten, its views stay."""
+        if self._began_as is not None:
+            for view in self._began_as._values:
+                self.view(view)
+            self._began_as, self._differing = None, NO_ROWS
+
+    def view(self, view: View[RowT, ValueT]) -> ValueT:
+        """The value of ``view``, which is kept."""
+        if not self:
+            return view.of_nothing
+        if view not in self._values:
+            self._values[view] = self._derived(view)
+        value: ValueT = self._values[view]
+        return value
+
+    def keys_differing_from(self, before: Mapping[KeyT, RowT]) -> Collection[KeyT] | None:
+        """Keys of all rows that may be others than in ``before``; None: that is not known."""
+        return self._differing.keys() if self._began_as is before else None
+
+    def _derived(self, view: View[RowT, ValueT]) -> ValueT:
+        began_as = self._began_as
+        if began_as is None or view not in began_as._values:
+            return view.of(self)
+        differences = [(key, began_as.get(key), self.get(key)) for key in differing(self, began_as)]
+        return view.after(began_as._values[view], differences)
+
+    def _followed_by(self, keys: Iterable[KeyT]) -> Table[KeyT, RowT]:
+        made: Table[KeyT, RowT] = Table(self)
+        made._began_as = self._began_as if self._began_as is not None else self
+        made._differing = {**self._differing, **dict.fromkeys(keys)}
+        return made
+
+
+def view_of(rows: Mapping[Any, RowT], view: View[RowT, ValueT]) -> ValueT:
+    """The value of ``view``; kept if ``rows`` are a table."""
+    return rows.view(view) if isinstance(rows, Table) else view.of(rows)
+
+
+def differing(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> Collection[KeyT]:
+    """Keys of which the row is another object than before, or there is none now, or was none then."""
+    if now is before:
+        return ()
+    known = now.keys_differing_from(before) if isinstance(now, Table) else None
+    keys = [*now, *(key for key in before if key not in now)] if known is None else known
+    return [key for key in keys if now.get(key) is not before.get(key)]
