@@ -79,7 +79,8 @@ ADDRESS_REFUSED = _not_connected(
 INVALID_NAMESPACE_LIST = _not_connected(
     "Unknown",
     "InvalidNamespaceList",
-    "{detail}",
+    "user specified an invalid namespace: ManagedEnvironment contains an invalid namespace in namespaces list: "
+    "{namespace}",
     "An entry of spec.namespaces cannot be a namespace's name (lower-case letters, digits, '-'; at most 63).",
     "Correct the entry.",
 )

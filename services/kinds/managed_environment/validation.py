@@ -52,7 +52,8 @@ def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> Managed
         raise Refused(texts.UNSUPPORTED_API_URL.status, texts.UNSUPPORTED_API_URL.reason, problem)
     for namespace in spec.namespaces or ():
         if not is_namespace(namespace):
-            raise Refused(texts.INVALID_NAMESPACE_LIST.status, texts.INVALID_NAMESPACE_LIST.reason, _invalid(namespace))
+            entry = texts.INVALID_NAMESPACE_LIST
+            raise Refused(entry.status, entry.reason, entry.text(namespace=namespace[:MAX_NAME]))
     return spec
 
 
@@ -90,8 +91,3 @@ def _parts_problems(parts: Parts, policy: AddressPolicy) -> Iterator[str]:
         yield f"apiURL {port}"
     if not _PATH.fullmatch(parts.rest) or {".", ".."} & set(parts.rest.split("/")):
         yield "apiURL has a path that no API server has; correct it or leave it out"
-
-
-def _invalid(namespace: str) -> str:
-    detail = "ManagedEnvironment contains an invalid namespace in namespaces list"
-    return f"user specified an invalid namespace: {detail}: {namespace[:MAX_NAME]}"

@@ -1,6 +1,8 @@
 """The catalogue of conditions: what each looks like, what it means and what a user can do about it.
 
-Statuses and the pages for users are both made from it, so they cannot differ.
+The pages for users are made from it, and statuses take their types, statuses and reasons from it, so a page explains
+whatever is shown. Most messages are worded here, too. Of others an entry has the form, with parts in braces: a message
+that is nothing but ``{detail}``, or is about a field of a spec, is worded by the rule that finds the problem.
 """
 
 from __future__ import annotations

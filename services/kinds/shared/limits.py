@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from services.kinds.shared.catalogue import QUOTA_EXCEEDED
+
 MEBIBYTE = 1024 * 1024
 DEFAULT_BYTES = 16 * MEBIBYTE
 DEFAULT_DESTINATIONS = 2000
@@ -32,10 +34,9 @@ class Limits:
     def message(self, kind: str) -> str:
         """The message for a resource that exceeds its quota."""
         listed = f", {self.destinations} namespaces listed in them" if kind in self.listing else ""
-        return (
-            f"quota exceeded: this namespace may have {self.of(kind)} {kind}s{listed}, and {self.bytes // MEBIBYTE} "
-            "MiB of specs and Secrets in all; delete some, or ask the operator for more"
-        )
+        most = f"this namespace may have {self.of(kind)} {kind}s{listed}"
+        size = f"{self.bytes // MEBIBYTE} MiB of specs and Secrets in all"
+        return QUOTA_EXCEEDED.text(detail=f"{most}, and {size}; delete some, or ask the operator for more")
 
 
 @dataclass(frozen=True, slots=True)
