@@ -71,6 +71,8 @@ class StatusInputs:
     at: datetime
     """When that happened which may change it."""
     limits: Limits
+    target_exists: bool = True
+    """Whether there is what a resource waits for; False only if it waits for a resource that it names."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

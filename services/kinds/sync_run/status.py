@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from services.kinds.shared.catalogue import ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Refused, compiled, parsed_status, recurring, throttling
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.rows import SyncRun
@@ -17,24 +16,25 @@ from services.kinds.sync_run.validation import accept
 
 def sync_status(inputs: StatusInputs) -> str:
     """Canonical JSON of the whole status; ``previous`` if nothing has changed."""
-    resource, run, previous, limits = inputs.resource, inputs.own, inputs.previous, inputs.limits
+    resource, run, previous = inputs.resource, inputs.own, inputs.previous
     if not isinstance(run, SyncRun):
         raise TypeError("the status of a sync run follows from its row")
-    error = next(_errors(resource, run, limits), "")
+    error = next(_errors(run, inputs), "")
     own = {ERROR: ("True", ERROR, error) if error else ("False", "", "")}
     throttled = recurring(throttling(resource.held_back_ms), parsed_status(previous))
     operation = _operation(run)
     return compiled(previous, own | throttled, inputs.at, {"operation": operation} if operation else {})
 
 
-def _errors(resource: Resource, run: SyncRun, limits: Limits) -> Iterator[str]:
+def _errors(run: SyncRun, inputs: StatusInputs) -> Iterator[str]:
+    resource = inputs.resource
     yield from _changes(resource, run)
     if run.state == "Refused":
         yield run.message
     if run.state == "Waiting" and resource.over_quota:
-        yield limits.message(resource.kind)
-    if run.state == "Waiting" and run.message == texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name):
-        yield run.message
+        yield inputs.limits.message(resource.kind)
+    if run.state == "Waiting" and not inputs.target_exists:
+        yield texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
     if run.phase in FAILED:
         yield run.message or UNKNOWN_ERROR.message
 

@@ -20,6 +20,7 @@ from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.planned import Context, Planned, made_for
+from services.planner.domain.state import TenantState
 from services.planner.domain.table import differing
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
@@ -120,7 +121,13 @@ def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime,
         return previous
     digest = state.wanted_digest(made_for(owner, context.engine)) if owner.id in state.checks else None
     own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
-    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits))
+    there = own is None or own.state != "Waiting" or _is_there(state, own.deployment_name)
+    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits, there))
+
+
+def _is_there(state: TenantState, name: str) -> bool:
+    """Whether a deployment of this name exists and stays."""
+    return any(each.name == name and each.wanted for each in state.deployments.values())
 
 
 def _is_releasable(planned: Planned, owner: Resource, owned: Collection[UUID]) -> bool:

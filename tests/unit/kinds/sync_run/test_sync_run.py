@@ -250,10 +250,23 @@ def shown(resource: Resource, run: SyncRun, previous: str = "{}") -> tuple[dict[
 def test_status_when_the_deployment_is_missing_then_the_documented_error_shows_until_it_starts() -> None:
     resource, run = waiting()
     (held,), _ = arrange([(resource, run)], None, 0)
-    previous = sync_status(inputs(resource, held))
+    previous = sync_status(replace(inputs(resource, held), target_exists=False))
     assert conditions(previous) == error(MISSING)
     (started,), _ = arrange([(resource, held)], deployment(), 0)
     assert shown(resource, started, previous) == (FINE, {"phase": "Running"})
+
+
+@pytest.mark.parametrize(
+    ("message", "target_exists", "expected"),
+    [("in other words", False, error(MISSING)), (MISSING, True, FINE)],
+    ids=["missing", "there"],
+)
+def test_status_when_a_run_waits_then_its_deployment_decides_on_the_error_and_not_a_text(
+    message: str, target_exists: bool, expected: dict[str, Any]
+) -> None:
+    resource, run = waiting()
+    waits = replace(inputs(resource, replace(run, message=message)), target_exists=target_exists)
+    assert conditions(sync_status(waits)) == expected
 
 
 def test_status_when_it_waits_for_its_turn_then_that_is_no_error() -> None:
