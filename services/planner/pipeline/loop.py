@@ -35,6 +35,8 @@ from services.planner.rows import ParkedEvent, ParkedTenant
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
+GATHER_SECONDS = 0.01
+"""A batch costs more than a message: if more than one has come at a time, the next may gather for so long."""
 KEPT_AT_ONCE = 500
 """Events of a parked tenant that are planned together."""
 
@@ -102,6 +104,8 @@ class Planner:
             if batch.messages:
                 self._until_done(batch)
             self._keep_up()
+            if len(batch.messages) > 1:
+                self.stopping.wait(GATHER_SECONDS)
 
     def process(self, batch: Batch) -> None:
         """The life of a batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -162,6 +163,28 @@ def test_batch_when_fenced_then_it_is_dropped_and_the_log_is_read_again() -> Non
     planner, log, _ = planner_with(Memory([Fenced("moved on")]))
     planner.run()
     assert (log.rewound, log.acknowledged) == (1, [])
+
+
+class Stopping(threading.Event):
+    """Remembers how long the loop meant to wait, and does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        return self.is_set()
+
+
+@pytest.mark.parametrize(("messages", "waits"), [(1, []), (2, [loop.GATHER_SECONDS])])
+def test_loop_when_messages_come_faster_than_batches_end_then_the_next_gather(
+    messages: int, waits: list[float]
+) -> None:
+    planner, _, _ = planner_with(Memory(), messages)
+    planner.stopping = stopping = Stopping()
+    planner.run()
+    assert stopping.waits == waits
 
 
 def test_message_when_the_database_refuses_it_then_only_that_one_is_given_up() -> None:
