@@ -99,7 +99,7 @@ class Loaded:
     """Those of which events are kept."""
     fleet: FleetView
     defects: Mapping[UUID, Exception] = field(default_factory=dict)
-    """Tenants that an engine of ours could not read, and why."""
+    """Tenants whose objects could not be read, and why: this build does not know their engine, or that failed."""
 
 
 def load(connection: Connection[Any], wanted: Collection[UUID], engines: Mapping[str, Engine]) -> Loaded:
@@ -194,11 +194,10 @@ def _held(
     found: dict[UUID, dict[ObjectKey, EngineObject]] = {known: {} for known in tenants}
     defects: dict[UUID, Exception] = {}
     for known, lane, kind, name, wanted, digest, size in rows:
-        tenant = tenants.get(known)
-        engine = fleet.engine(tenant) if tenant is not None else None
-        if engine is None:
+        if (tenant := tenants.get(known)) is None:
             continue
         try:
+            engine = fleet.engine(tenant)
             subject = engine.subject(kind, name)
         except Exception as defect:
             defects[known] = defect

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
+import structlog
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
@@ -31,6 +32,8 @@ from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
+
+log = structlog.get_logger(__name__)
 
 # Every statement looks up keys that it is given: arrays where it reads, a JSON text where it writes. With fresh
 # statistics missing (a new database filling up) the optimizer would choose to read whole tables, and keep that plan for
@@ -88,7 +91,7 @@ class Store:
             return Loaded(states, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
             loaded = load(connection, known.keys() - states.keys(), self._engines)
-        self._fleet = loaded.fleet
+        self._keep_fleet(loaded.fleet)
         return replace(loaded, states=states | loaded.states)
 
     def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
@@ -121,7 +124,7 @@ class Store:
     def refresh_fleet(self) -> None:
         """Read the engine instances: operators add some."""
         with self._translated() as connection:
-            self._fleet = load_fleet(connection, self._engines)
+            self._keep_fleet(load_fleet(connection, self._engines))
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Take partitions up: from now on nobody else writes to them.
@@ -150,6 +153,13 @@ class Store:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _keep_fleet(self, fleet: FleetView) -> None:
+        """Tell of each instance once that this build cannot use."""
+        for instance in fleet.unknown:
+            if instance != self._fleet.instances.get(instance.id):
+                log.error("this build does not know the engine", instance=instance.id, engine=instance.engine)
+        self._fleet = fleet
 
     @contextmanager
     def _translated(self) -> Iterator[Connection[Any]]:

@@ -18,14 +18,24 @@ class FleetView:
 
     instances: Mapping[str, Instance]
     engines: Mapping[str, Engine]
-    """By the name that instances have for them."""
+    """By the name that instances have for them. Of an instance with another engine only the namespace counts."""
+
+    @property
+    def usable(self) -> list[Instance]:
+        """Instances whose engine this build knows: tenants can be placed on them."""
+        return [instance for instance in self.instances.values() if instance.engine in self.engines]
+
+    @property
+    def unknown(self) -> list[Instance]:
+        """The others, such as one that a newer build has added: a tenant on them cannot be planned."""
+        return [instance for instance in self.instances.values() if instance.engine not in self.engines]
 
     def placement(self, tenant: Tenant) -> Placement:
         """Where the tenant's objects are."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
     def engine(self, tenant: Tenant) -> Engine:
-        """The engine of the tenant's instance."""
+        """The engine of the tenant's instance. Raises KeyError if this build does not know it."""
         return self.engines[self.instances[tenant.engine_instance_id].engine]
 
     def is_engine_namespace(self, namespace: str) -> bool:

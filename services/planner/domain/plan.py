@@ -74,6 +74,6 @@ def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> Te
     if not tenant.engine_instance_id:
         if not asked:
             return None
-        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.instances.values()).id)
+        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.usable).id)
     partition = asked[-1].partition if asked else tenant.partition
     return state.indexed()._replace(tenant=replace(tenant, partition=partition))

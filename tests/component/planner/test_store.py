@@ -524,6 +524,26 @@ def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked
         assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
 
 
+def test_tenant_when_this_build_does_not_know_its_engine_then_only_that_one_is_parked_and_that_is_told_once(
+    store: Store, database: Database
+) -> None:
+    take(store, environment(1), secret(1))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(
+            "UPDATE engine_instances SET engine = 'newer'"
+            " WHERE id = (SELECT engine_instance_id FROM tenants WHERE id = %s)",
+            [TENANT],
+        )
+    store.tenants.clear()
+    with capture_logs() as lines:
+        take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
+        store.refresh_fleet()
+    assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
+    with store.connected() as connection:
+        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
+    assert [line["engine"] for line in lines if "does not know" in line["event"]] == ["newer"]
+
+
 def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Store) -> None:
     changes = plan_batch([changed(1)], store, Policy(), NOW)
     with pytest.raises(Poison):

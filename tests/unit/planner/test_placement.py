@@ -8,9 +8,15 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import Wait
-from services.planner.domain.fleet import place
+from services.planner.domain.fleet import FleetView, place
 from services.planner.domain.ids import tenant_id
-from services.planner.rows import Instance
+from services.planner.domain.plan import plan
+from services.planner.domain.policy import Policy
+from services.planner.domain.state import TenantState
+from services.planner.engines.registry import ENGINES
+from services.planner.rows import Instance, Tenant
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed
+from tests.unit.planner.world import NOW
 
 FLEET = [Instance(f"engine-{number}", f"argocd-{number}", accepting=True) for number in range(4)]
 TENANTS = [tenant_id("local", f"team-{number}") for number in range(4000)]
@@ -40,3 +46,18 @@ def test_instance_when_draining_then_no_tenant_is_placed_on_it() -> None:
 def test_tenant_when_no_instance_accepts_then_it_waits_and_the_remedy_is_named() -> None:
     with pytest.raises(Wait, match="gitopsctl engines apply"):
         place(TENANTS[0], [])
+
+
+def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_placed_on_it_and_its_namespace_stays() -> (
+    None
+):
+    tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
+    foreign = [replace(instance, engine="of a newer build") for instance in FLEET]
+    chosen = place(tenant.tenant.id, FLEET)
+    fleet = FleetView({**{each.id: each for each in FLEET}, chosen.id: foreign[FLEET.index(chosen)]}, ENGINES)
+    placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
+    assert placed is not None
+    assert placed.tenant.engine_instance_id in {each.id for each in FLEET} - {chosen.id}
+    assert fleet.is_engine_namespace(chosen.namespace)
+    with pytest.raises(Wait, match="gitopsctl engines apply"):
+        plan(tenant, [changed(1)], FleetView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
