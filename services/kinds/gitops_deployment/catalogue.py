@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from services.kinds.gitops_deployment.model import ENVIRONMENT_MESSAGE, SYNC_OPTION_MESSAGE, TYPE_MESSAGE
-from services.kinds.shared.catalogue import DELETING, QUOTA_EXCEEDED, RESOLVED, THROTTLING, UNKNOWN_ERROR, Entry, error
+from services.kinds.shared.catalogue import (
+    DELETING,
+    QUOTA_EXCEEDED,
+    RESOLVED,
+    TENANT_PARKED,
+    THROTTLING,
+    UNKNOWN_ERROR,
+    Entry,
+    error,
+)
 from services.kinds.shared.url_rules import REVISION_MESSAGE
 
 _READY = "Read the conditions of the GitOpsDeploymentManagedEnvironment; mend it, its Secret or the name."
@@ -157,5 +166,6 @@ ENTRIES = (
     ENGINE_SAID,
     IS_DELETING,
     DELETED,
+    TENANT_PARKED,
     *THROTTLING,
 )

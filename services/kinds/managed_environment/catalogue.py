@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
-from services.kinds.shared.catalogue import QUOTA_EXCEEDED, RESOLVED, THROTTLING, UNKNOWN_ERROR, Entry, Reason
+from services.kinds.shared.catalogue import (
+    QUOTA_EXCEEDED,
+    RESOLVED,
+    TENANT_PARKED,
+    THROTTLING,
+    UNKNOWN_ERROR,
+    Entry,
+    Reason,
+)
 
 CONNECTION = "ConnectionInitializationSucceeded"
 
@@ -183,5 +191,6 @@ ENTRIES = (
     NOT_CREATED,
     QUOTA_EXCEEDED,
     RESOLVED,
+    TENANT_PARKED,
     *THROTTLING,
 )

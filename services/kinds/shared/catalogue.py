@@ -57,6 +57,12 @@ UNKNOWN_ERROR = error(
     "Something failed that you cannot mend.",
     "Wait: it is tried again. If it stays for more than a few minutes, ask your operators.",
 )
+TENANT_PARKED = error(
+    "an unknown error occurred; the operators have been told",
+    "A fault of this service holds up your namespace: nothing of it is looked at, what was deployed stays as it is. "
+    "What you change meanwhile is kept, and looked at when the fault is mended.",
+    "Nothing: the condition goes by itself then. If it stays for long, ask your operators.",
+)
 QUOTA_EXCEEDED = error(
     "quota exceeded: {detail}",
     "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, THROTTLING, UNKNOWN_ERROR, Entry, error
+from services.kinds.shared.catalogue import (
+    ERROR,
+    QUOTA_EXCEEDED,
+    TENANT_PARKED,
+    THROTTLING,
+    UNKNOWN_ERROR,
+    Entry,
+    error,
+)
 from services.kinds.shared.url_rules import REVISION_MESSAGE
 from services.kinds.sync_run.model import DEPLOYMENT_NAME_IMMUTABLE, REVISION_IMMUTABLE
 
@@ -52,5 +60,6 @@ ENTRIES = (
     DEPLOYMENT_DELETED,
     QUOTA_EXCEEDED,
     UNKNOWN_ERROR,
+    TENANT_PARKED,
     *THROTTLING,
 )

@@ -13,9 +13,12 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.common.api_resource import SECRET
+from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database.columns import names
 from services.planner.domain.events import Due, Event
-from services.planner.rows import ParkedEvent, ParkedTenant
+from services.planner.domain.parked_statuses import LeftStatus
+from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
 
 # What keeps waiting because its tenant is parked takes nobody else's place among those that are found.
 DUE = """
@@ -35,6 +38,24 @@ SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_i
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
  WHERE d.over_quota AND t.partition = ANY(%(partitions)s)
  ORDER BY t.id, d.seen_at, d.id
+"""
+SHOWN = f"""
+SELECT t.workspace, t.namespace, shown.id, t.partition, shown.trace_id
+  FROM (SELECT id, tenant_id, trace_id FROM deployments WHERE present AND NOT dormant
+         UNION ALL
+        SELECT id, tenant_id, trace_id FROM resources WHERE present AND NOT dormant AND kind <> '{SECRET.kind}'
+       ) AS shown
+  JOIN tenants t ON t.id = shown.tenant_id
+ WHERE t.id = %(tenant)s
+"""
+STILL_SHOWN = """
+SELECT w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer,
+       EXISTS (SELECT FROM deployments d WHERE (d.tenant_id, d.name, d.uid) = (t.id, w.name, w.uid) AND d.present)
+    OR EXISTS (SELECT FROM resources r
+                WHERE (r.tenant_id, r.kind, r.name, r.uid) = (t.id, w.kind, w.name, w.uid) AND r.present)
+  FROM (SELECT %s::uuid AS id, %s AS workspace, %s AS namespace) AS t
+  JOIN workspace_resources w USING (workspace, namespace)
+ WHERE position(%s IN w.status) > 0
 """
 FORGET_RUNS = """
 DELETE FROM resources
@@ -89,6 +110,20 @@ def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> li
 def parked_events(connection: Connection[Any], tenant: UUID) -> list[ParkedEvent]:
     """What has happened to a parked tenant, in order."""
     return [ParkedEvent(*row) for row in connection.execute(PARKED_EVENTS, (tenant,))]
+
+
+def shown(connection: Connection[Any], tenant: UUID) -> list[Event]:
+    """Custom resources of a parked tenant: they show that it is, until they are looked at again."""
+    return _found(connection, SHOWN, {"tenant": tenant})
+
+
+def still_shown(connection: Connection[Any], tenant: ParkedTenant) -> list[LeftStatus]:
+    """Statuses that show that ``tenant`` is parked."""
+    values = (tenant.tenant_id, tenant.workspace, tenant.namespace, TENANT_PARKED.message)
+    return [
+        ((kind, name), StoredStatus(*stored), exists)
+        for kind, name, *stored, exists in connection.execute(STILL_SHOWN, values)
+    ]
 
 
 def _found(connection: Connection[Any], query: LiteralString, values: dict[str, Any]) -> list[Event]:

@@ -23,6 +23,7 @@ from services.common.kafka import TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.load import Loaded, load, load_fleet, look_up
+from services.planner.database.maintenance import still_shown
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
 from services.planner.database.tenants import TenantCache
@@ -30,8 +31,10 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
+from services.planner.rows import ParkedTenant
 
 log = structlog.get_logger(__name__)
 
@@ -137,6 +140,11 @@ class Store:
             rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
         self.tenants.clear()
         return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+
+    def still_shown(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
+        """Statuses that show that ``tenant`` is parked, in the open transaction."""
+        with self._translated() as connection:
+            return still_shown(connection, tenant)
 
     @contextmanager
     def connected(self) -> Iterator[Connection[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -28,11 +28,12 @@ from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
-from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
+from services.planner.pipeline.parking import parked_event, parked_tenant, raised_at
+from services.planner.rows import ParkedTenant, Tenant
 
 log = structlog.get_logger(__name__)
 
@@ -87,14 +88,17 @@ def plan_batch(
         state = states[ids.tenant_id(*name)]
         defect = defects.get(state.tenant.id)
         planned.append(_parked(state, defect, now) if defect else _plan(state, each, loaded.fleet, policy, now))
-    other = Changes(refused_sweeps=tuple(refused), parked_events=_kept_events(kept))
-    failed = [
-        Changes(parked=(each,), parked_events=_kept_events({name: live[name]}))
-        for each in planned
-        if isinstance(each, ParkedTenant) and (name := (each.workspace, each.namespace))
+    failed = [each for each in planned if isinstance(each, ParkedTenant)]
+    other = [
+        Changes(refused_sweeps=tuple(refused), parked=tuple(failed)),
+        *(_kept_too(_state(name, each, loaded), each, policy.kinds, now) for name, each in kept.items()),
+        *(
+            _newly_kept(read[each.tenant_id], live[each.workspace, each.namespace], policy.kinds, now)
+            for each in failed
+        ),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged([other, *failed]))
+    return BatchChanges(done, Changes.merged(other))
 
 
 def route(
@@ -201,11 +205,23 @@ def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenan
     return parked
 
 
-def _kept_events(routed: Mapping[Name, Sequence[Event]]) -> tuple[ParkedEvent, ...]:
-    """What is due by the clock is due again."""
-    return tuple(
-        parked_event(ids.tenant_id(*name), event)
-        for name, events in routed.items()
-        for event in events
-        if not isinstance(event.message, Due)
-    )
+def _kept(state: TenantState, events: Sequence[Event], subjects: Callable[[], Subjects], now: datetime) -> Changes:
+    """Of a parked tenant: its events, and what its ``subjects`` show. What is due by the clock is due again."""
+    rows = tuple(parked_event(state.tenant.id, event) for event in events if not isinstance(event.message, Due))
+    try:
+        shown = parked_statuses(state, subjects(), events[-1].cause(now))
+    except Exception as defect:  # it is parked all the same
+        count_failure(SERVICE, Failure.DEFECT, "parked status")
+        log.error("a parked tenant does not show it", error=f"{type(defect).__name__} at {raised_at(defect)}")  # noqa: TRY400
+        return Changes(parked_events=rows)
+    return Changes(parked_events=rows, workspace=shown.rows, workspace_gone=shown.gone)
+
+
+def _newly_kept(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
+    """Of a tenant that is parked from now on: all its resources show it."""
+    return _kept(state, events, lambda: known_subjects(state, kinds) | named_subjects(state, events, kinds), now)
+
+
+def _kept_too(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
+    """Of one that is parked already: those that ``events`` name may be new."""
+    return _kept(state, events, lambda: named_subjects(state, events, kinds), now)

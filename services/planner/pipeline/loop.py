@@ -23,13 +23,13 @@ from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.events import Event
+from services.planner.domain.events import Due, Event
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.consume import Batch, BatchConsumer
 from services.planner.pipeline.decode import Decoder
-from services.planner.pipeline.parking import kept_event, parked_event, raised_at
+from services.planner.pipeline.parking import kept_event, parked_event, raised_at, resolved
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -162,10 +162,14 @@ class Planner:
             for event in events:
                 self.look_again([event])
 
-    def retry_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> None:
-        """Plan what has happened to a parked tenant; it stays parked if that still fails, whatever the reason."""
+    def retry_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent], shown: Sequence[Event]) -> None:
+        """Plan what has happened to a parked tenant; it stays parked if that still fails, whatever the reason.
+
+        ``shown``: timer events of all its resources, because all of them show that it is parked.
+        """
         try:
-            parts = list(split_at_markers(coalesced([kept_event(row) for row in rows]), KEPT_AT_ONCE))
+            events = coalesced([*(kept_event(row) for row in rows), *shown])
+            parts = list(split_at_markers(events, KEPT_AT_ONCE))
             spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
             while refused := self._replay(tenant, parts, spans):
                 parts = self._narrowed(tenant, parts, refused)
@@ -197,7 +201,7 @@ class Planner:
                 self.store.abandon()
                 return Refused(number, error)
             self._complain(changes)
-        self._save(BatchChanges(), spans)
+        self._save(resolved(tenant, self.store.still_shown(tenant), datetime.now(UTC)), spans)
         log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
         return None
 
@@ -206,7 +210,7 @@ class Planner:
         part, half = parts[refused.part], len(parts[refused.part]) // 2
         if half:
             return [*parts[: refused.part], part[:half], part[half:], *parts[refused.part + 1 :]]
-        for event in part:
+        for event in (each for each in part if not isinstance(each.message, Due)):
             self.decoder.give_up_kept(tenant, parked_event(tenant.tenant_id, event), refused.error)
         return [*parts[: refused.part], *parts[refused.part + 1 :]]
 

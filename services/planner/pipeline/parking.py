@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +26,10 @@ from services.common.messages import (
     StatusReported,
     SyncMoved,
 )
+from services.kinds.shared.rows import Cause
+from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.events import Event, Unseen
+from services.planner.domain.parked_statuses import LeftStatus, resolved_statuses
 from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
 
 TYPES = {
@@ -66,6 +70,16 @@ def kept_event(row: ParkedEvent) -> Event:
     if inner:
         message["event"] = _adapter(inner[0]).validate_python(message["event"])
     return Event(_adapter(outer).validate_python(message), row.partition, row.trace_id)
+
+
+def resolved(parked: ParkedTenant, left: Sequence[LeftStatus], now: datetime) -> BatchChanges:
+    """What becomes of statuses that still show it after all that was kept is planned. The tenant is read again."""
+    if not left:
+        return BatchChanges()
+    tenant = Tenant(parked.tenant_id, parked.workspace, parked.namespace, parked.partition, "")
+    shown = resolved_statuses(tenant, left, Cause(now, ""))
+    written = Changes(workspace=shown.rows, workspace_gone=shown.gone)
+    return BatchChanges((TenantChanges(parked.tenant_id, written, None),))
 
 
 @lru_cache

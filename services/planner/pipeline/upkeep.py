@@ -80,7 +80,8 @@ class Upkeep:
         for tenant in tenants:
             with planner.store.connected() as connection:
                 rows = maintenance.parked_events(connection, tenant.tenant_id)
-            planner.retry_parked(tenant, rows)
+                shown = maintenance.shown(connection, tenant.tenant_id)
+            planner.retry_parked(tenant, rows, shown)
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -24,6 +25,7 @@ from services.common.telemetry.metrics import NAME_COLLISIONS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
+from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.shared.names import FINALIZER
 from services.planner.database import load as load_module
 from services.planner.database import maintenance, sweeps
@@ -40,7 +42,7 @@ from services.planner.domain.state import TenantState
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.pipeline.parking import kept_event
+from services.planner.pipeline.parking import kept_event, resolved
 from tests.component.conftest import Database
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -463,6 +465,36 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
     assert take(store, changed(4, generation=4)).deployments != ()
     with store.connected() as connection:
         assert (maintenance.parked_tenants(connection, [0]), maintenance.parked_events(connection, TENANT)) == ([], [])
+
+
+def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_goes_on(
+    store: Store, database: Database
+) -> None:
+    def told() -> dict[str, Any]:
+        return {
+            row["name"]: json.loads(row["status"])["conditions"] for row in contents(database)["workspace_resources"]
+        }
+
+    take(store, changed(1), environment(1), secret(1))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(store, changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"))
+    assert set(told()) == {"web", "prod", "api", "brief"}
+    assert all(TENANT_PARKED.message in json.dumps(conditions) for conditions in told().values())
+    with store.connected() as connection:
+        (parked,) = maintenance.parked_tenants(connection, [0])
+        kept = [kept_event(row) for row in maintenance.parked_events(connection, TENANT)]
+        shown = maintenance.shown(connection, TENANT)
+    assert {event.message.id for event in shown} == {resource_id(WORKSPACE, uid) for uid in ("uid-1", "uid-prod")}
+    store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    store.write(plan_batch([*kept[:1], *shown], store, Policy(), NOW), [])
+    left = store.still_shown(parked)
+    assert sorted((key[1], exists) for key, _, exists in left) == [("api", True), ("brief", False)]
+    store.save(resolved(parked, left, NOW), [])
+    assert set(told()) == {"web", "prod", "api"}
+    assert {each["reason"] for conditions in told().values() for each in conditions} == {
+        "ErrorOccurredResolved", "Checking"
+    }  # fmt: skip
 
 
 def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(

@@ -10,15 +10,17 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.events import Event, SweepScope
+from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.ids import tenant_id
+from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
 from services.planner.engines.interface import Engine
@@ -68,6 +70,8 @@ class World:
     parked_events: list[ParkedEvent] = field(default_factory=list)
     memory: dict[UUID, TenantState] = field(default_factory=dict)
     _before: dict[str, Any] = field(default_factory=dict)
+    _touched: set[UUID] = field(default_factory=set)
+    """Tenants that were written since the last commit."""
 
     def take(self, *events: Event) -> Changes:
         """One batch: what its parts wrote, one after another."""
@@ -169,16 +173,36 @@ class World:
         parked = [each for each in self.parked.values() if each.partition == scope.partition]
         return SweepFound(len(known), unseen, tuple((each.workspace, each.namespace) for each in parked))
 
+    def shown_of(self, tenant: UUID) -> list[Event]:
+        """Timer events of its custom resources."""
+        rows = (*self.deployments.values(), *self.resources.values())
+        ours = [row for row in rows if row.tenant_id == tenant and row.present and row.id not in self.dormant]
+        known = self.tenants.get(tenant)
+        return [Event(Due(known.workspace, known.namespace, row.id), 0, "") for row in ours if known is not None]
+
+    def still_shown(self, tenant: ParkedTenant) -> list[LeftStatus]:
+        rows = (*self.deployments.values(), *self.resources.values())
+        uids = {row.uid for row in rows if row.tenant_id == tenant.tenant_id and row.present}
+        return [
+            (key[2:], StoredStatus(row.uid, row.generation, row.status, row.release_finalizer), row.uid in uids)
+            for key, row in self.workspace.items()
+            if key[:2] == (tenant.workspace, tenant.namespace) and TENANT_PARKED.message in row.status
+        ]
+
     # What becomes of it
 
     def save(self, changes: BatchChanges) -> None:
         """Write ``changes``, and commit."""
         self.write(changes)
         self._before = {}
+        for known in self._touched & self.memory.keys():
+            self._check_memory(known)
+        self._touched = set()
 
     def abandon(self) -> None:
         """Nothing that was written since the last commit stays."""
         self.memory.clear()
+        self._touched = set()
         for name, rows in self._before.items():
             setattr(self, name, rows)
         self._before = {}
@@ -190,7 +214,7 @@ class World:
             self.memory.pop(tenant.id, None)
             if tenant.state is not None:
                 self.memory[tenant.id] = tenant.state
-                self._check_memory(tenant.id)
+            self._touched.add(tenant.id)
         for parked in changes.other.parked:
             self.memory.pop(parked.tenant_id, None)
 

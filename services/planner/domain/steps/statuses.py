@@ -157,7 +157,7 @@ def _stamped(
 def _write(
     planned: Planned, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
 ) -> tuple[Planned, StatusChanges]:
-    row = _row(planned.state.tenant, key, now, stamp)
+    row = status_row(planned.state.tenant, key, now, stamp)
     return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
 
 
@@ -167,7 +167,8 @@ def _withdraw(planned: Planned, shown: StatusChanges, key: StatusKey) -> tuple[P
     return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))
 
 
-def _row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:
+def status_row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:
+    """The row that shows ``now``; ``stamp``: what its latency is measured from."""
     kind, name = key
     return WorkspaceRow(
         workspace=tenant.workspace,

@@ -21,6 +21,7 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepScope
 from services.planner.domain.ids import tenant_id
+from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.engines import interface
 from services.planner.pipeline import loop
@@ -108,6 +109,9 @@ class Memory:
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return self.world.find_unseen(scopes)
+
+    def still_shown(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
+        return self.world.still_shown(tenant)
 
     def abandon(self) -> None:
         self.abandoned += 1
@@ -234,7 +238,7 @@ def test_parked_tenant_when_the_database_refuses_one_message_then_only_that_one_
     store = Memory(poisonous=frozenset({"web-2"}))
     store.world.parked[TENANT] = PARKED
     planner, _, letters = planner_with(store)
-    planner.retry_parked(PARKED, [kept(number) for number in range(5)])
+    planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert sorted(each.name for each in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
     assert (letters.sent, store.world.parked) == ([-1], {})
 
@@ -247,7 +251,7 @@ def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces
     planner, _, _ = planner_with(store)
     beats: list[int] = []
     monkeypatch.setattr(planner.heartbeat, "beat", lambda: beats.append(len(store.world.deployments)))
-    planner.retry_parked(PARKED, [kept(number) for number in range(5)])
+    planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert beats == [0, 2, 4]
     assert len(store.world.deployments) == 5
 
@@ -262,7 +266,7 @@ def test_parked_tenant_when_what_was_kept_is_not_understood_then_it_stays_parked
     store.world.parked[TENANT] = PARKED
     planner, _, _ = planner_with(store)
     with capture_logs() as lines:
-        planner.retry_parked(PARKED, [replace(kept(1), message=text)])
+        planner.retry_parked(PARKED, [replace(kept(1), message=text)], [])
     assert list(store.world.parked) == [TENANT]
     assert [(line["event"], line["namespace"]) for line in lines] == [("the tenant stays parked", NAMESPACE)]
 
@@ -271,7 +275,7 @@ def test_parked_tenant_when_nothing_was_kept_of_it_then_its_partition_has_to_be_
     store = Memory()
     store.world.parked[TENANT] = PARKED
     planner, _, _ = planner_with(store)
-    planner.retry_parked(PARKED, [])
+    planner.retry_parked(PARKED, [], [])
     assert store.world.parked == {}
     assert set(store.spans) == {(Span(TOPIC, 3, 0, 0),)}
 

@@ -11,6 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.common.messages import Removed
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
@@ -19,22 +21,29 @@ from services.planner.domain.ids import tenant_id
 from services.planner.pipeline import batch
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.pipeline.parking import kept_event, parked_event
+from services.planner.pipeline.parking import kept_event, parked_event, resolved
 from tests.unit.planner.given import (
+    CREDENTIAL,
+    ENVIRONMENT,
     NAMESPACE,
+    SYNC_RUN,
     WORKSPACE,
     Applied,
     Checked,
     Failed,
     at,
     changed,
+    credential,
+    environment,
     gone,
     observed,
     resync,
     secret,
+    spec,
     status,
+    sync_run,
 )
-from tests.unit.planner.tenant import moved
+from tests.unit.planner.tenant import MANUAL, conditions, moved
 from tests.unit.planner.world import NOW, World
 
 BROKEN, FINE = "team-a", "team-b"
@@ -62,7 +71,7 @@ def names(world: World) -> set[str]:
 def retry(world: World) -> bool:
     """As the loop does it: whether the tenant goes on."""
     (parked,) = world.parked.values()
-    events = coalesce([kept_event(row) for row in world.parked_events])
+    events = coalesce([*(kept_event(row) for row in world.parked_events), *world.shown_of(parked.tenant_id)])
     world.write(BatchChanges(other=Changes(unparked=(parked.tenant_id,))))
     for part in split_at_markers(events):
         changes = plan_batch(part, world, world.policy, NOW, (parked.workspace, parked.namespace))
@@ -70,7 +79,7 @@ def retry(world: World) -> bool:
             world.abandon()
             return False
         world.write(changes)
-    world.save(BatchChanges())
+    world.save(resolved(parked, world.still_shown(parked), NOW))
     return True
 
 
@@ -163,6 +172,85 @@ def test_marker_when_nothing_of_a_parked_tenant_was_shown_then_the_guard_holds_o
     world.take(resync(3, epoch=2))
     assert retry(world)
     assert _present(world, "w-") == 50
+
+
+PARKED = ("True", "ErrorOccurred", TENANT_PARKED.message)
+SOLVED = ("False", "ErrorOccurredResolved", "")
+"""What a deployment shows then."""
+
+
+def told(world: World, kind: str, name: str) -> dict[str, tuple[str, str, str]]:
+    return conditions(world, kind, name) if any(key[2:] == (kind, name) for key in world.workspace) else {}
+
+
+def full() -> World:
+    """A tenant with a resource of each kind, and a deployment with an error of its own."""
+    world = World()
+    world.take(secret(1), environment(2), secret(3, "login", "repository-credential"), credential(4))
+    world.take(
+        changed(5, content=MANUAL), sync_run(6), changed(7, "bad", uid="uid-2", content=spec(source={"path": "/"}))
+    )
+    world.take(changed(8, "good", uid="uid-3"))
+    return world
+
+
+RESOURCES = [
+    (GITOPS_DEPLOYMENT.kind, "web"),
+    (GITOPS_DEPLOYMENT.kind, "bad"),
+    (GITOPS_DEPLOYMENT.kind, "good"),
+    (ENVIRONMENT, "prod"),
+    (CREDENTIAL, "login"),
+    (SYNC_RUN, "now"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), RESOURCES)
+def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_goes_on(kind: str, name: str) -> None:
+    world, unbroken = full(), full()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_module, "deploy", _fail)
+        world.take(changed(9, generation=2, content=MANUAL))
+    own = told(unbroken, kind, name)
+    assert told(world, kind, name) == own | {"ErrorOccurred": PARKED}
+    assert retry(world)
+    assert told(world, kind, name) == {"ErrorOccurred": SOLVED} | own
+
+
+def test_resource_when_it_is_new_and_its_tenant_is_parked_then_it_shows_that_until_it_is_gone(world: World) -> None:
+    kind = GITOPS_DEPLOYMENT.kind
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_module, "deploy", _fail)
+        world.take(changed(1), secret(1))
+        world.take(changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"), gone(2, "brief", uid="uid-0"))
+        assert [told(world, kind, name) for name in ("web", "api", "brief")] == [{"ErrorOccurred": PARKED}] * 3
+        world.take(gone(3, "api", uid="uid-2"))
+        assert {key[-1] for key in world.workspace} == {"web", "brief"}
+    assert retry(world)
+    assert told(world, kind, "web") == {"ErrorOccurred": SOLVED}
+    world.take(gone(5), gone(5, "brief", uid="uid-3"))
+    assert not any(row.present for row in world.deployments.values())
+
+
+def test_status_when_it_cannot_be_read_then_the_tenant_is_parked_and_shows_nothing_but_that() -> None:
+    world = full()
+    (key,) = [key for key in world.workspace if key[-1] == "bad"]
+    world.workspace[key] = replace(world.workspace[key], status="no JSON")
+    world.memory.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_module, "deploy", _fail)
+        world.take(changed(9, generation=2, content=MANUAL))
+    assert conditions(world, GITOPS_DEPLOYMENT.kind, "bad") == {"ErrorOccurred": PARKED}
+
+
+def test_tenant_when_showing_that_it_is_parked_fails_too_then_it_is_parked_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "deploy", _fail)
+    monkeypatch.setattr(batch, "parked_statuses", _fail)
+    with capture_logs() as lines:
+        world.take(changed(1), changed(1, "api", uid="uid-2", namespace=FINE))
+    assert (len(world.parked), len(world.parked_events), world.workspace) == (2, 2, {})
+    assert [line["event"] for line in lines].count("a parked tenant does not show it") == 2
 
 
 def _present(world: World, prefix: str) -> int:

@@ -1,0 +1,103 @@
+"""What the custom resources of a parked tenant show: that something failed which its users cannot mend.
+
+None of the kinds' rules is asked: one of them has failed. What a status showed before stays in it. When the tenant goes
+on, all its resources are looked at again, and the rules write what is true of them; where that is no status at all,
+the condition is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from services.common.messages import Command, ResourceChanged, ResourceGone
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.registry import Registry
+from services.kinds.shared.catalogue import RESOLVED, TENANT_PARKED, Entry
+from services.kinds.shared.conditions import compiled, parsed_status
+from services.kinds.shared.rows import Cause
+from services.planner.domain.events import Event
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.statuses import NO_STATUS, StatusChanges, status_row
+from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An incarnation of a custom resource, as far as its status needs it."""
+
+    uid: str
+    generation: int
+
+
+LeftStatus = tuple[StatusKey, StoredStatus, bool]
+"""A status that shows that its tenant was parked, and whether its resource exists."""
+
+Subjects = Mapping[StatusKey, Shown | None]
+"""By kind and name; None: the resource is gone."""
+
+
+def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown | None]:
+    """The tenant's resources that exist, as far as they are loaded."""
+    custom = {kind.name for kind in kinds.custom}
+    deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
+    resources = [(each.kind, each) for each in state.resources.values() if each.kind in custom]
+    return {
+        (kind, each.name): Shown(each.uid, each.generation) for kind, each in (*deployments, *resources) if each.present
+    }
+
+
+def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry) -> dict[StatusKey, Shown | None]:
+    """Those that ``events``, in their order, name: the tenant's rows do not know them yet."""
+    custom, known = {kind.name for kind in kinds.custom}, known_subjects(state, kinds)
+    found: dict[StatusKey, Shown | None] = {}
+    for event in events:
+        match event.message:
+            case Command(event=ResourceChanged(kind=kind, name=name) as changed) if kind in custom:
+                found[kind, name] = Shown(changed.uid, changed.generation)
+            case Command(event=ResourceGone(kind=kind, name=name) as gone) if kind in custom:
+                shown = found.get((kind, name), known.get((kind, name)))
+                if shown is None or shown.uid == gone.uid:
+                    found[kind, name] = None
+    return found
+
+
+def parked_statuses(state: TenantState, subjects: Subjects, cause: Cause) -> StatusChanges:
+    """The statuses that ``subjects`` shall have; of those that are gone none."""
+    tenant = state.tenant
+    gone = (WorkspaceKey(tenant.workspace, tenant.namespace, *key) for key, shown in subjects.items() if shown is None)
+    statuses = _statuses(state, subjects, cause)
+    return StatusChanges(tuple(status_row(tenant, key, now, cause) for key, now in statuses), tuple(gone))
+
+
+def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) -> StatusChanges:
+    """Statuses that no rule has written since the tenant goes on; those of resources that are gone go, too."""
+    rows: list[WorkspaceRow] = []
+    gone: list[WorkspaceKey] = []
+    for key, stored, exists in left:
+        if exists:
+            now = replace(stored, status=_with(RESOLVED, stored.status, cause))
+            rows.append(status_row(tenant, key, now, cause))
+        else:
+            gone.append(WorkspaceKey(tenant.workspace, tenant.namespace, *key))
+    return StatusChanges(tuple(rows), tuple(gone))
+
+
+def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[tuple[StatusKey, StoredStatus]]:
+    for key, shown in subjects.items():
+        if shown is None:
+            continue
+        stored = state.statuses.get(key)
+        own = stored if stored is not None and stored.uid == shown.uid else None
+        now = _with(TENANT_PARKED, own.status if own is not None else NO_STATUS, cause)
+        if own is None or own.status != now:
+            yield key, StoredStatus(shown.uid, shown.generation, now, own is not None and own.release_finalizer)
+
+
+def _with(entry: Entry, previous: str, cause: Cause) -> str:
+    """``previous`` with the condition; without anything else if it cannot be read, which may be what failed."""
+    try:
+        rest = {name: part for name, part in parsed_status(previous).items() if name != "conditions"}
+        return compiled(previous, {entry.type: entry.state}, cause.at, rest)
+    except Exception:
+        return compiled(NO_STATUS, {entry.type: entry.state}, cause.at)
