@@ -73,6 +73,10 @@ COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
+KEPT = f"""
+SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)
+  FROM parked_tenants p WHERE p.partition = ANY(%s)
+"""
 PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id = %s ORDER BY number"
 
 
@@ -105,6 +109,11 @@ def count_deployments(connection: Connection[Any], partitions: Sequence[int]) ->
 def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> list[ParkedTenant]:
     """Those of these partitions, the longest parked first."""
     return [ParkedTenant(*row) for row in connection.execute(PARKED, (list(partitions),))]
+
+
+def kept_events(connection: Connection[Any], partitions: Sequence[int]) -> dict[ParkedTenant, int]:
+    """How many events are kept of each parked tenant of these partitions."""
+    return {ParkedTenant(*row): count for *row, count in connection.execute(KEPT, (list(partitions),))}
 
 
 def parked_events(connection: Connection[Any], tenant: UUID) -> list[ParkedEvent]:

@@ -68,11 +68,21 @@ class Decoder:
         for message, _ in refused:
             self._offsets.acknowledge_offset(message.tracked)
 
-    def give_up_kept(self, tenant: ParkedTenant, row: ParkedEvent, error: Poison) -> None:
-        """Its dead letter is delivered when this returns; what it was made of is as it was kept, at no offset."""
-        tracked = TrackedOffset(TopicPartition(KEPT, row.partition), -1, -1)
-        key, headers = tenant_key(tenant.workspace, tenant.namespace), [(TRACEPARENT, row.trace_id.encode())]
-        _await(self._send(ConsumedMessage(tracked, key, row.message.encode(), headers, 0.0), error))
+    def give_up_kept(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent], error: Poison) -> None:
+        """Their dead letters are delivered when this returns; what they hold is as it was kept, at no offset."""
+        key = tenant_key(tenant.workspace, tenant.namespace)
+        messages = [
+            ConsumedMessage(
+                TrackedOffset(TopicPartition(KEPT, row.partition), -1, -1),
+                key,
+                row.message.encode(),
+                [(TRACEPARENT, row.trace_id.encode())],
+                0.0,
+            )
+            for row in rows
+        ]
+        for letter in [self._send(message, error) for message in messages]:
+            _await(letter)
 
     def _event(self, message: ConsumedMessage) -> Event:
         codec = self._codecs.get(message.topic)

@@ -29,7 +29,7 @@ from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.consume import Batch, BatchConsumer
 from services.planner.pipeline.decode import Decoder
-from services.planner.pipeline.parking import kept_event, parked_event, raised_at, resolved
+from services.planner.pipeline.parking import compacted, kept_event, parked_event, raised_at, resolved
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -185,6 +185,24 @@ class Planner:
                 error=f"{type(defect).__name__} at {raised_at(defect)}",
             )
 
+    def compact_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> int:
+        """Keep of ``rows``, all that is kept of a tenant, what has to be; returns how many these are.
+
+        1. What is beyond the limit becomes dead letters. A crash after it makes them again.
+        2. In one transaction, which is fenced, the rows are replaced by those that stay.
+        """
+        kept, beyond = compacted(rows)
+        if beyond:
+            self.decoder.give_up_kept(tenant, beyond, Poison("more has happened to a parked tenant than is kept"))
+        spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
+        written = Changes(unparked=(tenant.tenant_id,), parked=(tenant,), parked_events=tuple(kept))
+        try:
+            self.store.save(BatchChanges(other=written), spans)
+        except Poison as error:  # more than PostgreSQL takes at once
+            self._failed(error)
+            return len(rows)
+        return len(kept)
+
     def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
         self.store.write(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
@@ -210,8 +228,8 @@ class Planner:
         part, half = parts[refused.part], len(parts[refused.part]) // 2
         if half:
             return [*parts[: refused.part], part[:half], part[half:], *parts[refused.part + 1 :]]
-        for event in (each for each in part if not isinstance(each.message, Due)):
-            self.decoder.give_up_kept(tenant, parked_event(tenant.tenant_id, event), refused.error)
+        rows = [parked_event(tenant.tenant_id, event) for event in part if not isinstance(event.message, Due)]
+        self.decoder.give_up_kept(tenant, rows, refused.error)
         return [*parts[: refused.part], *parts[refused.part + 1 :]]
 
     def _until_done(self, batch: Batch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+import structlog
 from pydantic import TypeAdapter
 
 from services.common.messages import (
@@ -26,11 +27,16 @@ from services.common.messages import (
     StatusReported,
     SyncMoved,
 )
+from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.shared.rows import Cause
+from services.planner import SERVICE
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.events import Event, Unseen
 from services.planner.domain.parked_statuses import LeftStatus, resolved_statuses
+from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
+
+log = structlog.get_logger(__name__)
 
 TYPES = {
     known.__name__: known
@@ -40,6 +46,9 @@ TYPES = {
     )
 }  # fmt: skip
 DEEPEST = 8
+MOST_KEPT = 5000
+"""Events of a parked tenant: about as many as one at all its quotas leaves. More would hold others up when they are
+planned."""
 
 
 def parked_tenant(tenant: Tenant, defect: Exception, now: datetime) -> ParkedTenant:
@@ -70,6 +79,29 @@ def kept_event(row: ParkedEvent) -> Event:
     if inner:
         message["event"] = _adapter(inner[0]).validate_python(message["event"])
     return Event(_adapter(outer).validate_python(message), row.partition, row.trace_id)
+
+
+def compacted(rows: Sequence[ParkedEvent]) -> tuple[Sequence[ParkedEvent], Sequence[ParkedEvent]]:
+    """What of ``rows``, all that is kept of a tenant in its order, has to be kept; and what is beyond the limit.
+
+    Beyond it is always the end, resync markers too: what a marker is about is there before it, or it would sweep what
+    was given up. So once as much as that is kept which nothing replaces, all that comes later is given up.
+    """
+    first = _without_replaced(rows[:MOST_KEPT])
+    if len(first) == MOST_KEPT:
+        return first, rows[MOST_KEPT:]
+    needed = _without_replaced(rows)
+    return needed[:MOST_KEPT], needed[MOST_KEPT:]
+
+
+def _without_replaced(rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
+    """All of them if that fails: only room is saved."""
+    try:
+        return [parked_event(rows[0].tenant_id, event) for event in coalesce(kept_event(row) for row in rows)]
+    except Exception as defect:
+        count_failure(SERVICE, Failure.DEFECT, "coalesce")
+        log.error("kept events are not coalesced", error=f"{type(defect).__name__} at {raised_at(defect)}")  # noqa: TRY400
+        return rows
 
 
 def resolved(parked: ParkedTenant, left: Sequence[LeftStatus], now: datetime) -> BatchChanges:

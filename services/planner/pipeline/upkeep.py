@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import structlog
 
@@ -23,6 +24,8 @@ SECOND = 1.0
 MINUTE = 60.0
 PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
+KEPT_UNSEEN = 500
+"""So few events of a parked tenant are not looked at before they are planned."""
 
 
 @dataclass
@@ -33,6 +36,8 @@ class Upkeep:
     sync_runs_kept: timedelta = timedelta(days=15)
     _last: dict[str, float] = field(default_factory=dict)
     _partitions: frozenset[int] = frozenset()
+    _compacted: dict[UUID, int] = field(default_factory=dict)
+    """How many events of each parked tenant had to be kept when that was last looked at."""
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
@@ -46,6 +51,8 @@ class Upkeep:
             self._prune(planner)
         if self._due("count", 10 * SECOND):
             self._count(planner)
+        if self._due("compact", 10 * SECOND):
+            self._compact(planner)
         if self._due("parked", 10 * MINUTE):
             self._retry_parked(planner, partitions)
 
@@ -82,6 +89,17 @@ class Upkeep:
                 rows = maintenance.parked_events(connection, tenant.tenant_id)
                 shown = maintenance.shown(connection, tenant.tenant_id)
             planner.retry_parked(tenant, rows, shown)
+
+    def _compact(self, planner: Planner) -> None:
+        """What is kept of a tenant is coalesced each time that it has doubled, so that this costs no more than it."""
+        with planner.store.connected() as connection:
+            found = maintenance.kept_events(connection, planner.consumer.partitions)
+        self._compacted = {each.tenant_id: self._compacted.get(each.tenant_id, 0) for each in found}
+        for tenant, count in found.items():
+            if count >= 2 * self._compacted[tenant.tenant_id] + KEPT_UNSEEN:
+                with planner.store.connected() as connection:
+                    rows = maintenance.parked_events(connection, tenant.tenant_id)
+                self._compacted[tenant.tenant_id] = planner.compact_parked(tenant, rows)
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""

@@ -35,14 +35,14 @@ from services.planner.database.save import STEPS, Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.events import Event, SweepScope
+from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.pipeline.parking import kept_event, resolved
+from services.planner.pipeline.parking import compacted, kept_event, resolved
 from tests.component.conftest import Database
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -485,7 +485,9 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
         (parked,) = maintenance.parked_tenants(connection, [0])
         kept = [kept_event(row) for row in maintenance.parked_events(connection, TENANT)]
         shown = maintenance.shown(connection, TENANT)
-    assert {event.message.id for event in shown} == {resource_id(WORKSPACE, uid) for uid in ("uid-1", "uid-prod")}
+    assert {event.message.id for event in shown if isinstance(event.message, Due)} == {
+        resource_id(WORKSPACE, uid) for uid in ("uid-1", "uid-prod")
+    }
     store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
     store.write(plan_batch([*kept[:1], *shown], store, Policy(), NOW), [])
     left = store.still_shown(parked)
@@ -495,6 +497,24 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
     assert {each["reason"] for conditions in told().values() for each in conditions} == {
         "ErrorOccurredResolved", "Checking"
     }  # fmt: skip
+
+
+def test_events_when_much_has_happened_to_a_parked_tenant_then_those_that_count_take_their_place(store: Store) -> None:
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        for generation in range(1, 5):
+            take(store, changed(generation, generation=generation))
+        take(store, changed(5, "api", uid="uid-2"))
+    with store.connected() as connection:
+        ((parked, count),) = maintenance.kept_events(connection, [0]).items()
+        rows = maintenance.parked_events(connection, TENANT)
+        assert maintenance.kept_events(connection, [5]) == {}
+    kept, _ = compacted(rows)
+    written = Changes(unparked=(TENANT,), parked=(parked,), parked_events=tuple(kept))
+    store.save(BatchChanges(other=written), [])
+    with store.connected() as connection:
+        assert (count, maintenance.kept_events(connection, [0])) == (5, {parked: 2})
+        assert maintenance.parked_events(connection, TENANT) == [rows[3], rows[4]] == kept
 
 
 def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(

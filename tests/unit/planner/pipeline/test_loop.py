@@ -24,7 +24,7 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.engines import interface
-from services.planner.pipeline import loop
+from services.planner.pipeline import loop, parking
 from services.planner.pipeline.consume import Batch
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
@@ -254,6 +254,37 @@ def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces
     planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert beats == [0, 2, 4]
     assert len(store.world.deployments) == 5
+
+
+def test_parked_tenant_when_much_has_happened_to_it_then_what_is_replaced_goes_and_the_rest_stays_in_order() -> None:
+    store = Memory()
+    store.world.parked[TENANT] = PARKED
+    store.world.parked_events = [kept(0), *(kept(1) for _ in range(100)), kept(2)]
+    planner, _, letters = planner_with(store)
+    assert planner.compact_parked(PARKED, store.world.parked_events) == 3
+    assert store.world.parked_events == [kept(0), kept(1), kept(2)]
+    assert (store.world.parked, letters.sent) == ({TENANT: PARKED}, [])
+    assert store.spans == [(Span(TOPIC, 0, 0, 0), Span(TOPIC, 3, 0, 0))]
+
+
+def test_parked_tenant_when_more_has_happened_to_it_than_is_kept_then_the_end_of_it_becomes_dead_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking, "MOST_KEPT", 2)
+    store = Memory()
+    store.world.parked[TENANT] = PARKED
+    store.world.parked_events = [kept(number) for number in range(5)]
+    planner, _, letters = planner_with(store)
+    assert planner.compact_parked(PARKED, store.world.parked_events) == 2
+    assert (store.world.parked_events, len(letters.sent)) == ([kept(0), kept(1)], 3)
+
+
+def test_parked_tenant_when_the_database_does_not_take_what_is_kept_then_it_stays_as_it_is() -> None:
+    store = Memory([Poison("too much at once")])
+    store.world.parked_events = [kept(1), kept(1)]
+    planner, _, _ = planner_with(store)
+    assert planner.compact_parked(PARKED, store.world.parked_events) == 2
+    assert store.world.parked_events == [kept(1), kept(1)]
 
 
 @pytest.mark.parametrize(

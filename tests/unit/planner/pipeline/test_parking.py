@@ -18,10 +18,10 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, SweepScope, Unseen
 from services.planner.domain.ids import tenant_id
-from services.planner.pipeline import batch
+from services.planner.pipeline import batch, parking
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.pipeline.parking import kept_event, parked_event, resolved
+from services.planner.pipeline.parking import compacted, kept_event, parked_event, resolved
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -251,6 +251,34 @@ def test_tenant_when_showing_that_it_is_parked_fails_too_then_it_is_parked_all_t
         world.take(changed(1), changed(1, "api", uid="uid-2", namespace=FINE))
     assert (len(world.parked), len(world.parked_events), world.workspace) == (2, 2, {})
     assert [line["event"] for line in lines].count("a parked tenant does not show it") == 2
+
+
+def test_kept_events_when_a_resource_changes_again_and_again_then_its_newest_state_is_kept_of_each_resync() -> None:
+    crowd = [changed(number, generation=number) for number in range(1, 60)]
+    rows = [parked_event(ID, event) for event in (*crowd, sync_run(60), resync(61, epoch=9), *crowd, sync_run(62))]
+    kept, beyond = compacted(rows)
+    assert [kept_event(row) for row in kept] == [crowd[-1], sync_run(60), resync(61, epoch=9), crowd[-1], sync_run(62)]
+    assert (beyond, compacted(kept)) == ([], (kept, []))
+
+
+def test_kept_events_when_they_are_too_many_then_the_end_is_given_up_with_its_marker_however_often_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking, "MOST_KEPT", 3)
+    events = [changed(1, f"w-{number}", uid=f"uid-{number}") for number in range(5)]
+    rows = [parked_event(ID, event) for event in (*events, resync(2, epoch=9))]
+    kept, beyond = compacted(rows)
+    assert ([*kept, *beyond], len(kept)) == (rows, 3)
+    later = [parked_event(ID, event) for event in (events[0], resync(3, epoch=9))]
+    assert compacted([*kept, *later]) == (kept, later)
+
+
+def test_kept_events_when_they_cannot_be_read_then_there_are_no_more_than_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking, "MOST_KEPT", 3)
+    rows = [replace(parked_event(ID, changed(1)), message=f"no JSON {number}") for number in range(5)]
+    assert compacted(rows) == (rows[:3], rows[3:])
 
 
 def _present(world: World, prefix: str) -> int:
