@@ -80,9 +80,7 @@ class Consumer:
             "error_cb": self._log_error,
         }
         self._client = KafkaClient(properties)
-        self._client.subscribe(
-            list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
+        self._subscribe()
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
         """Wait for a message, then take what else is here already, up to ``limit``. May be empty.
@@ -105,14 +103,25 @@ class Consumer:
             self._client.resume(self._client.assignment())
         self._paused = paused
 
-    def rewind_partitions(self) -> None:
-        """Go on from where ``load_offsets`` says, whatever was consumed already."""
-        self._assign(self.offsets.partitions)
+    def rejoin_group(self) -> None:
+        """Give all partitions up at once, and join the group anew: only it knows whose they are.
+
+        What was consumed and not acknowledged comes again, to whoever is assigned its partition.
+        """
+        self._store_offsets()
+        self.offsets.revoke_partitions(self.offsets.partitions)
+        self._client.unsubscribe()
+        self._subscribe()
 
     def close(self) -> None:
         """Commit what is acknowledged, and leave the group."""
         self._store_offsets()
         self._client.close()
+
+    def _subscribe(self) -> None:
+        self._client.subscribe(
+            list(self._membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
 
     def _poll(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
         with answered("messages"):
@@ -163,16 +172,12 @@ class Consumer:
         if self._membership.load_offsets is None:
             self.offsets.assign_partitions(dict.fromkeys(sources))  # librdkafka begins at the committed offsets
         else:
-            self._assign(sources)
-        log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
-        self.was_assigned, self._lag_measured_at = True, 0.0
-
-    def _assign(self, sources: Sequence[TopicPartition]) -> None:
-        if self._membership.load_offsets is not None:
             starts = self._membership.load_offsets(sources) if sources else {}
             self.offsets.revoke_partitions(self.offsets.partitions)
             self.offsets.assign_partitions(starts)
             self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
+        log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
+        self.was_assigned, self._lag_measured_at = True, 0.0
 
     def _on_revoke(self, _: KafkaClient, revoked: list[ClientPartition]) -> None:
         """Give partitions up. A crash between two steps costs a repetition by the next owner.

@@ -6,6 +6,7 @@ planner, and so does all that concerns a tenant. Where a partition's effects end
 1. A batch is polled. Crash: it is polled again.
 2. Its effects and the ends of its spans are written in one transaction, which fails if the database's offsets are not
    where the spans begin: another planner has the partitions by now. Crash: as in 1.
+   That other planner is left alone: this one takes nothing up again before the group assigns it.
 3. Its messages are acknowledged, and the offsets committed to Kafka, where tools see the lag. Crash: the offsets in
    Kafka stay behind; nothing reads them.
 """
@@ -53,7 +54,7 @@ class BatchConsumer:
         """``load_offsets`` reads the database; it is called at each assignment and must not give up."""
         self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets))
         self.offsets = self._consumer.offsets
-        self.rewind_partitions = self._consumer.rewind_partitions
+        self.rejoin_group = self._consumer.rejoin_group
         self.close = self._consumer.close
 
     @property

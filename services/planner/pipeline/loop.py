@@ -144,7 +144,7 @@ class Planner:
             self._failed(error)
         except Fenced as error:
             self._failed(error)
-            self.consumer.rewind_partitions()
+            self.consumer.rejoin_group()
         else:
             self.failing = ""
 
@@ -232,26 +232,29 @@ class Planner:
         self.decoder.give_up_kept(tenant, rows, refused.error)
         return [*parts[: refused.part], *parts[refused.part + 1 :]]
 
-    def _until_done(self, batch: Batch) -> None:
+    def _until_done(self, batch: Batch) -> bool:
         try:
-            self.until_done(partial(self.process, batch))
+            return self.until_done(partial(self.process, batch))
         except Poison as error:
-            self._narrow_down(batch, error)
+            return self._narrow_down(batch, error)
 
-    def _narrow_down(self, batch: Batch, error: Poison) -> None:
-        """One message is to blame: each is tried alone, the one that fails alone is given up."""
+    def _narrow_down(self, batch: Batch, error: Poison) -> bool:
+        """One message is to blame: each is tried alone, the one that fails alone is given up.
+
+        Returns whether all are done; after one that is not, the rest would not be either.
+        """
         if len(batch.messages) > 1:
-            for single in batch.split_batch():
-                self._until_done(single)
-            return
+            return all(self._until_done(single) for single in batch.split_batch())
         self.decoder.give_up_messages([(batch.messages[0], error)])
-        if self.until_done(partial(self.store.save, BatchChanges(), batch.spans)):
+        if done := self.until_done(partial(self.store.save, BatchChanges(), batch.spans)):
             self.consumer.acknowledge_batch(batch)
+        return done
 
     def until_done(self, work: Callable[[], None]) -> bool:
         """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
 
-        Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved.
+        Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved, and who
+        is fenced owns nothing until the group says so. To take its partitions up again would fence its successor.
         """
         delays = Backoff()
         while True:
@@ -263,7 +266,7 @@ class Planner:
                     return False
             except Fenced as error:
                 self._failed(error)
-                self.consumer.rewind_partitions()
+                self.consumer.rejoin_group()
                 return False
             else:
                 self.failing = ""

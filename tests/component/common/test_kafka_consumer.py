@@ -165,7 +165,7 @@ def test_partition_when_another_member_is_given_it_then_what_is_done_until_then_
     assert log.committed(moved.partition) == 1
 
 
-def test_offsets_when_kept_elsewhere_then_each_assignment_begins_there_and_so_does_a_rewind(
+def test_offsets_when_kept_elsewhere_then_each_assignment_begins_there_and_so_does_one_after_joining_anew(
     log: Log, start: Callable[..., Consumer]
 ) -> None:
     log.write(*(str(number).encode() for number in range(5)))
@@ -175,7 +175,8 @@ def test_offsets_when_kept_elsewhere_then_each_assignment_begins_there_and_so_do
     )
     assert [message.value for message in consume(consumer, 3)] == [b"2", b"3", b"4"]
     starts[0] = 4
-    consumer.rewind_partitions()
+    consumer.rejoin_group()
+    assert consumer.offsets.partitions == []
     (again,) = consume(consumer, 1)
     assert again.value == b"4"
     assert consumer.offsets.committable_offset(again.tracked.source) == 4

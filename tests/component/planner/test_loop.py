@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, LiteralString
 
 import psycopg
@@ -225,6 +226,33 @@ def test_zombie_when_it_saves_after_its_successor_then_it_is_fenced(rig: Rig) ->
         rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
     with closing(Store(rig.database.planner_url, ENGINES)) as zombie, pytest.raises(Fenced):
         zombie.save(BatchChanges(), [Span(rig.commands, 0, 0, 1)])
+
+
+def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_group_assigns_it_something(
+    rig: Rig,
+) -> None:
+    with rig.built() as zombie, closing(Store(rig.database.planner_url, ENGINES)) as successor:
+        zombie.upkeep = lambda _: None
+        rig.send(changed(1))
+        batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
+        while not batch.messages:
+            batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
+        taken = successor.positions(zombie.consumer.offsets.partitions)
+        assert not zombie.until_done(partial(zombie.process, batch))
+        assert zombie.consumer.partitions == []
+        source = batch.messages[0].tracked.source
+        assert taken[source] == 0
+        for offset in range(3):
+            successor.save(BatchChanges(), [Span(*source, offset, offset + 1)])
+            assert zombie.consumer.fence_partitions([source.partition]) == []
+        assert zombie.failing
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not zombie.consumer.partitions:
+            assert time.monotonic() < deadline
+            zombie.consumer.poll_batch(10, 0.1)
+        with pytest.raises(Fenced):
+            successor.save(BatchChanges(), [Span(*source, 3, 4)])
+        zombie.store.save(BatchChanges(), [Span(*source, 3, 3)])
 
 
 def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_later(rig: Rig) -> None:

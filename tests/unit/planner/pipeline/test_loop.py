@@ -48,7 +48,7 @@ class Log:
             {PARTITION: 0}, [ConsumedMessage(each, None, b"%d" % each.offset, {}, 0) for each in tracked if each]
         )
         self.acknowledged: list[Span] = []
-        self.rewound = 0
+        self.rejoined = 0
         self.on_poll: Callable[[], None] = lambda: None
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
@@ -60,8 +60,8 @@ class Log:
         for message in batch.messages:
             self.offsets.acknowledge_offset(message.tracked)
 
-    def rewind_partitions(self) -> None:
-        self.rewound += 1
+    def rejoin_group(self) -> None:
+        self.rejoined += 1
 
     def fence_partitions(self, partitions: Iterable[int]) -> list[Span]:
         return [Span(TOPIC, partition, 0, 0) for partition in partitions]
@@ -163,10 +163,16 @@ def test_batch_when_the_process_shall_stop_while_it_fails_then_nothing_is_commit
     assert (log.acknowledged, store.offset, planner.failing) == ([], 0, "away")
 
 
-def test_batch_when_fenced_then_it_is_dropped_and_the_log_is_read_again() -> None:
+def test_batch_when_fenced_then_it_is_dropped_and_the_group_is_joined_anew() -> None:
     planner, log, _ = planner_with(Memory([Fenced("moved on")]))
     planner.run()
-    assert (log.rewound, log.acknowledged) == (1, [])
+    assert (log.rejoined, log.acknowledged) == (1, [])
+
+
+def test_batch_when_fenced_while_one_message_of_it_is_looked_for_then_the_rest_of_it_is_dropped_too() -> None:
+    planner, log, _ = planner_with(Memory([Poison("refused"), Fenced("moved on")]), messages=5)
+    planner.run()
+    assert (log.rejoined, log.acknowledged) == (1, [])
 
 
 class Stopping(threading.Event):
