@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,22 +16,26 @@ from structlog.testing import capture_logs
 
 from services.common.errors import Poison, Retry, Wait
 from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
+from services.kinds.shared.catalogue import TENANT_PARKED
+from services.planner.database import maintenance
 from services.planner.database.load import Loaded
 from services.planner.database.save import Fenced, Span
 from services.planner.database.sweeps import SweepFound
+from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepScope
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.engines import interface
-from services.planner.pipeline import loop, parking
+from services.planner.pipeline import loop, parking, upkeep
 from services.planner.pipeline.consume import Batch
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
+from services.planner.pipeline.upkeep import Upkeep
 from services.planner.rows import ParkedEvent, ParkedTenant
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync, spec
 from tests.unit.planner.world import World
 
 TOPIC = "gitops.commands"
@@ -260,6 +265,45 @@ def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces
     planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert beats == [0, 2, 4]
     assert len(store.world.deployments) == 5
+
+
+def test_parked_tenant_when_it_goes_on_then_all_its_resources_show_what_is_true_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Memory()
+    store.world.take(changed(1), changed(1, "api", uid="uid-2", content=spec(source={"path": "/"})))
+    before = {key: row.status for key, row in store.world.workspace.items()}
+    with monkeypatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        store.world.take(changed(2, "new", uid="uid-3"))
+    ((parked,), rows) = store.world.parked.values(), store.world.parked_events
+    assert all(TENANT_PARKED.message in row.status for row in store.world.workspace.values())
+    planner, _, _ = planner_with(store)
+    planner.retry_parked(parked, rows, store.world.shown_of(TENANT))
+    assert store.world.parked == {}
+    shown = {key: row.status for key, row in store.world.workspace.items()}
+    assert {key[-1] for key in shown} == {"web", "api", "new"}
+    assert not any(TENANT_PARKED.message in status for status in shown.values())
+    assert all("spec.source.path cannot be" in shown[key] for key in before)
+
+
+def test_upkeep_when_what_is_kept_of_a_tenant_has_doubled_then_it_is_compacted_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Memory()
+    planner, log, _ = planner_with(store)
+    log.partitions = [3]  # type: ignore[attr-defined]
+    store.connected = lambda: nullcontext(None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(maintenance, "kept_events", lambda *_: {PARKED: len(store.world.parked_events)})
+    monkeypatch.setattr(maintenance, "parked_events", lambda *_: list(store.world.parked_events))
+    monkeypatch.setattr(upkeep, "KEPT_UNSEEN", 5)
+    at_work, sizes = Upkeep(timedelta(days=1)), []
+    store.world.parked_events = [kept(number) for number in range(3)]
+    for _ in range(12):
+        store.world.parked_events.append(kept(0))
+        at_work._compact(planner)
+        sizes.append(len(store.world.parked_events))
+    assert sizes == [4, 3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]
 
 
 def test_parked_tenant_when_much_has_happened_to_it_then_what_is_replaced_goes_and_the_rest_stays_in_order() -> None:
