@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from services.planner.domain.state import TABLES, TenantState
+from services.planner.domain.table import differing
 
 OVERHEAD = 500
 """Bytes of a row besides its texts: its fields, its ids and times, and its place in the table."""
@@ -68,10 +69,7 @@ def _growth(before: TenantState | None, now: TenantState) -> int:
 
 
 def _table_growth(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> int:
-    if before is now:
-        return 0
-    new = sum(_size(row) - _size(before.get(key)) for key, row in now.items() if before.get(key) is not row)
-    return new - sum(_size(row) for key, row in before.items() if key not in now)
+    return sum(_size(now.get(key)) - _size(before.get(key)) for key in differing(now, before))
 
 
 def _size(row: Any) -> int:
