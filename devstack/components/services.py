@@ -57,12 +57,13 @@ async def _at_once() -> bool:
 
 def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:
     port = stack.ports[name]
+    own = {"METRICS_PORT": str(port)} | ({"GROUP_INSTANCE_ID": name} if module == "services.agent" else {})
     # A service that is killed leaves its temporary files behind: here the next start finds and removes them.
     temporary = stack.state.root / "tmp" / name
     return Process(
         name=name,
         argv=(sys.executable, "-m", module),
-        env=_environment(stack, module) | {"METRICS_PORT": str(port), "TMPDIR": str(temporary)},
+        env=_environment(stack, module) | own | {"TMPDIR": str(temporary)},
         ports={"metrics": port},
         ready=http(port, "/readyz"),
         depends_on=depends_on,

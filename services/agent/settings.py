@@ -23,6 +23,12 @@ class AgentSettings(ServiceSettings):
         pattern=r"^[a-zA-Z0-9._-]{1,100}$",
         description="Consumer group.",
     )
+    group_instance_id: str = Field(
+        default="",
+        pattern=r"^[a-zA-Z0-9._-]{0,249}$",
+        description="Name of this process in the group, no other's and the same after a restart, such as a pod's: one "
+        "that was killed and starts again in time has its partitions back at once. None if left out.",
+    )
     engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in topics.yaml.")
     observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
     concurrency_per_instance: int = Field(

@@ -1,7 +1,7 @@
 """gitops.engine through faust: the stream of events, and who owns which partition.
 
 What faust is used for here, and how its edges are dealt with:
-- The stream is read with ``noack``: what may be committed says the OffsetTracker (see ``faust_app``).
+- The topic is read without faust's acknowledgements: the OffsetTracker says what may be committed (see ``faust_app``).
 - A rebalance is eager: every partition is revoked, events in flight are sent again from the last commit. So on
   revocation all work stops and all open events are dropped.
 - On assignment the partitions are read from their beginning (``snapshot``): that is the desired state, and work begins
@@ -58,7 +58,7 @@ class EngineStream:
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name
-        self._source = app.topic(topic.name, key_type=bytes, value_type=bytes)
+        self._source = app.topic(topic.name, key_type=bytes, value_type=bytes, acks=False)
         self._progress = progress
         self._positions: dict[int, Position] = {}
 
@@ -75,7 +75,7 @@ class EngineStream:
 
     async def _consume(self, stream: Any) -> None:
         try:
-            async for event in stream.noack().events():
+            async for event in stream.events():
                 await self._messages.handle_message(event.message)
         except asyncio.CancelledError:
             raise

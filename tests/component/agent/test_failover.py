@@ -42,3 +42,25 @@ async def test_agent_when_killed_then_the_other_does_its_work_and_a_restart_take
     until(lambda: observations.of("back"))
     assert third.stop() == 0
     assert survivor.stop() == 0
+
+
+async def test_static_member_when_killed_and_started_again_then_only_it_takes_over_and_at_its_end_the_other_at_once(
+    start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations, partitions: int
+) -> None:
+    low, high = instances_apart(partitions)
+    namespaces, patience = f"{low}={namespace},{high}=other-{namespace}", {"SESSION_TIMEOUT_SECONDS": "60"}
+    first = start_agent(namespaces, GROUP_INSTANCE_ID="agent-1", **patience)
+    second = start_agent(namespaces, GROUP_INSTANCE_ID="agent-2", **patience)
+    until(lambda: sorted(first.instances + second.instances) == sorted([low, high]))
+    victim, survivor, name = (first, second, "agent-1") if first.instances == [low] else (second, first, "agent-2")
+    assignments = survivor.assignments
+
+    victim.kill()
+    restarted = start_agent(namespaces, GROUP_INSTANCE_ID=name, **patience)
+    engine_log.write(row(low, application("after", namespace)))
+    until(lambda: observations.of("after"))
+    assert restarted.instances == [low]
+    assert survivor.assignments == assignments
+
+    assert restarted.stop() == 0
+    until(lambda: survivor.instances == sorted([low, high]))

@@ -47,11 +47,15 @@ class Worker:
         return self.get("/readyz")[0] == 200
 
     @property
+    def assignments(self) -> list[list[str]]:
+        """The instances of each of its assignments."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [line["instances"] for line in lines if line["event"] == "instances assigned"]
+
+    @property
     def instances(self) -> list[str]:
         """The instances last assigned to it."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-        assigned = [line["instances"] for line in lines if line["event"] == "instances assigned"]
-        return assigned[-1] if assigned else []
+        return self.assignments[-1] if self.assignments else []
 
     def kill(self) -> None:
         """SIGKILL."""

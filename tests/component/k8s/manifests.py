@@ -117,5 +117,7 @@ def _value(item: Manifest) -> str:
             return SECRETS[reference["name"], reference["key"]]
         case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
             return "gitops-service"
+        case {"fieldRef": {"fieldPath": "metadata.name"}}:
+            return "agent-6d5f8-x2v9k"
         case other:
             raise AssertionError(f"not to be told here: {other}")
