@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench.arrivals import Arrivals, watching
 from bench.measure import ARRIVAL_SECONDS, Create, Result, Timing, burst, spread, through_the_product
+from bench.processes import resident_mebibytes
 from bench.report import figures, hops
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.journey import Journeys, Passage
@@ -39,6 +40,8 @@ class Restart:
     """Until a change that was made since then had its effect."""
     changes: Mapping[str, float]
     hops: Mapping[str, Mapping[str, float]]
+    memory: Mapping[str, float]
+    """Resident mebibytes of each process when the last change had its effect."""
 
 
 async def restart(
@@ -60,7 +63,7 @@ async def restart(
     timings = [Timing(uid, at, arrivals.seen[name]) for name, (uid, at) in sent.items() if name in arrivals.seen]
     first = min(timing.seen for timing in timings) - started
     result = Result(timings, time.time() - started, missing)
-    return Restart(ready, first, asdict(figures(result)), hops(result, passages))
+    return Restart(ready, first, asdict(figures(result)), hops(result, passages), resident_mebibytes(stack.pids()))
 
 
 def main(
@@ -74,12 +77,13 @@ def main(
         with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
             restarts = asyncio.run(_measure(stack, resources, tenants, services))
     table = Table(
-        "restart of", "ready after s", "first new change s", "n", "missing", "p50 s", "worst s", "p99 of hops s"
+        "restart of", "ready after s", "first new change s", "n", "missing", "p50 s", "worst s", "p99 of hops s", "MiB"
     )
     for service, each in restarts.items():
         row: list[Any] = [f"{each.ready:.1f}", f"{each.first_new:.1f}", each.changes["count"], each.changes["missing"]]
         row += [f"{each.changes[name] / 1000:.2f}" for name in ("p50", "worst")]
-        table.add_row(service, *map(str, row), ", ".join(f"{hop['p99'] / 1000:.2f}" for hop in each.hops.values()))
+        row += [", ".join(f"{hop['p99'] / 1000:.2f}" for hop in each.hops.values()), f"{each.memory[service]:.0f}"]
+        table.add_row(service, *map(str, row))
     console.print(table)
 
 
