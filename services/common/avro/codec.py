@@ -92,11 +92,12 @@ def _builder(message: Any) -> Callable[[Mapping[str, Any]], Any]:
     """A function from decoded fields to ``message``; union members are found by their record name."""
     hints = typing.get_type_hints(message)
     branches = {name: _branches(hint) for name, hint in hints.items()}
-    plain = {name for name, classes in branches.items() if not classes}
+    plain = [name for name, classes in branches.items() if not classes]
+    unions = [name for name, classes in branches.items() if classes]
 
     def build(fields: Mapping[str, Any]) -> Any:
         values = {name: _plain(fields[name]) for name in plain}
-        for name in hints.keys() - plain:
+        for name in unions:
             record, content = fields[name]
             values[name] = _builder(branches[name][record])(content)
         return message(**values)

@@ -16,6 +16,10 @@ Brokers = BrokerSettings | str
 
 Properties = dict[str, Any]
 
+FETCHED_BYTES = 65536
+"""About so much a consumer fetches of a partition at a time, and a producer sends as one batch: smaller ones cost
+round trips, larger ones make messages of other partitions wait."""
+
 
 def kafka_at(brokers: Brokers) -> str:
     """The brokers' name in messages about errors."""
@@ -52,6 +56,10 @@ def consumer_properties(brokers: Brokers, group: str) -> Properties:
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 50,
         "fetch.queue.backoff.ms": 20,
+        # All partitions wait in one queue, in the order of their fetches. Little is fetched of a busy one, so that a
+        # message of another does not wait behind all that has piled up there.
+        "fetch.message.max.bytes": FETCHED_BYTES,
+        "queued.min.messages": 100,
         "queued.max.messages.kbytes": 65536,
         "reconnect.backoff.max.ms": 1000,
         "socket.nagle.disable": True,

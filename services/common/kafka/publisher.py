@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
-from services.common.kafka.connection import Brokers, client_properties
+from services.common.kafka.connection import FETCHED_BYTES, Brokers, client_properties
 from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,7 @@ class Publisher:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 0,
+                "batch.size": FETCHED_BYTES,  # consumers fetch whole batches
                 "compression.type": "lz4",
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "partitioner": "murmur2_random",

@@ -245,3 +245,18 @@ def test_reader_when_no_broker_answers_then_it_is_to_be_tried_again(monkeypatch:
                 ask([source])
         with pytest.raises(Retry, match="not be read to the end: topic/0"):
             list(reader.read_messages({source: 1}))
+
+
+def test_message_when_much_waits_in_another_partition_then_it_does_not_wait_behind_all_of_it(
+    log: Log, start: Callable[..., Consumer]
+) -> None:
+    waiting = 5_000
+    for _ in range(waiting // 100):  # a fetch returns whole batches of the producer
+        log.write(*[b"x" * 300] * 100)
+    consumer, consumed = start(), list[ConsumedMessage]()
+    poll_until(consumer, lambda: bool(consumed), consumed)
+    log.write(b"news", partition=1)
+    while all(message.value != b"news" for message in consumed):
+        consumed += consumer.poll_batch(100, DEADLINE_SECONDS)
+        time.sleep(0.01)  # what a batch costs
+    assert len(consumed) < waiting / 2

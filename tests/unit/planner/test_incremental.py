@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from services.common.messages import Applied
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
+from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.steps import environments, quotas, syncs
@@ -165,3 +167,14 @@ def test_plan_when_one_is_beyond_a_quota_then_only_its_kind_is_compared(crowded:
         "_claim": 0,
         "_claim_of_one": MANY + 1,
     }
+
+
+def test_plan_when_an_agent_reports_the_same_again_then_no_status_is_compiled(
+    crowded: World, engine: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = crowded.application("uid-7")
+    assert row is not None
+    again = observed(901, Applied(row.digest), instance="engine-1", name="gitopsdepl-uid-7")
+    crowded.take(REPORT, again)
+    monkeypatch.setattr(engine, "report", None)
+    assert crowded.take(REPORT, again) == Changes()

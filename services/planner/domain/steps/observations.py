@@ -67,7 +67,7 @@ def take_outcomes(planned: Planned, events: Sequence[Event], context: Context, n
             case Subject(role=Role.DEPLOYMENT, uid=uid):
                 deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))
                 if deployment is not None and deployment.spec is not None:
-                    planned = _observed(planned, deployment, observation.event, cause)
+                    planned = _observed(planned, deployment, observation.event, cause, context)
             case Subject(role=Role.PROJECT) if isinstance(observation.event, Failed):
                 planned = _project_refused(planned, observation, observation.event, cause, context)
     return planned
@@ -183,7 +183,7 @@ def _sync_moved(planned: Planned, workspace: str, event: SyncMoved, cause: Cause
 
 
 def _observed(
-    planned: Planned, deployment: Deployment, event: StatusReported | Applied | Failed, cause: Cause
+    planned: Planned, deployment: Deployment, event: StatusReported | Applied | Failed, cause: Cause, context: Context
 ) -> Planned:
     known = planned.state.observed.get(deployment.id) or deployment_rules.unobserved(deployment)
     outcome: OperationMoved | None = None
@@ -198,6 +198,8 @@ def _observed(
             now = deployment_rules.failed(known, failed, deployment)
             state: OperationState = "Failed" if failed.permanent else "Waiting"
             outcome = OperationMoved(audit.change_id(deployment), state, now.failure, cause.at)
+    if now == known and context.is_known:
+        return planned  # an agent that has started anew reports all again
     planned = planned.with_state(planned.state.with_observed(now)).touching(deployment.id, cause)
     return planned.with_outcome(outcome) if outcome is not None and now != known else planned
 
@@ -211,7 +213,7 @@ def _project_refused(
         return planned
     for waiting in list(_waiting(planned)):
         own = replace(failed, digest=waiting.digest or "", message=f"{observation.kind}: {failed.message}")
-        planned = _observed(planned, waiting, own, cause)
+        planned = _observed(planned, waiting, own, cause, context)
     return planned
 
 
