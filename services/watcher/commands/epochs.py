@@ -19,6 +19,8 @@ class Epochs:
 
     def __init__(self, floor: int) -> None:
         self._last = floor
+        self.floor = floor
+        """When the newest command was sent by whoever led before this process, 0 if there was none."""
 
     def next(self, now_ms: int) -> int:
         """The epoch of a list that begins at ``now_ms``."""
@@ -27,7 +29,7 @@ class Epochs:
 
     def raise_to(self, floor: int) -> None:
         """Another process has led since: no epoch so far exceeds ``floor``."""
-        self._last = max(self._last, floor)
+        self._last, self.floor = max(self._last, floor), floor
 
 
 def newest_timestamp(brokers: Brokers, topic: str) -> int:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import structlog
@@ -35,6 +35,7 @@ from services.common.kubernetes import (
     reflect,
 )
 from services.common.telemetry import metrics
+from services.common.times import rfc3339
 from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
@@ -45,11 +46,13 @@ from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
-from services.watcher.commands.translation import Translator
+from services.watcher.commands.translation import Translator, changed_at
 from services.watcher.followed_kinds import FollowedKind
 
 log = structlog.get_logger(__name__)
 
+CLOCKS_DIFFER = timedelta(seconds=10)
+"""By how much at most, as a rule: ours, the API server's and the brokers'."""
 MAX_LOSSES = 3
 """Reflections in a row that lost a command before completing a list; then a new process, with a new producer, may
 do better: a producer whose state the broker no longer knows never recovers by itself."""
@@ -90,6 +93,10 @@ class Feed:
     _last_sent: LastSent = field(default_factory=LastSent)
     _references: References = field(default_factory=References)
     _epoch: int = 0
+    _followed_until: int = 0
+    """When the last change was seen, or the last list was complete: milliseconds since 1970."""
+    _news_since: str = ""
+    """What has changed since then is news of the list that is being read, "" if nothing is known of that."""
     _losses: int = 0
 
     async def run(self) -> None:
@@ -161,8 +168,9 @@ class Feed:
            the list shows it, but for removals. Crash: nothing was sent under it.
         2. Each object of the list is sent, known or not: what is not sent would be swept. They go out when the list
            is complete, tenants in turn; changes from exactly the list's version on are watched meanwhile, and go
-           first. An object that changes while the list is read is of the list: its change is sent before the list
-           counts as sent. One that is found to be gone when its turn comes is not sent, rightly: it would be swept.
+           first, as does what has changed while nobody watched. An object that changes while the list is read is of
+           the list: its change is sent before the list counts as sent. One that is found to be gone when its turn
+           comes is not sent, rightly: it would be swept.
            Crash: the planner knows some objects under an epoch that is never completed; it sweeps nothing by it.
            The same if a new list begins before this one is out.
         3. All of them are acknowledged.
@@ -179,20 +187,32 @@ class Feed:
                 changes.begin_list()
                 self._begin_epoch()
             case Seen(manifest):
-                changes.add_listed(self._changed(manifest))
+                self._take_listed(manifest, changes)
             case ListCompleted():
                 changes.end_list()
             case Changed(manifest):
                 self._take_change(manifest, changes)
             case Removed(manifest):
                 self._take_removal(manifest, changes)
+        if not isinstance(event, ListStarted | Seen):
+            self._followed_until = _now_ms()
         metrics.RESOURCES.labels(SERVICE, self.kind.name).set(len(self._last_sent))
 
     def _begin_epoch(self) -> None:
-        self._epoch = self.epochs.next(time.time_ns() // 1_000_000)
+        self._epoch = self.epochs.next(_now_ms())
+        known_until = max(self.epochs.floor, self._followed_until)
+        since = datetime.fromtimestamp(known_until / 1000, UTC) - CLOCKS_DIFFER
+        self._news_since = rfc3339(since) if known_until else ""
         self._last_sent.clear()
         self._references.clear()
         metrics.WATCH_RELISTS.labels(SERVICE, self.kind.name).inc()
+
+    def _take_listed(self, manifest: Manifest, changes: PendingChanges) -> None:
+        """What has changed while nobody watched need not wait for all that has not."""
+        if self._news_since and changed_at(manifest["metadata"]) >= self._news_since:
+            changes.add_change(self._changed(manifest), of_list=True)
+        else:
+            changes.add_listed(self._changed(manifest))
 
     def _take_change(self, manifest: Manifest, changes: PendingChanges) -> None:
         """A state that matters waits its turn; so does one the planner knows, if another would be sent before it."""
@@ -240,3 +260,7 @@ class Feed:
         self.listed, self._losses = True, 0
         self.delays.reset()
         log.info("resync completed", kind=self.kind.name, epoch=epoch, resources=len(self._last_sent))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

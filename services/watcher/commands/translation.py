@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from services.common.json_values import text_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.command import CommandEvent
@@ -71,6 +72,13 @@ def is_deleting(meta: Manifest) -> bool:
 def finalizers(meta: Manifest) -> tuple[str, ...]:
     """What the deletion waits for."""
     return tuple(meta.get("finalizers") or ())
+
+
+def changed_at(meta: Manifest) -> str:
+    """When the newest change was made that was not to the status, as Kubernetes writes times; "" if it does not say."""
+    writes = [entry for entry in meta.get("managedFields") or () if entry.get("subresource") != "status"]
+    times = [meta.get("creationTimestamp"), meta.get("deletionTimestamp"), *(entry.get("time") for entry in writes)]
+    return max(map(text_of, times))
 
 
 def created_at(meta: Manifest) -> int:

@@ -42,6 +42,7 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
 
     reader = ObjectReader(kube, partial(Backoff, first=0.001), grace_seconds=0.05)
     defaults: dict[str, Any] = {
+        "epochs": Epochs(0),
         "limiter": RateLimiter(1000, 1000),
         "list_limiter": RateLimiter(100_000, 100_000),
         "translate": Translator("local", kind.resource, spec_within(1024)),
@@ -50,7 +51,6 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
     return Feed(
         kube=kube,
         kind=kind,
-        epochs=Epochs(0),
         new_producer=lambda: CommandProducer(transport, codec, 100),
         count_partitions=partitions,
         reader=reader,
@@ -92,8 +92,9 @@ def told(publisher: FakePublisher) -> list[tuple[str, str]]:
 
 
 async def put(server: FakeApiServer, name: str, generation: int = 1, namespace: str = "team-a", **content: Any) -> None:
+    """Create or change an object; ``metadata`` adds to what is ordinary."""
     meta = {"name": name, "uid": f"uid-{name}", "generation": generation, "namespace": namespace}
-    await server.put(name, **{"spec": SPEC} | content, metadata=meta)
+    await server.put(name, **{"spec": SPEC} | content | {"metadata": meta | content.get("metadata", {})})
 
 
 async def test_list_when_complete_then_markers_follow_once_everything_listed_is_acknowledged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -10,6 +11,8 @@ from aiohttp import web
 from services.common.kubernetes import KubeClient
 from services.common.kubernetes.client import PAGE
 from services.common.messages import ResourceChanged
+from services.common.times import rfc3339
+from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.followed_kinds import CUSTOM_KINDS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, error_event, page
@@ -117,6 +120,39 @@ async def test_change_when_a_long_list_is_being_read_then_it_is_sent_before_the_
     assert [(first.name, first.generation), (second.name, second.generation)] == [("new", 1), (f"object-{PAGE:03}", 2)]
     assert sorted(event.name for event in others) == [f"object-{number:03}" for number in range(PAGE)]
     assert {event.epoch for event in changes(publisher)} == set(epochs(publisher)), "or they would be swept"
+
+
+async def test_list_when_some_of_it_changed_while_nobody_watched_then_that_goes_first(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    old, later = "2026-05-04T12:00:00Z", "2026-05-04T12:30:00Z"
+    sent_until = int(datetime.fromisoformat("2026-05-04T12:15:00Z").timestamp() * 1000)
+    written, shown = {"time": later}, {"time": later, "subresource": "status"}
+    for number in range(100):
+        await put(server, f"old-{number}", metadata={"creationTimestamp": old, "managedFields": [shown]})
+    await put(server, "created", metadata={"creationTimestamp": later})
+    await put(server, "edited", metadata={"creationTimestamp": old, "managedFields": [shown, written]})
+    await put(server, "deleted", metadata={"creationTimestamp": old, "deletionTimestamp": later})
+    feed = feed_of(DEPLOYMENTS, kube, publisher, epochs=Epochs(sent_until))
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert {name for name, _ in told(publisher)[:3]} == {"created", "edited", "deleted"}
+    assert len(told(publisher)) == 103
+
+
+async def test_list_when_history_was_lost_then_what_changed_of_late_goes_first(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    server.watch_faults.append(slow_streams(events=1, then=error_event(410, "Expired")))
+    for number in range(100):
+        await put(server, f"old-{number}", metadata={"creationTimestamp": "2026-05-04T12:00:00Z"})
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "seen", metadata={"creationTimestamp": rfc3339(datetime.now(UTC))})
+        await until(lambda: len(epochs(publisher)) == 2 * PARTITIONS)
+    assert told(publisher)[100:102] == [("seen", "changed")] * 2
+    assert len(told(publisher)) == 202
 
 
 async def test_removal_when_a_long_list_is_being_read_then_it_is_told_and_the_list_does_not_bring_it_back(
