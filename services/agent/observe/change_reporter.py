@@ -1,7 +1,8 @@
 """Reports the state of objects: only changes, and at most one undelivered report for each object.
 
 While a report is undelivered newer states replace each other; when it is delivered the newest is sent. So the number of
-waiting reports is bounded by the number of objects, however slow the log is.
+waiting reports is bounded by the number of objects, however slow the log is. No message waits here to be acknowledged:
+a state is looked up when its report goes out.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.observe.observation_sink import ObservationSink
 from services.common.errors import Retry
+from services.common.kafka import LatestMessages
 from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 
@@ -29,23 +30,19 @@ class PendingAcks:
     def __init__(self, reports: ObservationSink, again: Callable[[ObjectKey], None]) -> None:
         """``again``: an observation was lost; what is so will be found so again, and reported again."""
         self._reports, self._again = reports, again
-        self._pending: dict[ObjectKey, Acknowledge] = {}
-        self._reported: dict[ObjectKey, Acknowledge] = {}
+        self._messages: LatestMessages[ObjectKey, Acknowledge] = LatestMessages(lambda acknowledge: acknowledge())
+        """In progress are those whose observations are on their way."""
 
     def __contains__(self, key: ObjectKey) -> bool:
-        return key in self._pending
+        return key in self._messages
 
     def add_message(self, key: ObjectKey, acknowledge: Acknowledge) -> None:
-        """A newer message of ``key``: the older one is acknowledged."""
-        older = self._pending.get(key)
-        self._pending[key] = acknowledge
-        if older is not None:
-            older()
+        """A newer message of ``key``."""
+        self._messages.add_message(key, acknowledge)
 
     def unreported(self, key: ObjectKey) -> Acknowledge | None:
         """Of the message that still waits for an observation; one that is on its way is not sent again."""
-        acknowledge = self._pending.get(key)
-        return None if acknowledge is self._reported.get(key) else acknowledge
+        return self._messages.waiting_message(key)
 
     def send_observations(
         self,
@@ -73,34 +70,27 @@ class PendingAcks:
         except Retry:
             lost()
             raise
-        if acknowledge is not None and events:
-            self._reported[key] = acknowledge
-        elif acknowledge is not None:
-            self._acknowledge(key, acknowledge)
+        if acknowledge is None or self._messages.waiting_message(key) is not acknowledge:
+            return
+        self._messages.start_message(key)
+        if not events:
+            self._messages.acknowledge_message(key, acknowledge)
 
     def acknowledge_object(self, key: ObjectKey) -> None:
         """Nothing is desired of ``key`` any more: its message is acknowledged."""
-        acknowledge = self._pending.pop(key, None)
-        if acknowledge is not None:
-            acknowledge()
+        self._messages.acknowledge_key(key)
 
     def clear(self) -> None:
         """The partition was revoked: its next owner is sent again what is not acknowledged."""
-        self._pending.clear()
-        self._reported.clear()
+        self._messages.clear()
 
     def _end_delivery(
         self, key: ObjectKey, acknowledge: Acknowledge | None, was_lost: bool, lost: Callable[[], None]
     ) -> None:
-        if self._reported.get(key) is acknowledge:
-            self._reported.pop(key, None)
         if was_lost:
             lost()
+            if acknowledge is not None:
+                self._messages.retry_message(key, acknowledge)
             self._again(key)
         elif acknowledge is not None:
-            self._acknowledge(key, acknowledge)
-
-    def _acknowledge(self, key: ObjectKey, acknowledge: Acknowledge) -> None:
-        acknowledge()
-        if self._pending.get(key) is acknowledge:
-            del self._pending[key]
+            self._messages.acknowledge_message(key, acknowledge)

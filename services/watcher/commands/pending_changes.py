@@ -4,7 +4,7 @@ Filled by :mod:`feed`, emptied by :mod:`command_sender`. A tenant that changes t
 of each of its resources, and delays nobody else. What a list shows waits behind what the watch shows, and goes out at a
 pace that the planner keeps up with, so a long list does not delay a new change either. Holds at most one change per
 resource. Of their contents it holds what :class:`HeldBytes` has room for; of the others only which resource it is, to
-be read when its turn comes.
+be read when its turn comes. None of them is a message to acknowledge: what is lost, the next list shows.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from services.common.backoff import Backoff
 from services.common.clock import SystemClock
-from services.common.kafka import ConsumedMessage, TopicPartition
+from services.common.kafka import ConsumedMessage, LatestMessages, TopicPartition
 from services.common.messages import WorkspaceResource
 from services.common.queueing import Place, Workers, WorkQueue
 
@@ -35,27 +35,26 @@ class PendingStatus:
 
 
 class PendingStatuses:
-    """Belongs to one event loop. Every item added is superseded, dropped, or written until that needs no retry."""
+    """Belongs to one event loop. Every item added is acknowledged, dropped or released."""
 
     def __init__(
         self,
         write: Callable[[PendingStatus], Coroutine[None, None, float | None]],
-        supersede: Callable[[PendingStatus], None],
+        acknowledge: Callable[[PendingStatus], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
         """``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
 
-        ``supersede`` is given the items that need not be written, because a newer row of their resource waits.
+        ``acknowledge`` is given the items that were written, and those that a newer row of their resource supersedes.
         """
-        self._write, self._supersede = write, supersede
-        self._waiting: dict[Identity, PendingStatus] = {}
-        self._in_flight: dict[Identity, PendingStatus] = {}
+        self._write = write
+        self._items: LatestMessages[Identity, PendingStatus] = LatestMessages(acknowledge)
         self._landed = asyncio.Event()
         self._queue: WorkQueue[Identity] = WorkQueue()
         self._workers = Workers(self._queue, self._work, SystemClock(), on_defect)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._items)
 
     def start(self, writers: int) -> None:
         """Write so many statuses at a time."""
@@ -68,44 +67,44 @@ class PendingStatuses:
 
     def add_item(self, item: PendingStatus) -> None:
         """Let ``item`` wait its turn, or take the turn of an older row of the same resource, its delay included."""
-        superseded = self._waiting.get(item.identity)
-        self._waiting[item.identity] = item
-        if superseded is not None:
-            self._supersede(superseded)
-        else:
+        is_queued = self._items.waiting_message(item.identity) is not None
+        self._items.add_message(item.identity, item)
+        if not is_queued:
             self._queue.add_key(item.identity, Place(item.row.namespace))
             self._workers.start_tasks()
+
+    def release_item(self, item: PendingStatus) -> None:
+        """Leave it to the caller to acknowledge ``item``, which is being written."""
+        self._items.release_message(item.identity, item)
 
     async def drop_partitions(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Forget what waits of these partitions (of all if None), once what of them is being written has landed."""
         gone = None if partitions is None else set(partitions)
         self._forget(gone)
-        while any(_is_of(item, gone) for item in self._in_flight.values()):
+        while any(_is_of(item, gone) for item in self._items.in_progress):
             self._landed.clear()
             await self._landed.wait()
             self._forget(gone)  # what landed may have to be tried again
 
     async def _work(self, identity: Identity) -> float | None:
-        item = self._waiting.pop(identity, None)
+        item = self._items.start_message(identity)
         if item is None:
             return None  # dropped meanwhile
-        self._in_flight[identity] = item
         try:
             seconds = await self._write(item)
+            if seconds is None:
+                self._items.acknowledge_message(identity, item)
+            else:
+                self._items.retry_message(identity, item)
+                self._queue.remove_key(identity)  # a newer one does not jump the delay
+            return seconds
         finally:
-            del self._in_flight[identity]
+            self._items.release_message(identity, item)  # if it was cut off
             self._landed.set()
-        if seconds is not None:
-            self._queue.remove_key(identity)  # a newer one does not jump the delay
-            if self._waiting.setdefault(identity, item) is not item:
-                self._supersede(item)
-        return seconds
 
     def _forget(self, partitions: set[TopicPartition] | None) -> None:
-        for identity, item in list(self._waiting.items()):
-            if _is_of(item, partitions):
-                del self._waiting[identity]
-                self._queue.remove_key(identity)
+        for identity in self._items.drop_waiting(lambda item: _is_of(item, partitions)):
+            self._queue.remove_key(identity)
 
 
 def _is_of(item: PendingStatus, partitions: set[TopicPartition] | None) -> bool:

@@ -107,7 +107,6 @@ class Reporter:
                 await self._write(item.row)
         except (Retry, Wait, Permanent) as error:
             return self._failed_to_write(item, error)
-        self._acknowledge(item.message)
         return None
 
     async def _write(self, row: WorkspaceResource) -> None:
@@ -124,6 +123,7 @@ class Reporter:
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent):
             log.error("status refused; the row is given up", **about)
+            self._pending.release_item(item)
             self._give_up(item.message, error)
             return None
         seconds = item.delays.next()

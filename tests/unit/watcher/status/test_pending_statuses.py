@@ -24,10 +24,10 @@ class Rig:
 
     def __init__(self) -> None:
         self.begun: asyncio.Queue[PendingStatus] = asyncio.Queue()
-        self.superseded: list[PendingStatus] = []
+        self.acknowledged: list[PendingStatus] = []
         self.in_flight: dict[Identity, asyncio.Future[float | None]] = {}
         self.defects: list[BaseException] = []
-        self.pending = PendingStatuses(self._write, self.superseded.append, self.defects.append)
+        self.pending = PendingStatuses(self._write, self.acknowledged.append, self.defects.append)
 
     async def _write(self, item: PendingStatus) -> float | None:
         assert item.identity not in self.in_flight
@@ -76,14 +76,15 @@ async def test_rows_when_of_different_resources_then_they_are_written_in_order_o
         written.append(await rig.take())
         rig.end(written[-1])
     assert [each.row.name for each in written] == ["a", "b", "c"]
-    assert rig.superseded == []
+    assert await rig.is_idle()
+    assert rig.acknowledged == written
 
 
 async def test_row_when_a_newer_one_of_the_same_resource_comes_then_only_that_is_written(busy: Rig) -> None:
     older, newer = item("a", 0), item("a", 1, status="{}")
     busy.pending.add_item(older)
     busy.pending.add_item(newer)
-    assert busy.superseded == [older]
+    assert busy.acknowledged == [older]
     assert await busy.take() is newer
     assert await busy.is_idle()
 
@@ -94,9 +95,10 @@ async def test_row_when_one_of_the_same_resource_is_being_written_then_it_waits(
     await busy.take()
     busy.pending.add_item(second)
     assert await busy.is_idle()
+    assert busy.acknowledged == []
     busy.end(first)
     assert await busy.take() is second
-    assert busy.superseded == []
+    assert busy.acknowledged == [first]
 
 
 async def test_row_when_to_be_tried_again_then_others_go_on_and_it_comes_back(rig: Rig) -> None:
@@ -108,7 +110,7 @@ async def test_row_when_to_be_tried_again_then_others_go_on_and_it_comes_back(ri
     assert await rig.take() is other
     rig.end(other)
     assert await rig.take() is stuck
-    assert rig.superseded == []
+    assert rig.acknowledged == [other]
 
 
 async def test_row_when_to_be_tried_again_while_a_newer_one_waits_then_the_newer_one_comes_back(busy: Rig) -> None:
@@ -118,7 +120,7 @@ async def test_row_when_to_be_tried_again_while_a_newer_one_waits_then_the_newer
     busy.pending.add_item(newer)
     busy.end(older, 0.01)
     assert await busy.is_idle(), "a newer one does not jump the delay"
-    assert busy.superseded == [older]
+    assert busy.acknowledged == [older]
     assert await busy.take() is newer
 
 
@@ -128,7 +130,7 @@ async def test_row_when_to_be_tried_again_then_a_newer_one_does_not_jump_its_del
     busy.end(await busy.take(), 0.01)
     assert await busy.is_idle()
     busy.pending.add_item(newer)
-    assert busy.superseded == [older]
+    assert busy.acknowledged == [older]
     assert await busy.is_idle()
     assert await busy.take() is newer
 
