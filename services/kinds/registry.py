@@ -40,6 +40,16 @@ class Registry:
         return tuple(kind for kind in self.kinds if kind.row is Resource)
 
     @cached_property
+    def listing(self) -> tuple[Kind, ...]:
+        """Those whose resources list namespaces of clusters that deployments may go to."""
+        return tuple(kind for kind in self.kinds if kind.destinations is not None)
+
+    @cached_property
+    def others_with_objects(self) -> tuple[Kind, ...]:
+        """Kinds besides those whose resources want something of an engine."""
+        return tuple(kind for kind in self.resource_kinds if kind.desired is not None and kind.destinations is None)
+
+    @cached_property
     def secret_types(self) -> tuple[str, ...]:
         """Types of Secrets that are made for us."""
         references = (kind.reference for kind in self.kinds if kind.reference is not None)
@@ -57,7 +67,7 @@ class Registry:
             counts={kind.name: counts.get(kind.name, kind.default_quota) for kind in self.kinds},
             destinations=destinations,
             bytes=bytes_,
-            listing=frozenset(kind.name for kind in self.kinds if kind.destinations is not None),
+            listing=frozenset(kind.name for kind in self.listing),
         )
 
     @cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -92,7 +91,7 @@ class ParkedEvent:
 
 # Rows of the two tables that are streamed: what engines shall hold, and what CRs shall show.
 
-Desired = Literal["present", "absent"]
+Presence = Literal["present", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +106,13 @@ class EngineRow:
     tenant_namespace: str
     lane: str
     wave: int
-    desired: Desired
+    desired: Presence
     manifest: str
     digest: str
     trace_id: str
     seen_at: datetime
+    owner_kind: str
+    owner_id: UUID
 
 
 class EngineKey(NamedTuple):
@@ -138,14 +139,15 @@ class EngineAbsence:
     seen_at: datetime
 
 
-class Role(Enum):
-    """What an object of an engine is there for."""
+class Owner(NamedTuple):
+    """Whom an object of an engine is made for."""
 
-    DEPLOYMENT = "deployment"
-    PROJECT = "project"
-    ENVIRONMENT = "environment"
-    CREDENTIAL = "credential"
-    SYNC = "sync"
+    kind: str
+    """Of the custom resource; ``TENANT`` if it is for all of a tenant's."""
+    id: UUID
+
+
+TENANT = "Tenant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,7 @@ class EngineObject:
     digest: str
     size: int
     """Bytes of its manifest."""
-    role: Role
-    owner: UUID | None = None
-    """Environment or credential that it was made for."""
+    owner: Owner
 
 
 ObjectKey = tuple[str, str]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.common.api_resource import SECRET
 from services.kinds.managed_environment import catalogue
 from services.kinds.managed_environment.model import (
-    ENVIRONMENT_SECRET,
     MANAGED_ENVIRONMENT,
     ManagedEnvironmentSpec,
     ManagedEnvironmentStatus,
 )
-from services.kinds.managed_environment.rules import SUCCEEDED, destinations
+from services.kinds.managed_environment.rules import SUCCEEDED, desired, destinations
 from services.kinds.managed_environment.status import environment_status
-from services.kinds.managed_environment.validation import accept
-from services.kinds.shared.kind import CheckReasons, CustomKind, Reference, condition_column
+from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
+from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
 from services.kinds.shared.names import FINALIZER
 
 KIND = CustomKind(
@@ -31,10 +29,11 @@ KIND = CustomKind(
         condition_column("Reason", catalogue.CONNECTION, "reason"),
     ),
     catalogue=catalogue.ENTRIES,
-    reference=Reference("credentialsSecret", SECRET, ENVIRONMENT_SECRET),
+    reference=SECRET_REFERENCE,
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,
+    desired=desired,
     destinations=destinations,
     check_reasons=CheckReasons(SUCCEEDED, catalogue.NOT_CREATED.reason),
     compile_status=environment_status,

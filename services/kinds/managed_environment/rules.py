@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
 from services.common.errors import Permanent
 from services.kinds.managed_environment import catalogue as texts
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
+from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.shared.conditions import Refused
+from services.kinds.shared.desired import Cluster, DesiredInputs
 from services.kinds.shared.rows import Check
 from services.kinds.shared.spec_text import parsed
 
@@ -47,6 +49,25 @@ def destinations(text: str) -> frozenset[str]:
     except Permanent:
         return frozenset()
     return frozenset(spec.namespaces or WHOLE_CLUSTER)
+
+
+def desired(inputs: DesiredInputs) -> tuple[Cluster]:
+    """The cluster that an environment names."""
+    cluster = _cluster(inputs.spec)
+    return (replace(cluster, secret=inputs.secret) if inputs.secret is not None else cluster,)
+
+
+@lru_cache(maxsize=4096)
+def _cluster(text: str) -> Cluster:
+    spec = accepted_environment(text)
+    return Cluster(
+        api_url=spec.api_url,
+        skips_tls_verification=spec.allow_insecure_skip_tls_verify,
+        creates_account=spec.create_new_service_account,
+        namespaces=tuple(sorted(set(spec.namespaces or ()))),
+        cluster_resources=spec.cluster_resources,
+        secret=None,
+    )
 
 
 def is_usable(

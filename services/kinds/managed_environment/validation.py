@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
+from services.common.api_resource import SECRET
 from services.common.urls.repository_url import ASCII_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, split
 from services.kinds.managed_environment import catalogue as texts
@@ -16,9 +17,9 @@ from services.kinds.managed_environment.model import (
     FRAGMENT_MESSAGE,
     ManagedEnvironmentSpec,
 )
-from services.kinds.secret.rules import SecretReference
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
+from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.spec_text import spec_of
@@ -29,7 +30,9 @@ _PRINTABLE = re.compile(r"[!-~]*")
 _PATH = re.compile(r"[A-Za-z0-9._~+:,=/-]*")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-SECRET_REFERENCE = SecretReference(
+SECRET_REFERENCE = Reference(
+    "credentialsSecret",
+    SECRET,
     ENVIRONMENT_SECRET,
     {
         "over quota": ("Unknown", Reason.QUOTA_EXCEEDED, "{quota}"),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.common.api_resource import SECRET
 from services.kinds.repository_credential import catalogue
 from services.kinds.repository_credential.model import (
-    CREDENTIAL_SECRET,
     REPOSITORY_CREDENTIAL,
     RepositoryCredentialSpec,
     RepositoryCredentialStatus,
 )
 from services.kinds.repository_credential.status import UP_TO_DATE, credential_status
-from services.kinds.repository_credential.validation import accept
-from services.kinds.shared.kind import CheckReasons, CustomKind, Reference, condition_column
+from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept, desired
+from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
 from services.kinds.shared.names import FINALIZER
 
 KIND = CustomKind(
@@ -30,10 +28,11 @@ KIND = CustomKind(
         condition_column("Reason", catalogue.CREDENTIAL, "reason"),
     ),
     catalogue=catalogue.ENTRIES,
-    reference=Reference("secret", SECRET, CREDENTIAL_SECRET),
+    reference=SECRET_REFERENCE,
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,
+    desired=desired,
     check_reasons=CheckReasons(UP_TO_DATE, catalogue.ENGINE_REFUSED[0].reason),
     compile_status=credential_status,
 )

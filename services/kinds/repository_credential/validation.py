@@ -1,16 +1,18 @@
-"""Validation of a GitOpsDeploymentRepositoryCredential and of the Secret that it names."""
+"""Validation of a GitOpsDeploymentRepositoryCredential and of the Secret that it names, and what follows from them."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
+from services.common.api_resource import SECRET
 from services.common.urls.repository_url import refusal
 from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
-from services.kinds.secret.rules import SecretReference
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
+from services.kinds.shared.desired import DesiredInputs, Repository
+from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.spec_text import spec_of
@@ -18,7 +20,9 @@ from services.kinds.shared.spec_text import spec_of
 INVALID_CREDENTIALS = texts.INVALID[0].reason
 INVALID_URL = texts.URL_NOT_FOUND[0].reason
 
-SECRET_REFERENCE = SecretReference(
+SECRET_REFERENCE = Reference(
+    "secret",
+    SECRET,
     CREDENTIAL_SECRET,
     {
         "over quota": ("False", Reason.QUOTA_EXCEEDED, "{quota}"),
@@ -46,3 +50,8 @@ def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> Reposit
 def accepted_credential(text: str) -> RepositoryCredentialSpec:
     """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
     return RepositoryCredentialSpec.model_validate_json(text)
+
+
+def desired(inputs: DesiredInputs) -> tuple[Repository]:
+    """The repository that a credential is for."""
+    return (Repository(accepted_credential(inputs.spec).repository, inputs.secret),)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import orjson
 
 from services.common.api_resource import SECRET
 from services.kinds.shared.conditions import Refused
+from services.kinds.shared.desired import SealedSecret
+from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
 from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
@@ -18,37 +19,19 @@ RESEALED = "resealed"
 """Field of a Secret's spec: true if an operator's command sealed a stored row anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class SealedSecret:
-    """A sealed Secret, as an agent can open it."""
-
-    name: str
-    version: str
-    """Its resourceVersion."""
-    sealed: str
-
-
 Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
 
 
-@dataclass(frozen=True, slots=True)
-class SecretReference:
-    """The Secrets that resources of a kind name, and what their users are told if one cannot be compiled."""
-
-    type: str
-    refusals: Mapping[Defect, tuple[str, str, str]]
-    """Status, reason and message of a condition. A message may have parts: secret, type, detail, quota."""
-
-    def read_secret(self, resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
-        """The Secret that ``resource`` names; ``secret`` is the row of that name, if there is one. Raises Refused."""
-        found = _found(resource, secret, self.type)
-        if isinstance(found, SealedSecret):
-            return found
-        defect, detail = found
-        status, reason, message = self.refusals[defect]
-        name, quota = resource.refers_to[:MAX_NAME], limits.message(SECRET.kind)
-        detail = detail[:MAX_REFUSAL]
-        raise Refused(status, reason, message.format(secret=name, type=detail, detail=detail, quota=quota))
+def read_secret(reference: Reference, resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
+    """The Secret that ``resource`` names; ``secret`` is the row of that name, if there is one. Raises Refused."""
+    found = _found(resource, secret, reference.secret_type)
+    if isinstance(found, SealedSecret):
+        return found
+    defect, detail = found
+    status, reason, message = reference.refusals[defect]
+    name, quota = resource.refers_to[:MAX_NAME], limits.message(SECRET.kind)
+    detail = detail[:MAX_REFUSAL]
+    raise Refused(status, reason, message.format(secret=name, type=detail, detail=detail, quota=quota))
 
 
 def _found(resource: Resource, secret: Resource | None, wanted_type: str) -> SealedSecret | tuple[Defect, str]:

@@ -6,7 +6,8 @@ audit, and which rules the planner calls. A hook is a pure function of values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import orjson
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.kinds.shared.catalogue import Entry
+from services.kinds.shared.desired import Desired, DesiredInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Check, Incarnation, Resource
 from services.kinds.shared.schema import ApiModel
@@ -44,6 +46,11 @@ class Reference:
     to: ApiResource
     secret_type: str = ""
     """Type of the Secret that it names, if it names one. Secrets of these types are followed."""
+    refusals: Mapping[str, tuple[str, str, str]] = dataclasses.field(default_factory=dict)
+    """What users are told if that Secret cannot be used: the condition for each ``Defect`` of ``secret/rules.py``.
+
+    A message may have parts in braces: secret, type, detail, quota.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,9 @@ class StatusInputs:
     """Whether there is what a resource waits for; False only if it waits for a resource that it names."""
 
 
+Wishes = Callable[[DesiredInputs], tuple[Desired, ...]]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
     """A kind that the planner has rows of. Hooks that are None: the kind has nothing of the sort."""
@@ -91,6 +101,8 @@ class Kind:
     """Each change of a resource is an operation, whose outcome is recorded."""
     accept_spec: Callable[[Resource, AddressPolicy, Limits], ApiModel] | None = None
     """The spec of a resource. Raises Refused."""
+    desired: Wishes | None = None
+    """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
     destinations: Callable[[str], Collection[str]] | None = None
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
     is_repeat: Callable[[Resource, Resource], bool] | None = None

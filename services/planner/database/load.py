@@ -24,7 +24,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import EngineObject, Instance, ObjectKey, StoredStatus, Tenant
+from services.planner.rows import EngineObject, Instance, ObjectKey, Owner, StoredStatus, Tenant
 
 Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
@@ -36,10 +36,11 @@ TENANTS = f"SELECT {names(Tenant)} FROM tenants WHERE id = ANY(%b::uuid[])"
 
 PARKED = "SELECT tenant_id FROM parked_tenants WHERE tenant_id = ANY(%b::uuid[])"
 
-OBJECTS = """
-SELECT wanted.id, e.lane, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest)
+OBJECTS = f"""
+SELECT wanted.id, e.lane, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest), e.owner_kind,
+       e.owner_id
   FROM unnest(%b::uuid[], %b::text[]) AS wanted(id, lane)
-  JOIN engine_resources e ON e.lane = wanted.lane AND e.kind = ANY(%b::text[])
+  JOIN engine_resources e ON e.lane = wanted.lane AND e.owner_kind <> '{GITOPS_DEPLOYMENT.kind}'
 """
 
 DEPLOYMENT_ROWS = f"""
@@ -106,11 +107,10 @@ def load(connection: Connection[Any], wanted: Collection[UUID], engines: Mapping
     """The tenants with these ids, and the fleet."""
     tenants = sorted(wanted)
     lanes = [(tenant, engine.lane(tenant)) for tenant in tenants for engine in engines.values()]
-    kinds = sorted({kind for engine in engines.values() for kind in engine.shared_kinds})
     with connection.pipeline():
         instances = connection.execute(INSTANCES)
         rows = connection.execute(TENANTS, (tenants,), binary=True)
-        objects = connection.execute(OBJECTS, (*_columns(lanes, 2), kinds), binary=True)
+        objects = connection.execute(OBJECTS, _columns(lanes, 2), binary=True)
         deployments = connection.execute(DEPLOYMENTS, (tenants,), binary=True)
         resources = connection.execute(RESOURCES, (tenants,), binary=True)
         parked = connection.execute(PARKED, (tenants,), binary=True)
@@ -193,17 +193,17 @@ def _held(
 ) -> tuple[dict[UUID, dict[ObjectKey, EngineObject]], dict[UUID, Exception]]:
     found: dict[UUID, dict[ObjectKey, EngineObject]] = {known: {} for known in tenants}
     defects: dict[UUID, Exception] = {}
-    for known, lane, kind, name, wanted, digest, size in rows:
+    for known, lane, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
         if (tenant := tenants.get(known)) is None:
             continue
         try:
-            engine = fleet.engine(tenant)
-            subject = engine.subject(kind, name)
+            is_own = fleet.engine(tenant).lane(known) == lane
         except Exception as defect:
             defects[known] = defect
             continue
-        if subject is not None and engine.lane(known) == lane:
-            found[known][sys.intern(kind), name] = EngineObject(wanted, digest, size, subject.role, subject.owner)
+        if is_own:
+            owner = Owner(sys.intern(owner_kind), owner_id)
+            found[known][sys.intern(kind), name] = EngineObject(wanted, digest, size, owner)
     return found, defects
 
 

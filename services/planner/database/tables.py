@@ -41,6 +41,7 @@ metadata = MetaData(
 _NOW = text("now()")
 _FALSE = text("false")
 _TIME = DateTime(timezone=True)
+_NOBODY = text("'00000000-0000-0000-0000-000000000000'")
 # Rows that are updated often leave room on their page: the new version stays there and no index is touched.
 _ROOM_FOR_UPDATES = {"fillfactor": "80"}
 
@@ -273,8 +274,10 @@ engine_resources = Table(
     Column("trace_id", Text, nullable=False),
     Column("seen_at", _TIME, nullable=False),
     Column("updated_at", _TIME, nullable=False),
+    Column("owner_kind", Text, nullable=False, server_default="", comment="Whom it is for: kind. Not streamed."),
+    Column("owner_id", Uuid, nullable=False, server_default=_NOBODY, comment="Whom it is for: id. Not streamed."),
     CheckConstraint("desired IN ('present', 'absent')", name="desired"),
-    Index(None, "lane", "kind"),
+    Index("engine_resources_shared_idx", "lane", postgresql_where=text("owner_kind <> 'GitOpsDeployment'")),
     comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
     postgresql_with=_ROOM_FOR_UPDATES,
 )

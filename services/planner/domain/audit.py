@@ -16,7 +16,7 @@ from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.ids import operation_id
-from services.planner.domain.planned import Context, Planned, made_for
+from services.planner.domain.planned import Context, Planned
 from services.planner.rows import Action, Operation, OperationMoved, OperationState, Tenant
 
 DELETION = "deletion"
@@ -108,12 +108,12 @@ def _outcome(planned: Planned, known: Resource, context: Context) -> Outcome | N
         return None
     if kind.check_reasons is None:
         return COMPLETED if kind.accept_spec is not None else None  # there is nothing that an agent may find out
-    key = made_for(known, context.engine)
-    before, now = context.before.objects.get(key), planned.state.objects.get(key)
+    before, now = context.before.checked_object(known.id), planned.state.checked_object(known.id)
     check = planned.state.checks.get(known.id)
-    if now is not None and now == before and check is not None and check.digest == now.digest:
-        return COMPLETED
-    return None
+    is_known = check is not None and check is context.before.checks.get(known.id)  # a new one is an outcome itself
+    if check is None or not is_known or now is None or now != before or check.digest != now[1].digest:
+        return None
+    return COMPLETED if check.reason == kind.check_reasons.succeeded else ("Failed", check.message)
 
 
 def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> Operation:

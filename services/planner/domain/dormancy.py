@@ -26,7 +26,6 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.rows import Resource
-from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
@@ -39,7 +38,8 @@ WAITING_KEPT = 100
 
 IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.offered is None)
 """Deployments without a spec that counts."""
-RUNS_GONE: Subset[Resource] = Subset(lambda each: not each.present and each.kind == SYNC_RUN.kind)
+GONE: Subset[Resource] = Subset(lambda each: not each.present)
+"""Resources without a CR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
 
 def dormant_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
     """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
-    gone = view_of(state.resources, RUNS_GONE)
-    over = {each for each in gone if state.sync_runs[each].state in OVER}
+    over = {each for each in view_of(state.resources, GONE) if each in state.sync_runs}
+    over = {each for each in over if state.sync_runs[each].state in OVER}
     beyond = view_of(state.resources, BEYOND).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
     if not late:

@@ -19,11 +19,11 @@ from services.planner.domain.policy import Policy
 from services.planner.domain.result import changes_of
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.commands import look_again, take_command, take_unseen
-from services.planner.domain.steps.connections import connect
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.observations import concerns, take_observation, take_outcomes
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
+from services.planner.domain.steps.resources import compile_resources
 from services.planner.domain.steps.statuses import compile_statuses
 from services.planner.domain.steps.syncs import order_syncs
 
@@ -39,7 +39,7 @@ def plan(
     planned = take_events(events, context, now)
     if planned.cause is not None:
         planned = apply_quotas(planned, context)
-        planned = connect(planned, context)
+        planned = compile_resources(planned, context)
         planned = deploy(planned, context)
         planned = confine(planned, context)
         planned = order_syncs(planned, context)

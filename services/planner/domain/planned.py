@@ -9,13 +9,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.rows import Cause, Resource
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
-from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Role
+from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +102,15 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
     return moved
 
 
-def made_for(known: Resource, engine: Engine) -> ObjectKey:
-    """Key of the object by which an environment or a credential is known to the engine."""
-    if known.kind == MANAGED_ENVIRONMENT.kind:
-        return engine.environment_key(known.id)
-    return engine.credential_key(known.id)
-
-
-def want(planned: Planned, manifests: Iterable[Manifest], role: Role, owner: UUID | None = None) -> Planned:
-    """The same with these objects wanted, except those that exceed 1 MiB."""
+def want(planned: Planned, manifests: Iterable[Manifest], owner: Owner) -> Planned:
+    """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
     held = planned.state.objects
     news: dict[ObjectKey, EngineObject] = {}
     made: dict[ObjectKey, Manifest] = {}
     for manifest in manifests:
         if manifest.is_oversized:
             planned = planned._replace(oversized=(*planned.oversized, manifest.key))
-        elif held.get(manifest.key) != (wanted := EngineObject(True, manifest.digest, manifest.size, role, owner)):
+        elif held.get(manifest.key) != (wanted := EngineObject(True, manifest.digest, manifest.size, owner)):
             news[manifest.key], made[manifest.key] = wanted, manifest
     if not news:
         return planned
@@ -130,7 +122,7 @@ def release(planned: Planned, keys: Iterable[ObjectKey], departing: Mapping[Obje
     held = {key: planned.state.objects[key] for key in keys if planned.state.objects[key].wanted}
     said = {key: departing[key] for key in held if key in departing}
     gone = {
-        key: EngineObject(False, said[key].digest, said[key].size, each.role, each.owner)
+        key: EngineObject(False, said[key].digest, said[key].size, each.owner)
         if key in said
         else replace(each, wanted=False)
         for key, each in held.items()

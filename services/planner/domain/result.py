@@ -13,16 +13,15 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.rows import Cause, Resource
-from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.domain.audit import operations
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
-from services.planner.domain.dormancy import dormant_deployments, dormant_resources
+from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_resources
 from services.planner.domain.planned import Context, Planned
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.statuses import StatusChanges
 from services.planner.domain.table import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
-from services.planner.rows import EngineAbsence, ObjectKey, Tenant
+from services.planner.rows import EngineAbsence, ObjectKey, Owner, Tenant
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -31,8 +30,6 @@ IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
 
 LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is None)
 """Deployments without a CR and without anything on an engine."""
-GONE: Subset[Resource] = Subset(lambda each: not each.present)
-"""Resources without a CR."""
 
 
 def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
@@ -112,10 +109,8 @@ def _finished(state: TenantState) -> frozenset[UUID]:
 
 
 def _is_over(state: TenantState, known: Resource, owned: Collection[UUID]) -> bool:
-    if known.kind == SYNC_RUN.kind:
-        run = state.sync_runs.get(known.id)
-        return run is None or run.sequence == 0
-    return known.id not in owned
+    run = state.sync_runs.get(known.id)
+    return known.id not in owned and (run is None or run.sequence == 0)
 
 
 def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
@@ -165,6 +160,7 @@ def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, o
     engine, placement = context.engine, context.placement
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
+        owner = Owner(GITOPS_DEPLOYMENT.kind, now.id)
         if now.spec is None:
             if before is not None and before.spec is not None:
                 yield "engine_gone", engine_key(engine, placement, key)
@@ -172,7 +168,10 @@ def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, o
             if before is not None and before.wanted:
                 yield "engine_absent", _absence(key, cause, context)
         elif before is None or (before.digest, before.wanted) != (now.digest, now.wanted):
-            yield "engine", engine_row(engine, placement, planned.manifests[key], "present", cause)
+            yield (
+                "engine",
+                engine_row(engine, placement, planned.manifests[key], owner, "present", cause),
+            )
 
 
 def _of_objects(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
@@ -187,9 +186,9 @@ def _of_objects(planned: Planned, context: Context) -> Iterator[tuple[str, objec
         elif now == then:
             continue
         elif now.wanted:
-            yield "engine", engine_row(engine, placement, manifests[key], "present", cause)
+            yield "engine", engine_row(engine, placement, manifests[key], now.owner, "present", cause)
         elif key in manifests:
-            yield "engine_departing", engine_row(engine, placement, manifests[key], "absent", cause)
+            yield "engine_departing", engine_row(engine, placement, manifests[key], now.owner, "absent", cause)
         else:
             yield "engine_absent", _absence(key, cause, context)
 

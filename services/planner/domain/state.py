@@ -13,7 +13,7 @@ from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.table import Groups, Subset, Table, view_of
-from services.planner.rows import EngineObject, ObjectKey, Role, StatusKey, StoredStatus, Tenant
+from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
 
 
 class TenantState(NamedTuple):
@@ -69,17 +69,25 @@ class TenantState(NamedTuple):
         return {known.name: known for known in self.rows_of_kind(SECRET.kind).values() if known.present}
 
     def objects_by_owner(self) -> Mapping[UUID, Mapping[ObjectKey, EngineObject]]:
-        """What was made of each environment and credential."""
+        """What was made of each resource, and of the tenant itself."""
         return view_of(self.objects, BY_OWNER)
 
-    def objects_of_role(self, role: Role) -> Mapping[ObjectKey, EngineObject]:
-        """The objects that are there for this; the same object while none of them changes."""
-        return view_of(self.objects, BY_ROLE).get(role, NO_OBJECTS)
+    def objects_of(self, owner: UUID) -> Mapping[ObjectKey, EngineObject]:
+        """What was made of one; the same object while none of these changes."""
+        return self.objects_by_owner().get(owner, NO_OBJECTS)
 
-    def wanted_digest(self, key: ObjectKey) -> str | None:
-        """Digest of an object that shall be held; None if it shall not."""
-        held = self.objects.get(key)
-        return held.digest if held is not None and held.wanted else None
+    def objects_of_kind(self, kind: str) -> Mapping[ObjectKey, EngineObject]:
+        """What was made of all resources of a kind; the same object while none of these changes."""
+        return view_of(self.objects, BY_OWNERS_KIND).get(kind, NO_OBJECTS)
+
+    def checked_object(self, owner: UUID) -> tuple[ObjectKey, EngineObject] | None:
+        """The object of a resource that agents check, and its key: the first."""
+        return min(self.objects_of(owner).items(), default=None)
+
+    def checked_digest(self, owner: UUID) -> str | None:
+        """Digest of that object; None if none shall be held."""
+        checked = self.checked_object(owner)
+        return checked[1].digest if checked is not None and checked[1].wanted else None
 
     def with_deployments(self, *rows: Deployment) -> TenantState:
         """The same with these rows."""
@@ -140,8 +148,8 @@ TABLES = TenantState._fields[1:-1]
 BY_KIND: Groups[Resource, str] = Groups(lambda known: known.kind)
 BEYOND: Subset[Resource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
-BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner)
-BY_ROLE: Groups[EngineObject, Role] = Groups(lambda held: held.role)
+BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)
+BY_OWNERS_KIND: Groups[EngineObject, str] = Groups(lambda held: held.owner.kind)
 
 NO_ROWS: Mapping[UUID, Resource] = MappingProxyType({})
 NO_OBJECTS: Mapping[ObjectKey, EngineObject] = MappingProxyType({})

@@ -1,7 +1,7 @@
 """What the planner asks of a GitOps engine. Everything that only one engine knows is behind this.
 
-The rules speak of deployments, environments, credentials, sync runs, and of what confines a tenant. An engine says
-which objects those are: their kinds, names and contents, and what its agents' reports of them mean.
+The rules speak of deployments, clusters, repositories, syncs, and of what confines a tenant. An engine says which
+objects those are: their kinds, names and contents, and what its agents' reports of deployments mean.
 """
 
 from __future__ import annotations
@@ -14,27 +14,14 @@ from uuid import UUID
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.managed_environment.model import ManagedEnvironmentSpec
-from services.kinds.repository_credential.model import RepositoryCredentialSpec
-from services.kinds.secret.rules import SealedSecret
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.desired import Desired
+from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.policy import GroupKind
-from services.planner.rows import Desired, EngineKey, EngineRow, Instance, ObjectKey, Role, Tenant
+from services.planner.rows import EngineKey, EngineRow, Instance, ObjectKey, Owner, Presence, Tenant
 
 MAX_MANIFEST = 1024 * 1024
 """Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What an object of an engine is, and whose."""
-
-    role: Role
-    uid: str = ""
-    """Of the GitOpsDeployment, for a deployment or a sync."""
-    owner: UUID | None = None
-    """Id of the environment or credential that it was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +102,14 @@ class Confinement:
 class Engine(Protocol):
     """One GitOps engine."""
 
-    @property
-    def shared_kinds(self) -> tuple[str, ...]:
-        """Kinds of a tenant's rows that are not of one deployment each: a tenant is loaded with them."""
-
     def lane(self, tenant: UUID) -> str:
         """Name under which all of a tenant's rows are kept in order."""
-
-    def subject(self, kind: str, name: str) -> Subject | None:
-        """What an object is; None: none that the planner asked for."""
 
     def deployment_key(self, uid: str) -> ObjectKey:
         """Of the object that a deployment becomes."""
 
-    def sync_key(self, uid: str) -> ObjectKey:
-        """Of the order to sync a deployment."""
-
-    def environment_key(self, environment: UUID) -> ObjectKey:
-        """Of the object that makes an environment known."""
-
-    def credential_key(self, credential: UUID) -> ObjectKey:
-        """Of the first of the objects that make a credential known."""
+    def deployment_uid(self, key: ObjectKey) -> str | None:
+        """Of the deployment that becomes this object; None: it is another sort of object."""
 
     def deployment(
         self, placement: Placement, deployment: UUID, uid: str, spec: GitOpsDeploymentSpec, target: Target
@@ -145,27 +119,13 @@ class Engine(Protocol):
     def projects(self, placement: Placement, confinement: Confinement) -> tuple[Manifest, ...]:
         """The objects that confine a tenant."""
 
-    def environment(
-        self,
-        placement: Placement,
-        environment: UUID,
-        uid: str,
-        spec: ManagedEnvironmentSpec,
-        secret: SealedSecret | None,
-    ) -> Manifest:
-        """The object that makes an environment known; without a ``secret`` one that is only good to find it by."""
-
-    def credential(
-        self,
-        placement: Placement,
-        credential: UUID,
-        uid: str,
-        spec: RepositoryCredentialSpec,
-        secret: SealedSecret | None,
-        *,
-        cluster_resources: bool,
+    def objects(
+        self, placement: Placement, resource: Resource, desired: Desired, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
-        """The objects that make a credential known; ``cluster_resources``: to deployments with such a target, too."""
+        """What ``resource`` wants. The first by key is the one that agents check and report on.
+
+        ``cluster_resources``: some deployments may have resources outside of namespaces, and use it, too.
+        """
 
     def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
         """The order to sync a deployment, or to end that sync."""
@@ -186,7 +146,9 @@ def engine_key(engine: Engine, placement: Placement, key: ObjectKey) -> EngineKe
     return EngineKey(placement.instance.id, kind, placement.instance.namespace, name, engine.lane(placement.tenant.id))
 
 
-def engine_row(engine: Engine, placement: Placement, manifest: Manifest, desired: Desired, cause: Cause) -> EngineRow:
+def engine_row(
+    engine: Engine, placement: Placement, manifest: Manifest, owner: Owner, presence: Presence, cause: Cause
+) -> EngineRow:
     """The row of a tenant's object."""
     return EngineRow(
         engine_instance_id=placement.instance.id,
@@ -197,9 +159,11 @@ def engine_row(engine: Engine, placement: Placement, manifest: Manifest, desired
         tenant_namespace=placement.tenant.namespace,
         lane=engine.lane(placement.tenant.id),
         wave=manifest.wave,
-        desired=desired,
+        desired=presence,
         manifest=manifest.text,
         digest=manifest.digest,
         trace_id=cause.trace_id,
         seen_at=cause.at,
+        owner_kind=owner.kind,
+        owner_id=owner.id,
     )

@@ -103,6 +103,54 @@ def test_upgrade_when_deployments_run_then_they_are_bound_to_the_environment_tha
     assert bound == {"web": environments["a"], "late": environments["leaving"], "local": None}
 
 
+def test_upgrade_when_engines_hold_objects_then_each_is_owned_by_what_it_was_made_for(database: Database) -> None:
+    """An order of a run that is gone goes; what is another tenant's by its lane is nobody's."""
+    tenant, environment, run, web = (uuid.uuid4() for _ in range(4))
+    project = f"app-project-{tenant}"
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0003")
+        owner.execute("INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd')")
+        owner.execute(
+            "INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)"
+            " VALUES (%s, 'w', 'n', 0, 'one')",
+            (tenant,),
+        )
+        owner.execute(ENVIRONMENT, {"id": environment, "tenant": tenant, "name": "prod", "present": True})
+        owner.execute(ENVIRONMENT, {"id": run, "tenant": tenant, "name": "now", "present": True})
+        owner.execute("UPDATE resources SET kind = 'GitOpsDeploymentSyncRun' WHERE id = %s", (run,))
+        values = {"id": web, "tenant": tenant, "name": "web", "spec": "{}", "environment": None}
+        owner.execute(DEPLOYMENT, values)
+        owner.execute(APPLICATION, {"name": "web", "lane": project, "manifest": "{}"})
+        for kind, name, lane, order in (
+            ("AppProject", project, project, None),
+            ("AppProject", f"{project}-cluster", project, None),
+            ("ClusterSecret", f"managed-env-{environment}", project, None),
+            ("RepositorySecret", f"managed-env-{environment}", "app-project-of-another", None),
+            ("SyncOperation", "gitopsdepl-web", project, "now"),
+            ("SyncOperation", "gitopsdepl-old", project, "gone"),
+        ):
+            manifest = orjson.dumps({"operation": {"run": order}}).decode()
+            owner.execute(APPLICATION, {"name": name, "lane": lane, "manifest": manifest})
+            owner.execute(
+                "UPDATE engine_resources SET kind = %s, name = %s WHERE name = 'gitopsdepl-' || %s", (kind, name, name)
+            )
+    outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
+    assert outcome.exit_code == 0, outcome.output
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute("SELECT kind, owner_kind, owner_id FROM engine_resources").fetchall()
+    assert sorted(rows, key=str) == sorted(
+        [
+            ("Application", "GitOpsDeployment", web),
+            ("AppProject", "Tenant", tenant),
+            ("AppProject", "Tenant", tenant),
+            ("ClusterSecret", "GitOpsDeploymentManagedEnvironment", environment),
+            ("RepositorySecret", "", uuid.UUID(int=0)),
+            ("SyncOperation", "GitOpsDeploymentSyncRun", run),
+        ],
+        key=str,
+    )
+
+
 def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
     """The database, empty, at an older revision."""
     for statement in ("DROP PUBLICATION gitops_compiled", "DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):

@@ -24,7 +24,7 @@ from services.common.messages import Checked, SyncMoved
 from services.common.telemetry.metrics import NAME_COLLISIONS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
-from services.kinds.registry import REGISTRY
+from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.shared.names import FINALIZER
 from services.planner.database import load as load_module
@@ -44,6 +44,7 @@ from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
 from tests.component.conftest import Database
+from tests.unit.kinds.mirror.kind import KIND as MIRROR
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -191,6 +192,44 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     assert {(row["id"], row["state"], row["message"]) for row in stored["operations"]} == {
         (row.id, row.state, row.message) for row in world.operations.values()
     }
+
+
+def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_stored_as_its_own_and_go_with_it(
+    store: Store, database: Database
+) -> None:
+    kinds = Registry((*REGISTRY.kinds, MIRROR))
+    policy = Policy(kinds=kinds, limits=kinds.limits())
+    content = {"url": "https://mirror.example.com/a", "login": "login"}
+    seen = [
+        resource(second, MIRROR.name, "copy", content, finalizers=(FINALIZER,), deleting=second > 1, generation=second)
+        for second in (1, 2)
+    ]
+    world = World(policy=policy)
+    batch: list[Event] = [secret(1, "login", "repository-credential"), seen[0]]
+
+    def says(second: int, event: Any) -> Event:
+        (row,) = [row for row in contents(database)["engine_resources"] if row["owner_kind"] == MIRROR.name]
+        return observed(second, event, instance=row["engine_instance_id"], kind=row["kind"], name=row["name"])
+
+    def takes(*events: Event) -> list[dict[str, Any]]:
+        assert take(store, *events, policy=policy) == world.take(*events)
+        store.tenants.clear()
+        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
+        return [row for row in contents(database)["engine_resources"] if row["owner_kind"] == MIRROR.name]
+
+    (row,) = takes(*batch)
+    assert (row["owner_id"], row["desired"]) == (resource_id(WORKSPACE, "uid-copy"), "present")
+    takes(says(2, Checked(row["digest"], "Mirrored", "")))
+    assert [json.loads(each["status"])["conditions"][0]["reason"] for each in shown(database)] == ["Mirrored"]
+    assert [each["desired"] for each in takes(seen[1])] == ["absent"]
+    assert takes(says(4, Removed(forced=False))) == []
+    assert [each["release_finalizer"] for each in shown(database)] == [True]
+    takes(resource_gone(5, MIRROR.name, "copy"))
+    assert shown(database) == []
+
+
+def shown(database: Database) -> list[dict[str, Any]]:
+    return contents(database)["workspace_resources"]
 
 
 def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(
@@ -569,8 +608,8 @@ def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked
 ) -> None:
     take(store, environment(1), secret(1))
     store.tenants.clear()
-    monkeypatch.setattr(type(ENGINES["argocd"]), "subject", lambda *_: 1 / 0)
-    take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
+    monkeypatch.setattr(type(ENGINES["argocd"]), "objects", lambda *_, **__: 1 / 0)
+    take(store, changed(2), secret(2), changed(3, "api", uid="uid-2", namespace="team-b"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
     with store.connected() as connection:
         assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]

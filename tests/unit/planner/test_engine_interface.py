@@ -13,8 +13,10 @@ import pytest
 
 from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import Report
-from services.planner.engines.interface import Confinement, Manifest, Placement, Subject, Target
-from services.planner.rows import Instance, ObjectKey, Role
+from services.kinds.shared.desired import Cluster, Desired, Repository
+from services.kinds.shared.rows import Resource
+from services.planner.engines.interface import Confinement, Manifest, Placement, Target
+from services.planner.rows import Instance, ObjectKey
 from tests.unit.planner.given import (
     Applied,
     Checked,
@@ -31,41 +33,21 @@ from tests.unit.planner.given import (
 from tests.unit.planner.tenant import MANUAL, REMOTE, moved
 from tests.unit.planner.world import World
 
-ROLES = {
-    "Release": Role.DEPLOYMENT,
-    "Fence": Role.PROJECT,
-    "Cluster": Role.ENVIRONMENT,
-    "Login": Role.CREDENTIAL,
-    "Order": Role.SYNC,
-}
+KINDS = ("Release", "Fence", "Cluster", "Login", "Order")
 
 
 @dataclass(frozen=True)
 class Flux:
     """An engine that names its objects by what they are for, and whose status is one word."""
 
-    shared_kinds = tuple(kind for kind in ROLES if kind != "Release")
-
     def lane(self, tenant: UUID) -> str:
         return f"flux/{tenant}"
-
-    def subject(self, kind: str, name: str) -> Subject | None:
-        role = ROLES.get(kind)
-        if role in {Role.ENVIRONMENT, Role.CREDENTIAL}:
-            return Subject(role, owner=UUID(name))
-        return Subject(role, uid=name) if role is not None else None
 
     def deployment_key(self, uid: str) -> ObjectKey:
         return ("Release", uid)
 
-    def sync_key(self, uid: str) -> ObjectKey:
-        return ("Order", uid)
-
-    def environment_key(self, environment: UUID) -> ObjectKey:
-        return ("Cluster", str(environment))
-
-    def credential_key(self, credential: UUID) -> ObjectKey:
-        return ("Login", str(credential))
+    def deployment_uid(self, key: ObjectKey) -> str | None:
+        return key[1] if key[0] == "Release" else None
 
     def deployment(self, placement: Placement, deployment: UUID, uid: str, spec: Any, target: Target) -> Manifest:
         goes_to = "here" if target.is_local else str(target.environment or "nowhere")
@@ -74,13 +56,14 @@ class Flux:
     def projects(self, placement: Placement, confinement: Confinement) -> tuple[Manifest, ...]:
         return (_manifest("Fence", "all", 0, repositories=sorted(confinement.repositories)),)
 
-    def environment(self, placement: Placement, environment: UUID, uid: str, spec: Any, secret: Any) -> Manifest:
-        return _manifest("Cluster", str(environment), 0, url=spec.api_url)
-
-    def credential(
-        self, placement: Placement, credential: UUID, uid: str, spec: Any, secret: Any, *, cluster_resources: bool
+    def objects(
+        self, placement: Placement, resource: Resource, desired: Desired, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
-        return (_manifest("Login", str(credential), 0, repository=spec.repository),)
+        match desired:
+            case Cluster(api_url=url):
+                return (_manifest("Cluster", str(resource.id), 0, url=url),)
+            case Repository(url=url):
+                return (_manifest("Login", str(resource.id), 0, repository=url),)
 
     def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: Any, revision: str) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
@@ -116,7 +99,7 @@ def test_engine_when_it_is_another_one_then_all_kinds_are_compiled_in_its_words(
     world.take(
         changed(6, content=REMOTE), changed(7, "manual", uid="uid-2", content=MANUAL), sync_run(8, "now", "manual")
     )
-    assert held(world) == dict.fromkeys(ROLES, "present")
+    assert held(world) == dict.fromkeys(KINDS, "present")
     releases = {row.name: json.loads(row.manifest)["to"] for row in world.engine.values() if row.kind == "Release"}
     assert releases == {"uid-1": cluster.name, "uid-2": "here"}
     assert {row.lane for row in world.engine.values()} == {f"flux/{tenant}" for tenant in world.tenants}

@@ -42,6 +42,10 @@ class Counting(ArgoCD):
     def __init__(self) -> None:
         self.compiled: Counter[str] = Counter()
 
+    def objects(self, placement: Any, resource: Any, desired: Any, **options: Any) -> Any:
+        self.compiled[type(desired).__name__] += 1
+        return super().objects(placement, resource, desired, **options)
+
 
 def _counted(name: str) -> Callable[..., Any]:
     def compile_it(self: Counting, *args: Any, **options: Any) -> Any:
@@ -51,7 +55,7 @@ def _counted(name: str) -> Callable[..., Any]:
     return compile_it
 
 
-for method in ("deployment", "projects", "environment", "credential", "sync"):
+for method in ("deployment", "projects", "sync"):
     setattr(Counting, method, _counted(method))
 
 
@@ -82,9 +86,9 @@ OTHER = spec(type="manual", source={"path": "other"})
     ("event", "compiled"),
     [
         (changed(900, "w-7", uid="uid-7", generation=2, content=OTHER), {"deployment": 1, "sync": 1}),
-        (environment(900, "e-7", "s-7", generation=2, namespaces=["a"]), {"environment": 1, "projects": 1}),
-        (secret(900, "s-7"), {"environment": 1}),
-        (secret(900, "l-7", "repository-credential"), {"credential": 1}),
+        (environment(900, "e-7", "s-7", generation=2, namespaces=["a"]), {"Cluster": 1, "projects": 1}),
+        (secret(900, "s-7"), {"Cluster": 1}),
+        (secret(900, "l-7", "repository-credential"), {"Repository": 1}),
         (resource(900, "Secret", "another", {"type": "t", "sealed": "x", "keyId": "k"}), {}),
         (sync_run(900, "late", "w-7"), {"sync": 1}),
         (resource_gone(900, SYNC_RUN, "r-7"), {"sync": 1}),

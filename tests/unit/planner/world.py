@@ -32,6 +32,7 @@ from services.planner.rows import (
     EngineRow,
     Instance,
     Operation,
+    Owner,
     ParkedEvent,
     ParkedTenant,
     StoredStatus,
@@ -129,10 +130,9 @@ class World:
     def _objects(self, known: UUID) -> dict[tuple[str, str], EngineObject]:
         engine, found = self.view.engine(self.tenants[known]), {}
         for row in self.engine.values():
-            subject = engine.subject(row.kind, row.name)
-            if row.lane == engine.lane(known) and row.kind in engine.shared_kinds and subject is not None:
+            if row.lane == engine.lane(known) and row.owner_kind != GITOPS_DEPLOYMENT.kind:
                 size, wanted = len(row.manifest.encode()), row.desired == "present"
-                found[row.kind, row.name] = EngineObject(wanted, row.digest, size, subject.role, subject.owner)
+                found[row.kind, row.name] = EngineObject(wanted, row.digest, size, Owner(row.owner_kind, row.owner_id))
         return found
 
     def _with_dormant(self, state: TenantState, lookup: Lookup) -> TenantState:

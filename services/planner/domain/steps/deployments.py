@@ -19,7 +19,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDepl
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
 from services.planner.domain.planned import Context, Planned
-from services.planner.domain.steps.environments import Environments, changed_environments
+from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
@@ -36,10 +36,10 @@ class CompiledDeployment:
 def deploy(planned: Planned, context: Context) -> Planned:
     """Those that an event concerns, then those whose environment looks different, then those there is room for."""
     concerned = [subject for subject in planned.touched if subject in planned.state.deployments]
-    changed = changed_environments(planned.state, context.before, context.engine)
+    changed = changed_clusters(planned.state, context.before, context.policy.kinds)
     if not concerned and not changed and not _may_leave_room(planned, context):
         return planned
-    environments = Environments(planned.state, context.engine)
+    environments = Environments(planned.state)
     usage = Usage.of(context.before.deployments, planned.state)
     for subject in [*concerned, *_affected(planned, changed, environments, context)]:
         planned, usage = _take_over(planned, subject, environments, usage, context)
@@ -84,7 +84,7 @@ def compile_deployment(
 def _affected(planned: Planned, changed: Collection[UUID], environments: Environments, context: Context) -> list[UUID]:
     """Others of which the environment that they name, or the one that they are bound to, looks different now."""
     before, state = context.before, planned.state
-    then = Environments(before, context.engine)
+    then = Environments(before)
     rows = [row for each in changed for row in (before.resources.get(each), state.resources.get(each)) if row]
     names = {each.name for each in rows if then.named(each.name) != environments.named(each.name)}
     ids = {each for each in changed if then.with_id(each) != environments.with_id(each)}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from uuid import UUID
 
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
 from services.kinds.managed_environment.rules import EnvironmentView, is_usable
 from services.kinds.managed_environment.validation import accepted_environment
+from services.kinds.registry import Registry
+from services.kinds.shared.desired import Cluster, DesiredInputs
+from services.kinds.shared.kind import Wishes
 from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Check, Resource
 from services.planner.domain.state import TenantState
 from services.planner.domain.table import differing
-from services.planner.engines.interface import Destination, Engine
+from services.planner.engines.interface import Destination
 
 
 class Environments:
@@ -22,8 +25,8 @@ class Environments:
     An environment is looked at when it is asked for: a tenant may have many, and most deployments name one.
     """
 
-    def __init__(self, state: TenantState, engine: Engine) -> None:
-        self._state, self._engine = state, engine
+    def __init__(self, state: TenantState) -> None:
+        self._state = state
         self._rows = state.rows_of_kind(MANAGED_ENVIRONMENT.kind)
         self._views: dict[UUID, EnvironmentView] = {}
 
@@ -44,78 +47,78 @@ class Environments:
         row = self._rows.get(environment)
         if row is None:
             return None
-        is_held = row.wanted or self._engine.environment_key(environment) in self._state.objects
-        return self._view(row) if is_held else None
+        return self._view(row) if row.wanted or self._state.objects_of(environment) else None
 
     def _view(self, environment: Resource) -> EnvironmentView:
         if environment.id not in self._views:
-            self._views[environment.id] = _view(self._state, environment, self._engine)
+            self._views[environment.id] = _view(self._state, environment)
         return self._views[environment.id]
 
 
-def changed_environments(now: TenantState, before: TenantState, engine: Engine) -> frozenset[UUID]:
-    """Ids of environments of which anything has changed that others follow from."""
-    rows, rows_before = now.rows_of_kind(MANAGED_ENVIRONMENT.kind), before.rows_of_kind(MANAGED_ENVIRONMENT.kind)
-    if not rows and not rows_before:
-        return frozenset()
+def changed_clusters(now: TenantState, before: TenantState, kinds: Registry) -> frozenset[UUID]:
+    """Ids of resources that list clusters of which anything has changed that others follow from."""
     found = {*differing(now.resources, before.resources), *differing(now.checks, before.checks)}
-    found |= {
-        held.owner
-        for key in differing(now.objects, before.objects)
-        if (held := now.objects.get(key) or before.objects.get(key)) is not None and held.owner is not None
-    }
-    environments = (each for each in found if each in rows or each in rows_before)
-    return frozenset(each for each in environments if _parts(now, each, engine) != _parts(before, each, engine))
+    found |= owners_differing(now, before)
+    listing = (each for each in found if _lists_clusters(now.resources.get(each) or before.resources.get(each), kinds))
+    return frozenset(each for each in listing if _parts(now, each) != _parts(before, each))
 
 
-def _parts(state: TenantState, environment: UUID, engine: Engine) -> object:
-    key = engine.environment_key(environment)
-    return state.resources.get(environment), state.checks.get(environment), state.objects.get(key)
+def _lists_clusters(known: Resource | None, kinds: Registry) -> bool:
+    return known is not None and kinds[known.kind].destinations is not None
 
 
-def in_force(environment: Resource, check: Check | None) -> Iterator[ManagedEnvironmentSpec]:
-    """The specs by which an engine may hold it: the accepted one, and that with which credentials last worked."""
-    for text in {environment.accepted, check.worked if check else ""}:
-        spec = _parsed(text)
-        if spec is not None:
-            yield spec
+def owners_differing(now: TenantState, before: TenantState) -> set[UUID]:
+    """Of whom an object is not the same as before."""
+    rows = ((now.objects.get(key), before.objects.get(key)) for key in differing(now.objects, before.objects))
+    return {held.owner.id for pair in rows for held in pair if held is not None}
 
 
-def destinations(state: TenantState, engine: Engine) -> tuple[Destination, ...]:
+def _parts(state: TenantState, known: UUID) -> object:
+    return state.resources.get(known), state.checks.get(known), state.objects_of(known)
+
+
+def clusters_in_force(known: Resource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
+    """Those by which an engine may hold it: of the accepted spec, and of that with which credentials last worked."""
+    return _clusters(kinds[known.kind].desired, known.accepted, check.worked if check is not None else "")
+
+
+@lru_cache(maxsize=4096)
+def _clusters(desired: Wishes | None, *specs: str) -> tuple[Cluster, ...]:
+    wishes = [wish for text in dict.fromkeys(specs) if text and desired for wish in desired(DesiredInputs(text))]
+    return tuple(wish for wish in wishes if isinstance(wish, Cluster))
+
+
+def destinations(state: TenantState, kinds: Registry) -> tuple[Destination, ...]:
     """Where the tenant's deployments may go besides its own namespace.
 
-    An environment counts as it is held: by the spec that its object was compiled from, and by the one with which its
+    A cluster counts as it is held: by the spec that its object was compiled from, and by the one with which its
     credentials last worked, as long as an engine may still have that. One that is gone counts until its object is:
     what is being deleted there needs the right to be.
     """
-    held = [
-        (each, list(in_force(each, state.checks.get(each.id))))
-        for each in state.of_kind(MANAGED_ENVIRONMENT.kind)
-        if engine.environment_key(each.id) in state.objects
-    ]
     return tuple(
-        Destination(environment.id, _namespaces(chosen), privileged)
-        for environment, specs in held
+        Destination(owner, _namespaces(chosen), privileged)
+        for owner, clusters in _held_clusters(state, kinds)
         for privileged in (False, True)
-        if (chosen := [spec for spec in specs if spec.cluster_resources == privileged])
+        if (chosen := [cluster for cluster in clusters if cluster.cluster_resources == privileged])
     )
 
 
-def allows_cluster_resources(state: TenantState, engine: Engine) -> bool:
+def allows_cluster_resources(state: TenantState, kinds: Registry) -> bool:
     """Whether any destination allows resources outside of namespaces."""
-    return any(
-        spec.cluster_resources
-        for each in state.rows_of_kind(MANAGED_ENVIRONMENT.kind).values()
-        if engine.environment_key(each.id) in state.objects
-        for spec in in_force(each, state.checks.get(each.id))
-    )
+    return any(cluster.cluster_resources for _, clusters in _held_clusters(state, kinds) for cluster in clusters)
 
 
-def _view(state: TenantState, environment: Resource, engine: Engine) -> EnvironmentView:
+def _held_clusters(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, tuple[Cluster, ...]]]:
+    held, checks = state.objects_by_owner(), state.checks
+    known = (each for kind in kinds.listing for each in state.of_kind(kind.name))
+    return ((each.id, clusters_in_force(each, checks.get(each.id), kinds)) for each in known if each.id in held)
+
+
+def _view(state: TenantState, environment: Resource) -> EnvironmentView:
     check = state.checks.get(environment.id)
     worked, compiled = _parsed(check.worked if check else ""), _parsed(environment.accepted)
     same = worked is not None and compiled is not None and worked.api_url == compiled.api_url
-    digest = state.wanted_digest(engine.environment_key(environment.id))
+    digest = state.checked_digest(environment.id)
     force = worked or compiled
     return EnvironmentView(
         id=str(environment.id),
@@ -126,9 +129,9 @@ def _view(state: TenantState, environment: Resource, engine: Engine) -> Environm
     )
 
 
-def _namespaces(specs: Iterable[ManagedEnvironmentSpec]) -> tuple[str, ...]:
-    """All that any of them lists; a spec that lists none means all."""
-    lists = [spec.namespaces or () for spec in specs]
+def _namespaces(clusters: Iterable[Cluster]) -> tuple[str, ...]:
+    """All that any of them lists; one that lists none means all."""
+    lists = [cluster.namespaces for cluster in clusters]
     return () if any(not names for names in lists) else tuple(sorted({name for names in lists for name in names}))
 
 

@@ -28,9 +28,8 @@ from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, read
 from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
-from services.planner.domain.planned import Context, Planned, made_for
-from services.planner.engines.interface import Subject
-from services.planner.rows import OperationMoved, OperationState, Role
+from services.planner.domain.planned import Context, Planned
+from services.planner.rows import TENANT, EngineObject, ObjectKey, OperationMoved, OperationState
 
 NEVER_CHECKED = CheckReasons("", "")
 
@@ -39,19 +38,12 @@ def take_observation(planned: Planned, observation: Observation, cause: Cause, c
     """The tenant after an agent's report. Those of another instance's objects change nothing."""
     if isinstance(observation.event, SyncMoved):
         return _sync_moved(planned, observation.workspace, observation.event, cause)
-    subject = context.engine.subject(observation.kind, observation.name)
-    match subject:
-        case Subject(role=Role.DEPLOYMENT, uid=uid) if isinstance(observation.event, Removed):
-            return _deployment_removed(planned, observation, uid, cause)
-        case Subject(role=Role.PROJECT) if isinstance(observation.event, Removed):
-            return _without_object(planned, observation)._replace(cause=cause)
-        case Subject(role=Role.SYNC, uid=uid):
-            return _sync_refused(planned, observation, uid, cause)
-        case Subject(role=Role.ENVIRONMENT | Role.CREDENTIAL, owner=owner):
-            known = planned.state.resources.get(owner) if owner is not None else None
-            return planned if known is None else _credentials_reported(planned, known, observation, cause, context)
-        case _:
-            return planned
+    key = (observation.kind, observation.name)
+    uid = context.engine.deployment_uid(key)
+    if uid is not None:
+        return _deployment_removed(planned, observation, uid, cause)
+    held = planned.state.objects.get(key)
+    return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
 
 def take_outcomes(planned: Planned, events: Sequence[Event], context: Context, now: datetime) -> Planned:
@@ -62,14 +54,14 @@ def take_outcomes(planned: Planned, events: Sequence[Event], context: Context, n
             continue
         if not isinstance(observation.event, StatusReported | Applied | Failed):
             continue
-        subject, cause = context.engine.subject(observation.kind, observation.name), event.cause(now)
-        match subject:
-            case Subject(role=Role.DEPLOYMENT, uid=uid):
-                deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))
-                if deployment is not None and deployment.spec is not None:
-                    planned = _observed(planned, deployment, observation.event, cause, context)
-            case Subject(role=Role.PROJECT) if isinstance(observation.event, Failed):
-                planned = _project_refused(planned, observation, observation.event, cause, context)
+        key, cause = (observation.kind, observation.name), event.cause(now)
+        uid = context.engine.deployment_uid(key)
+        if uid is not None:
+            deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))
+            if deployment is not None and deployment.spec is not None:
+                planned = _observed(planned, deployment, observation.event, cause, context)
+        elif (held := context.before.objects.get(key)) is not None:
+            planned = _project_refused(planned, held, observation, cause, context)
     return planned
 
 
@@ -90,25 +82,37 @@ def _deployment_removed(planned: Planned, observation: Observation, uid: str, ca
     return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
 
 
-def _without_object(planned: Planned, observation: Observation) -> Planned:
-    """An object is gone from the engine; unless it is wanted again by now."""
-    key = (observation.kind, observation.name)
-    held = planned.state.objects.get(key)
-    if held is None or held.wanted:
+def _object_reported(
+    planned: Planned, held: EngineObject, observation: Observation, cause: Cause, context: Context
+) -> Planned:
+    """Whose object it is decides what the report means."""
+    known = planned.state.resources.get(held.owner.id)
+    if isinstance(observation.event, Removed):
+        gone = (observation.kind, observation.name)
+        return planned if held.wanted else _object_removed(planned, gone, known, cause)
+    if known is None:
         return planned
-    return planned.with_state(planned.state.without_objects(key))
+    if known.id in planned.state.sync_runs:
+        return _sync_refused(planned, observation, known, held, cause)
+    return _check_reported(planned, known, observation, cause, context)
 
 
-def _credentials_reported(
+def _object_removed(planned: Planned, key: ObjectKey, owner: Resource | None, cause: Cause) -> Planned:
+    """It is gone from the engine."""
+    planned = planned.with_state(planned.state.without_objects(key))._replace(cause=cause)
+    if owner is None:
+        return planned
+    outcome = OperationMoved(audit.change_id(owner), "Completed", "", cause.at)
+    return planned.touching(owner.id, cause).with_outcome(outcome)
+
+
+def _check_reported(
     planned: Planned, known: Resource, observation: Observation, cause: Cause, context: Context
 ) -> Planned:
     match observation.event:
-        case Removed():
-            planned = _without_object(planned, observation).touching(known.id, cause)._replace(cause=cause)
-            return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", "", cause.at))
-        case Checked() as checked if _is_news(planned, known, observation, checked.digest, context):
+        case Checked() as checked if _is_news(planned, known, observation, checked.digest):
             return _checked(planned, known, checked, cause, context)
-        case Failed(digest=digest) as failed if _is_news(planned, known, observation, digest, context):
+        case Failed(digest=digest) as failed if _is_news(planned, known, observation, digest):
             # The engine's own words are for operators, in the log of its agent.
             unknown = Checked(digest, _reasons(known, context).not_applied, UNKNOWN_ERROR.message)
             message = failed.message[:MAX_CHECK_MESSAGE]
@@ -118,13 +122,12 @@ def _credentials_reported(
             return planned
 
 
-def _is_news(planned: Planned, known: Resource, observation: Observation, digest: str, context: Context) -> bool:
+def _is_news(planned: Planned, known: Resource, observation: Observation, digest: str) -> bool:
     """A result for an older recipe says nothing any more once there is one for that which is out now."""
-    if (observation.kind, observation.name) != made_for(known, context.engine):
+    checked, check = planned.state.checked_object(known.id), planned.state.checks.get(known.id)
+    if checked is None or checked[0] != (observation.kind, observation.name):
         return False
-    held, check = planned.state.objects.get(made_for(known, context.engine)), planned.state.checks.get(known.id)
-    has_result = held is not None and check is not None and check.digest == held.digest
-    return not has_result or (held is not None and held.digest == digest)
+    return check is None or check.digest != checked[1].digest or digest == checked[1].digest
 
 
 def _checked(planned: Planned, known: Resource, checked: Checked, cause: Cause, context: Context) -> Planned:
@@ -142,8 +145,8 @@ def _checked(planned: Planned, known: Resource, checked: Checked, cause: Cause, 
 
 def _worked(planned: Planned, known: Resource, checked: Checked, before: Check | None, context: Context) -> str:
     """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
-    held = planned.state.objects.get(made_for(known, context.engine))
-    if checked.reason == _reasons(known, context).succeeded and held is not None and held.digest == checked.digest:
+    held = planned.state.checked_object(known.id)
+    if checked.reason == _reasons(known, context).succeeded and held is not None and held[1].digest == checked.digest:
         return known.accepted
     return before.worked if before is not None else ""
 
@@ -152,17 +155,14 @@ def _reasons(known: Resource, context: Context) -> CheckReasons:
     return context.policy.kinds[known.kind].check_reasons or NEVER_CHECKED
 
 
-def _sync_refused(planned: Planned, observation: Observation, uid: str, cause: Cause) -> Planned:
+def _sync_refused(
+    planned: Planned, observation: Observation, known: Resource, held: EngineObject, cause: Cause
+) -> Planned:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
-    held = planned.state.objects.get((observation.kind, observation.name))
     match observation.event:
-        case Failed(digest=digest, permanent=True) if held is not None and held.digest == digest:
-            target = ids.resource_id(observation.workspace, uid)
-            for run in list(planned.state.sync_runs.values()):
-                if run.state in sync_run.ACTIVE and run.deployment_id == target:
-                    run_uid = planned.state.resources[run.resource_id].uid
-                    ended = SyncMoved(run_uid, "Error", UNKNOWN_ERROR.message, "", "", "")
-                    planned = _sync_moved(planned, observation.workspace, ended, cause)
+        case Failed(digest=digest, permanent=True) if held.digest == digest:
+            ended = SyncMoved(known.uid, "Error", UNKNOWN_ERROR.message, "", "", "")
+            return _sync_moved(planned, observation.workspace, ended, cause)
     return planned
 
 
@@ -205,11 +205,11 @@ def _observed(
 
 
 def _project_refused(
-    planned: Planned, observation: Observation, failed: Failed, cause: Cause, context: Context
+    planned: Planned, held: EngineObject, observation: Observation, cause: Cause, context: Context
 ) -> Planned:
     """What a project suffers is shown where users look: on the deployments that wait for it."""
-    digest = context.before.wanted_digest((observation.kind, observation.name))
-    if digest is None or digest != failed.digest:
+    failed = observation.event
+    if not isinstance(failed, Failed) or held.owner.kind != TENANT or not held.wanted or held.digest != failed.digest:
         return planned
     for waiting in list(_waiting(planned)):
         own = replace(failed, digest=waiting.digest or "", message=f"{observation.kind}: {failed.message}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from uuid import UUID
+from functools import lru_cache
 
 from services.common.urls.repository_url import normalised
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.repository_credential.validation import accepted_credential
-from services.kinds.shared.rows import Resource
+from services.kinds.registry import Registry
+from services.kinds.shared.desired import DesiredInputs, Repository
+from services.kinds.shared.kind import Wishes
 from services.planner.domain.planned import Context, Planned, release, want
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.environments import changed_environments, destinations
+from services.planner.domain.steps.environments import changed_clusters, destinations
 from services.planner.domain.table import Counts, view_of
 from services.planner.engines.interface import Confinement, Destination, Manifest
-from services.planner.rows import Role
+from services.planner.rows import TENANT, Owner
 
 REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
 """How many deployments use each repository."""
@@ -27,8 +26,8 @@ def confine(planned: Planned, context: Context) -> Planned:
         return planned
     manifests = _projects(planned.state, context)
     wanted = {manifest.key for manifest in manifests}
-    projects = list(planned.state.objects_of_role(Role.PROJECT))
-    planned = want(planned, manifests, Role.PROJECT)
+    projects = list(planned.state.objects_of_kind(TENANT))
+    planned = want(planned, manifests, Owner(TENANT, planned.state.tenant.id))
     return release(planned, [key for key in projects if key not in wanted], {})
 
 
@@ -38,24 +37,22 @@ def _look_the_same(now: TenantState, context: Context) -> bool:
     used, used_before = view_of(now.deployments, REPOSITORIES), view_of(before.deployments, REPOSITORIES)
     if used is not used_before and used.keys() != used_before.keys():
         return False
-    if now.objects_of_role(Role.PROJECT) != before.objects_of_role(Role.PROJECT):
+    if now.objects_of_kind(TENANT) != before.objects_of_kind(TENANT):
         return False
-    if _credentials(now) is not _credentials(before) and _opened(now) != _opened(before):
+    kinds = context.policy.kinds
+    rows = [(now.rows_of_kind(kind.name), before.rows_of_kind(kind.name)) for kind in kinds.others_with_objects]
+    if any(each is not then for each, then in rows) and _opened(now, kinds) != _opened(before, kinds):
         return False
-    changed = changed_environments(now, before, context.engine)
-    return not changed or destinations(now, context.engine) == destinations(before, context.engine)
-
-
-def _credentials(state: TenantState) -> Mapping[UUID, Resource]:
-    return state.rows_of_kind(REPOSITORY_CREDENTIAL.kind)
+    changed = changed_clusters(now, before, kinds)
+    return not changed or destinations(now, kinds) == destinations(before, kinds)
 
 
 def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
     """Deployments on their way out count: the engine needs their project until the last of them is gone."""
-    repositories = view_of(state.deployments, REPOSITORIES).keys() | _opened(state)
+    repositories = view_of(state.deployments, REPOSITORIES).keys() | _opened(state, context.policy.kinds)
     if not repositories:
         return ()
-    reached = destinations(state, context.engine)
+    reached = destinations(state, context.policy.kinds)
     if context.is_local:
         own = Destination(None, (state.tenant.namespace,))
         confinement = Confinement(repositories, (own, *reached), context.policy.refused_kinds)
@@ -64,7 +61,18 @@ def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
     return context.engine.projects(context.placement, confinement)
 
 
-def _opened(state: TenantState) -> set[str]:
-    """Repositories, normalised, that the tenant has credentials for."""
-    credentials = {each.accepted for each in _credentials(state).values() if each.wanted and each.accepted}
-    return {normalised(accepted_credential(text).repository) for text in credentials}
+def _opened(state: TenantState, kinds: Registry) -> set[str]:
+    """Repositories, normalised, that resources which exist are for."""
+    return {
+        url
+        for kind in kinds.others_with_objects
+        for each in state.rows_of_kind(kind.name).values()
+        if each.wanted and each.accepted
+        for url in _repositories(kind.desired, each.accepted)
+    }
+
+
+@lru_cache(maxsize=4096)
+def _repositories(desired: Wishes | None, accepted: str) -> tuple[str, ...]:
+    wishes = desired(DesiredInputs(accepted)) if desired is not None else ()
+    return tuple(normalised(wish.url) for wish in wishes if isinstance(wish, Repository))

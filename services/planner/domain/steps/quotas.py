@@ -87,12 +87,7 @@ def _fits(state: TenantState, context: Context) -> bool:
     limits, kinds = context.policy.limits, context.policy.kinds
     if _sum(state.resources, SPEC_BYTES) + _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES) > limits.bytes:
         return False
-    listing = [
-        each
-        for kind in kinds.resource_kinds
-        if kind.destinations is not None
-        for each in state.rows_of_kind(kind.name).values()
-    ]
+    listing = [each for kind in kinds.listing for each in state.rows_of_kind(kind.name).values()]
     listed = sum(_destinations(kinds, each, each.spec, *_in_force(state, each)) for each in listing)
     return listed <= limits.destinations
 

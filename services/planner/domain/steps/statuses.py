@@ -18,9 +18,9 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.rows import Cause, Resource
-from services.kinds.sync_run.rules import OVER
-from services.planner.domain.planned import Context, Planned, made_for
+from services.planner.domain.planned import Context, Planned
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.table import differing
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
@@ -86,11 +86,7 @@ def _resources_concerned(planned: Planned, context: Context) -> list[UUID]:
     found |= dict.fromkeys(differing(state.resources, before.resources))
     found |= dict.fromkeys(differing(state.checks, before.checks))
     found |= dict.fromkeys(differing(state.sync_runs, before.sync_runs))
-    for key in differing(state.objects, before.objects):
-        now, then = state.objects.get(key), before.objects.get(key)
-        owner = (now or then).owner if now != then else None  # type: ignore[union-attr]
-        if owner is not None:
-            found[owner] = None
+    found |= dict.fromkeys(owners_differing(state, before))
     return sorted(each for each in found if each in state.resources)
 
 
@@ -119,7 +115,7 @@ def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime,
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
-    digest = state.wanted_digest(made_for(owner, context.engine)) if owner.id in state.checks else None
+    digest = state.checked_digest(owner.id) if owner.id in state.checks else None
     own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
     there = own is None or own.state != "Waiting" or _is_there(state, own.deployment_name)
     return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits, there))
@@ -132,9 +128,6 @@ def _is_there(state: TenantState, name: str) -> bool:
 
 def _is_releasable(planned: Planned, owner: Resource, owned: Collection[UUID]) -> bool:
     """It waits for us, and there is nothing left to wait for."""
-    run = planned.state.sync_runs.get(owner.id)
-    if run is not None and run.state not in OVER:
-        return False
     return owner.deleting and owner.finalizer and owner.id not in owned
 
 

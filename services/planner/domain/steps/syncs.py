@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import rules as sync_run
+from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
 from services.planner.domain.planned import Context, Planned, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.table import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
-from services.planner.rows import ObjectKey, OperationMoved, Role
+from services.planner.rows import ObjectKey, OperationMoved, Owner
 
 Runs = list[tuple[Resource, SyncRun]]
 
@@ -31,7 +32,7 @@ def order_syncs(planned: Planned, context: Context) -> Planned:
     ):
         return planned
     concerned = _concerned(state, context)
-    orders: list[Manifest] = []
+    ordered: set[ObjectKey] = set()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
@@ -41,9 +42,11 @@ def order_syncs(planned: Planned, context: Context) -> Planned:
             planned = planned.with_state(planned.state.with_deployments(counted))
         for run in arranged:
             planned = _take_over(planned, run)
-        orders += _orders(planned.state, arranged, context)
-    planned = want(planned, orders, Role.SYNC) if orders else planned
-    withdrawn = _ordered(context, concerned) - {order.key for order in orders}
+        for run in arranged:
+            if (order := _order(planned.state, run, context)) is not None:
+                planned = want(planned, [order], Owner(SYNC_RUN.kind, run.resource_id))
+                ordered.add(order.key)
+    withdrawn = _ordered(context, concerned) - ordered
     return planned.with_state(planned.state.without_objects(*sorted(withdrawn))) if withdrawn else planned
 
 
@@ -75,11 +78,10 @@ def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
 
     All of them if it is not known what the tenant was planned from: one without a run is withdrawn then.
     """
-    before, engine = context.before, context.engine
-    orders = before.objects_of_role(Role.SYNC)
-    if not context.is_known or not orders:
+    orders, runs = context.before.objects_of_kind(SYNC_RUN.kind), context.before.sync_runs
+    if not context.is_known:
         return set(orders)
-    return {engine.sync_key(each.uid) for each in before.deployments.values() if each.name in names} & orders.keys()
+    return {key for key, held in orders.items() if runs[held.owner.id].deployment_name in names}
 
 
 def _take_over(planned: Planned, now: SyncRun) -> Planned:
@@ -97,11 +99,9 @@ def _take_over(planned: Planned, now: SyncRun) -> Planned:
     return planned.with_outcome(outcome)
 
 
-def _orders(state: TenantState, runs: list[SyncRun], context: Context) -> list[Manifest]:
-    orders = []
-    for run in runs:
-        deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
-        if run.state in sync_run.ACTIVE and deployment is not None:
-            run_uid, revision = state.resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
-            orders.append(context.engine.sync(context.placement, deployment.uid, run_uid, run, revision))
-    return orders
+def _order(state: TenantState, run: SyncRun, context: Context) -> Manifest | None:
+    deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
+    if run.state not in sync_run.ACTIVE or deployment is None:
+        return None
+    run_uid, revision = state.resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
+    return context.engine.sync(context.placement, deployment.uid, run_uid, run, revision)

@@ -12,9 +12,8 @@ from uuid import UUID
 from services.common.argocd_names import API_VERSION, APPLICATION, SECRET_TYPE_LABEL, application_name
 from services.common.json_values import canonical
 from services.common.ownership import OURS
-from services.kinds.managed_environment.model import ManagedEnvironmentSpec
-from services.kinds.repository_credential.model import RepositoryCredentialSpec
-from services.kinds.secret.rules import SealedSecret
+from services.kinds.shared.desired import Cluster, Repository, SealedSecret
+from services.kinds.shared.rows import Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd.names import (
     CLUSTER_SUFFIX,
@@ -27,43 +26,36 @@ from services.planner.engines.argocd.names import (
 from services.planner.engines.interface import Placement
 
 
-def cluster_secret(
-    placement: Placement, environment: UUID, uid: str, spec: ManagedEnvironmentSpec, secret: SealedSecret | None
-) -> str:
-    """Canonical JSON of the recipe of a cluster secret; without a ``secret`` one that is only good to find it by.
+def cluster_secret(placement: Placement, resource: Resource, cluster: Cluster) -> dict[str, str]:
+    """Canonical JSON of the recipe of a cluster secret, by its name.
 
     The query in the server's URL makes one cluster, used by several tenants, several clusters to Argo CD.
     """
+    name = cluster_name(resource.id)
     recipe = {
-        "uid": uid,
-        "apiURL": spec.api_url,
-        "server": f"{spec.api_url}?managedEnvironment={environment}",
-        "insecure": spec.allow_insecure_skip_tls_verify,
-        "createServiceAccount": spec.create_new_service_account,
-        "namespaces": sorted(set(spec.namespaces or ())),
-        "clusterResources": spec.cluster_resources,
-        "project": (cluster_project_name if spec.cluster_resources else project_name)(placement.tenant.id),
-    } | _sealed(secret)
-    return _recipe(placement, cluster_name(environment), environment, "cluster", recipe)
+        "uid": resource.uid,
+        "apiURL": cluster.api_url,
+        "server": f"{cluster.api_url}?managedEnvironment={resource.id}",
+        "insecure": cluster.skips_tls_verification,
+        "createServiceAccount": cluster.creates_account,
+        "namespaces": list(cluster.namespaces),
+        "clusterResources": cluster.cluster_resources,
+        "project": (cluster_project_name if cluster.cluster_resources else project_name)(placement.tenant.id),
+    } | _sealed(cluster.secret)
+    return {name: _recipe(placement, name, resource.id, "cluster", recipe)}
 
 
 def repository_secrets(
-    placement: Placement,
-    credential: UUID,
-    uid: str,
-    spec: RepositoryCredentialSpec,
-    secret: SealedSecret | None,
-    *,
-    in_cluster_project: bool,
+    placement: Placement, resource: Resource, repository: Repository, *, in_cluster_project: bool
 ) -> dict[str, str]:
     """Canonical JSON of the recipes of its repository secrets, by name: one for each AppProject that may use it."""
-    name = repository_name(credential)
+    name = repository_name(resource.id)
     tenant = placement.tenant.id
     privileged = {name + CLUSTER_SUFFIX: cluster_project_name(tenant)} if in_cluster_project else {}
     projects = {name: project_name(tenant)} | privileged
-    recipe = {"uid": uid, "repository": spec.repository} | _sealed(secret)
+    recipe = {"uid": resource.uid, "repository": repository.url} | _sealed(repository.secret)
     return {
-        each: _recipe(placement, each, credential, "repository", recipe | {"project": project})
+        each: _recipe(placement, each, resource.id, "repository", recipe | {"project": project})
         for each, project in projects.items()
     }
 

@@ -13,7 +13,7 @@ from services.kinds.managed_environment.rules import Usability, is_usable
 from services.kinds.managed_environment.status import environment_status
 from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
 from services.kinds.registry import REGISTRY
-from services.kinds.secret.rules import without_secret
+from services.kinds.secret.rules import read_secret, without_secret
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.lifecycle import refused as refused_row
 from services.kinds.shared.rows import Check, Resource
@@ -42,7 +42,7 @@ def refused(resource: Resource) -> tuple[str, str, str]:
 
 def unsealed(resource: Resource, row: Resource | None) -> tuple[str, str, str]:
     with pytest.raises(Refused) as error:
-        SECRET_REFERENCE.read_secret(resource, row, LIMITS)
+        read_secret(SECRET_REFERENCE, resource, row, LIMITS)
     return (error.value.status, error.value.reason, error.value.message)
 
 
@@ -127,7 +127,7 @@ def test_environment_when_there_is_nothing_to_work_with_then_it_is_refused(
 
 
 def test_secret_when_it_is_there_then_name_version_and_content_are_passed_on() -> None:
-    content = SECRET_REFERENCE.read_secret(environment(), secret("creds", ENVIRONMENT_TYPE), LIMITS)
+    content = read_secret(SECRET_REFERENCE, environment(), secret("creds", ENVIRONMENT_TYPE), LIMITS)
     assert (content.name, content.version, content.sealed) == ("creds", "77", "eyJ.sealed")
 
 

@@ -10,6 +10,7 @@ from services.common.addresses import AddressPolicy
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.status import credential_status
 from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept
+from services.kinds.secret.rules import read_secret
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.lifecycle import refused as refused_row
 from services.kinds.shared.rows import Check, Resource
@@ -48,7 +49,7 @@ def pending(message: str) -> dict[str, tuple[str, str, str]]:
 def problem_of(resource: Resource, row: Resource | None) -> Refused | None:
     try:
         accept(resource, STRICT, LIMITS)
-        SECRET_REFERENCE.read_secret(resource, row, LIMITS)
+        read_secret(SECRET_REFERENCE, resource, row, LIMITS)
     except Refused as refused:
         return refused
     return None

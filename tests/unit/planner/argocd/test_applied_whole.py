@@ -28,7 +28,7 @@ from services.planner.engines.interface import (
     Target,
     engine_row,
 )
-from services.planner.rows import Instance, Tenant
+from services.planner.rows import Instance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 PLACEMENT = Placement(
@@ -84,7 +84,9 @@ COMPILED = dict([*applications(), *projects()])
 
 @pytest.mark.parametrize("manifest", COMPILED.values(), ids=COMPILED)
 def test_object_when_compiled_then_an_agent_applies_every_field_of_it(manifest: Manifest) -> None:
-    row = engine_row(ArgoCD(), PLACEMENT, manifest, "present", Cause(START, "trace"))
+    row = engine_row(
+        ArgoCD(), PLACEMENT, manifest, Owner("GitOpsDeployment", UUID(int=2)), "present", Cause(START, "trace")
+    )
     streamed = asdict(row) | {"seen_at": row.seen_at.isoformat(), "__deleted": "false"}
     assert desired_object(EngineResource.from_record(streamed)) == json.loads(manifest.text)
 

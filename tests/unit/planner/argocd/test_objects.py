@@ -14,7 +14,7 @@ from services.kinds.shared.rows import Cause
 from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.engine import ArgoCD
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
-from services.planner.rows import Instance, Tenant
+from services.planner.rows import Instance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")
@@ -103,7 +103,7 @@ def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() ->
 
 def test_row_when_compiled_then_its_manifest_is_canonical_and_its_digest_that_of_the_manifest() -> None:
     (project,) = ArgoCD().projects(PLACEMENT, Confinement((), ()))
-    row = engine_row(ArgoCD(), PLACEMENT, project, "present", Cause(START, "trace"))
+    row = engine_row(ArgoCD(), PLACEMENT, project, Owner("Tenant", TENANT.id), "present", Cause(START, "trace"))
     assert row.manifest == json.dumps(json.loads(row.manifest), sort_keys=True, separators=(",", ":"))
     assert row.digest == hashlib.sha256(row.manifest.encode()).hexdigest()
     assert (row.lane, row.wave, row.name) == (f"app-project-{TENANT.id}", 0, f"app-project-{TENANT.id}")

@@ -1,0 +1,190 @@
+"""Compiles resources to the objects that they want an engine to hold, as the rules of their kinds say.
+
+Only those that an event concerns are compiled again: their row, their Secret or what is held of them has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from services.kinds.secret.rules import is_taken_back, read_secret
+from services.kinds.shared.catalogue import Reason
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.desired import DesiredInputs, SealedSecret
+from services.kinds.shared.kind import Kind
+from services.kinds.shared.lifecycle import refused
+from services.kinds.shared.rows import Resource
+from services.planner.domain.planned import Context, Planned, release, want
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.environments import (
+    allows_cluster_resources,
+    changed_clusters,
+    clusters_in_force,
+    owners_differing,
+)
+from services.planner.domain.table import differing
+from services.planner.engines.interface import Manifest
+from services.planner.rows import TENANT, ObjectKey, Owner
+
+OVERSIZED = "what follows from it and its Secret is longer than 1 MiB; make the Secret smaller"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the step looks at again and again."""
+
+    context: Context
+    secrets: Mapping[str, Resource]
+    """By name."""
+    owned: Mapping[UUID, Collection[ObjectKey]]
+    """What is held of each resource."""
+    cluster_resources: bool = False
+    """A destination allows resources outside of namespaces."""
+
+
+def compile_resources(planned: Planned, context: Context) -> Planned:
+    """Those that list clusters first: what others become depends on these."""
+    state, before, kinds = planned.state, context.before, context.policy.kinds
+    if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
+        return planned
+    inputs = Inputs(context, state.secrets(), state.objects_by_owner())
+    concerned = _concerned(state, before, inputs.secrets)
+    planned = _compile_all(planned, _chosen(state, kinds.listing, concerned), inputs)
+    others = [kind for kind in kinds.resource_kinds if kind.accept_spec is not None and kind.destinations is None]
+    planned = _compile_all(planned, *_with_privilege(planned, _chosen(state, others, concerned), others, inputs))
+    return _release_forgotten(planned)
+
+
+def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Resource]) -> set[UUID]:
+    """Resources of which anything that their objects follow from is not what it was."""
+    found = {each for each in owners_differing(state, before) if _keys(state, each) != _keys(before, each)}
+    found |= set(differing(state.resources, before.resources))
+    then = before.secrets()
+    changed = {name for name in {**secrets, **then} if secrets.get(name) is not then.get(name)}
+    return found | {each.id for each in state.resources.values() if changed and each.refers_to in changed}
+
+
+def _keys(state: TenantState, owner: UUID) -> list[ObjectKey]:
+    return list(state.objects_of(owner))
+
+
+def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID]) -> list[Resource]:
+    """Resources of these kinds, in the order of their creation."""
+    of_kinds = (state.rows_of_kind(kind.name) for kind in kinds)
+    found = [rows[each] for rows in of_kinds for each in chosen if each in rows]
+    return sorted(found, key=lambda known: (known.created_at, known.id))
+
+
+def _with_privilege(
+    planned: Planned, chosen: list[Resource], kinds: Sequence[Kind], inputs: Inputs
+) -> tuple[list[Resource], Inputs]:
+    """Those to compile: all of ``kinds`` if deployments now may have resources outside of namespaces, or no more."""
+    state, before, registry = planned.state, inputs.context.before, inputs.context.policy.kinds
+    changed = changed_clusters(state, before, registry)
+    if not chosen and not changed:
+        return chosen, inputs
+    privileged = allows_cluster_resources(state, registry)
+    if changed and privileged != allows_cluster_resources(before, registry):
+        chosen = _chosen(state, kinds, state.resources.keys())
+    return chosen, replace(inputs, cluster_resources=privileged)
+
+
+def _compile_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs) -> Planned:
+    for known in resources:
+        planned = _compile_one(planned, known, inputs)
+    return planned
+
+
+def _compile_one(planned: Planned, known: Resource, inputs: Inputs) -> Planned:
+    """The tenant with what follows from ``known``.
+
+    One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
+    names is gone: taking that away is how a user takes the credentials back.
+    """
+    owned = [key for key in inputs.owned.get(known.id, ()) if key in planned.state.objects]
+    if not known.wanted:
+        return _release(planned, known, owned, inputs)
+    try:
+        row, manifests = _compiled(known, inputs)
+    except Refused as why:
+        planned = _with_row(planned, known, refused(known, why))
+        secret = inputs.secrets.get(known.refers_to)
+        stays = why.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
+        return planned if stays else _release(planned, known, owned, inputs)
+    planned = _with_row(planned, known, refused(row, None))
+    planned = want(_forget_if_withdrawn(planned, row, inputs), manifests, Owner(known.kind, known.id))
+    kept = {manifest.key for manifest in manifests}
+    return _release(planned, row, [key for key in owned if key not in kept], inputs)
+
+
+def _with_row(planned: Planned, known: Resource, now: Resource) -> Planned:
+    return planned if now == known else planned.with_state(planned.state.with_resources(now))
+
+
+def _compiled(known: Resource, inputs: Inputs) -> tuple[Resource, tuple[Manifest, ...]]:
+    """The row with its accepted spec, and what an engine shall hold because of that. Raises Refused."""
+    policy = inputs.context.policy
+    kind = policy.kinds[known.kind]
+    if kind.accept_spec is None:
+        return known, ()
+    spec = kind.accept_spec(known, policy.addresses, policy.limits)
+    row = replace(known, accepted=spec.model_dump_json(by_alias=True, exclude_none=True))
+    secret = None
+    if kind.reference is not None and kind.names_a_secret:
+        secret = read_secret(kind.reference, known, inputs.secrets.get(known.refers_to), policy.limits)
+    manifests = _manifests(row, secret, inputs, cluster_resources=inputs.cluster_resources)
+    if any(manifest.is_oversized for manifest in manifests):
+        raise Refused("Unknown", Reason.INVALID_SPEC, OVERSIZED)
+    return row, manifests
+
+
+def _manifests(
+    row: Resource, secret: SealedSecret | None, inputs: Inputs, *, cluster_resources: bool
+) -> tuple[Manifest, ...]:
+    """What ``row`` wants by its accepted spec, in the engine's words."""
+    context, desired = inputs.context, inputs.context.policy.kinds[row.kind].desired
+    wishes = desired(DesiredInputs(row.accepted, secret)) if desired is not None else ()
+    return tuple(
+        manifest
+        for wish in wishes
+        for manifest in context.engine.objects(context.placement, row, wish, cluster_resources=cluster_resources)
+    )
+
+
+def _forget_if_withdrawn(planned: Planned, known: Resource, inputs: Inputs) -> Planned:
+    """Its object is wanted. If it was not before, no engine holds what once worked."""
+    check = planned.state.checks.get(known.id)
+    if check is None or not check.worked or inputs.context.before.checked_digest(known.id) is not None:
+        return planned
+    return planned.with_state(planned.state.with_checks(replace(check, worked="")))
+
+
+def _release(planned: Planned, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Planned:
+    leaving = [key for key in keys if planned.state.objects[key].wanted]
+    return release(planned, leaving, _departing(planned.state, known, inputs)) if leaving else planned
+
+
+def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
+    """What an agent is told of objects that have to go.
+
+    A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.
+    """
+    clusters = clusters_in_force(known, state.checks.get(known.id), inputs.context.policy.kinds)
+    if not known.accepted or any(cluster.creates_account for cluster in clusters):
+        return {}
+    return {manifest.key: manifest for manifest in _manifests(known, None, inputs, cluster_resources=True)}
+
+
+def _release_forgotten(planned: Planned) -> Planned:
+    """What was made of a resource that nobody remembers is not wanted."""
+    resources = planned.state.resources
+    forgotten = [
+        key
+        for owner, objects in planned.state.objects_by_owner().items()
+        if owner not in resources
+        for key, held in objects.items()
+        if held.wanted and held.owner.kind != TENANT
+    ]
+    return release(planned, forgotten, {})
