@@ -21,7 +21,7 @@ class SyncRun:
     first_version: int
     """Resource version at first sight: decides whose turn it is among runs of the same second."""
     deployment_id: UUID | None
-    """Of the deployment it was started for."""
+    """Of the deployment it means, from the first sight of that on, whoever bears the name by then."""
     sequence: int
     """Grows with each run that is started for a deployment; 0 before it is started."""
     state: SyncState

@@ -129,8 +129,11 @@ def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> Sy
 
 
 def _followed_waiting(resource: Resource, run: SyncRun, target: Deployment | None) -> SyncRun:
-    if _is_replaced(resource, run, target):
+    is_gone = run.deployment_id is not None and (target is None or target.id != run.deployment_id)
+    if is_gone or _is_replaced(resource, run, target):
         return replace(run, state="Ended", phase="Error", message=texts.DEPLOYMENT_DELETED.message)
+    if target is not None and _is_meant(resource, run, target):
+        run = replace(run, deployment_id=target.id)
     if _is_automated(target) and not _is_ahead(resource, run, target):
         return replace(run, state="Refused", message=texts.DEPLOYMENT_AUTOMATED.text(name=resource.name))
     return run
@@ -158,6 +161,16 @@ def _is_automated(target: Deployment | None) -> bool:
     """By its newest spec; of one that is wrong nobody knows."""
     newest = (target.offered or target.spec) if target is not None and not target.error else None
     return newest is not None and accepted_deployment(newest).automated
+
+
+def _is_meant(resource: Resource, run: SyncRun, target: Deployment) -> bool:
+    """The run was made for this incarnation: the one that the watcher found, or the first after it if there was none.
+
+    One that is older than the run has gone before the watcher looked; we have not heard of that yet.
+    """
+    return resource.target_uid == target.uid or (
+        not resource.target_uid and version_order(target.resource_version) > run.first_version
+    )
 
 
 def _is_replaced(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:

@@ -21,6 +21,7 @@ from tests.unit.planner.given import (
     observed,
     resource_gone,
     secret,
+    spec,
     sync_run,
 )
 from tests.unit.planner.tenant import MANUAL, REMOTE, conditions, finish, manifest, operation, rows
@@ -164,6 +165,35 @@ def test_sync_run_when_its_deployment_is_made_anew_before_it_started_then_it_doe
     status, _, message = conditions(world, SYNC_RUN, "waiting")["ErrorOccurred"]
     assert status == "True"
     assert "deleted" in message
+
+
+def test_sync_run_when_made_before_its_deployment_then_it_means_the_first_one_that_is_seen(world: World) -> None:
+    world.take(sync_run(1, "early"))
+    world.take(changed(2, content=spec(type="manual", source={"path": "/"})))
+    assert operation(world, "early")["phase"] == "Waiting"
+    world.take(gone(3))
+    world.take(changed(4, uid="uid-2", content=MANUAL))
+    assert rows(world, "SyncOperation") == []
+    status, _, message = conditions(world, SYNC_RUN, "early")["ErrorOccurred"]
+    assert (status, "deleted" in message) == ("True", True)
+
+
+def test_sync_run_when_its_first_deployment_is_made_anew_in_one_batch_then_it_does_not_sync_the_new_one(
+    world: World,
+) -> None:
+    world.take(sync_run(1, "early"))
+    world.take(changed(2, content=spec(type="manual", source={"path": "/"})))
+    world.take(gone(3), changed(4, uid="uid-2", content=MANUAL))
+    assert rows(world, "SyncOperation") == []
+
+
+def test_sync_run_when_made_between_two_deployments_of_a_name_then_it_means_the_second(world: World) -> None:
+    """The watcher found none when the run was made; that the first is gone is told later."""
+    world.take(changed(1, content=spec(type="manual", source={"path": "/"})))
+    world.take(sync_run(3, "between"))
+    world.take(gone(2))
+    world.take(changed(4, uid="uid-2", content=MANUAL))
+    assert manifest(world, "SyncOperation")["operation"]["run"] == "uid-between"
 
 
 def test_sync_run_when_it_runs_while_its_deployment_is_made_anew_then_it_ends_with_the_old_one(world: World) -> None:
