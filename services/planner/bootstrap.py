@@ -29,7 +29,7 @@ from services.common.startup import await_dependency
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.kinds.registry import REGISTRY
 from services.planner import SERVICE
-from services.planner.database.revision import check_revision, head
+from services.planner.database.requirements import check_database, head
 from services.planner.database.store import Store
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.registry import ENGINES
@@ -61,7 +61,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     """The planner, with every dependency seen to answer; ``closing`` ends what it has opened."""
     database, timeout = settings.database_url.get_secret_value(), settings.start_timeout_seconds
     revision = head()
-    await_dependency("PostgreSQL", lambda: check_revision(database, revision), timeout)
+    await_dependency("PostgreSQL", lambda: check_database(database, revision), timeout)
     store = Store(database, ENGINES, settings.tenants_in_memory_bytes)
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
     closing.callback(store.close)

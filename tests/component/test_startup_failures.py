@@ -11,9 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 import yaml
+from psycopg import sql
 
 from devstack.harness.hosted import HostedStack
-from tests.component.conftest import Database
+from tests.component.conftest import Database, Servers
 
 NOBODY_LISTENS = "127.0.0.1:9"  # the discard port
 ENDS_WITHIN_SECONDS = 45
@@ -103,6 +104,18 @@ def test_planner_when_the_database_is_empty_then_it_names_the_remedy(stack: Host
         owner.execute("DROP TABLE alembic_version")
     line = refusal("planner", stack.environment | {"DATABASE_URL": database.planner_url}, code=2)
     assert "gitopsctl database upgrade" in line
+
+
+def test_planner_when_the_database_s_log_would_repeat_its_statements_then_it_names_the_remedy(
+    stack: HostedStack, servers: Servers, database: Database
+) -> None:
+    name = sql.Identifier(database.owner_url.rpartition("/")[2])
+    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
+        admin.execute(
+            sql.SQL("ALTER ROLE gitops_planner IN DATABASE {} SET log_min_error_statement = 'error'").format(name)
+        )
+    line = refusal("planner", stack.environment | {"DATABASE_URL": database.planner_url}, code=2)
+    assert "ALTER ROLE gitops_planner SET log_min_error_statement = 'panic'" in line
 
 
 @pytest.mark.parametrize(("service", "resource"), [("watcher", "gitopsdeployments"), ("agent", "app")])

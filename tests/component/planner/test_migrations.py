@@ -16,7 +16,7 @@ from services.cli import database as database_commands
 from services.cli import engines as engine_commands
 from services.common.errors import InvalidConfiguration
 from services.common.package_data import MIGRATIONS
-from services.planner.database.revision import check_revision, head
+from services.planner.database.requirements import check_database, head
 from services.planner.database.tables import STREAMED
 from tests.component.conftest import Database
 
@@ -178,9 +178,9 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
 
 
 def test_revision_when_it_differs_then_the_remedy_is_named(database: Database) -> None:
-    check_revision(database.planner_url, head())
+    check_database(database.planner_url, head())
     with pytest.raises(InvalidConfiguration, match="gitopsctl database upgrade"):
-        check_revision(database.planner_url, "of_the_future")
+        check_database(database.planner_url, "of_the_future")
 
 
 def test_engines_when_applied_twice_then_new_ones_are_added_and_states_kept(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""The database must be of the revision that this build was written for."""
+"""What the database must be like: of the revision that this build was written for, and silent about our statements."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.package_data import MIGRATIONS
 from services.planner.database.store import connect
 
+SILENT = "panic"
+"""From which severity on PostgreSQL logs the statement with its error: an error of ours has none so high."""
+
 
 def head() -> str:
     """Newest revision among this build's migrations."""
@@ -18,26 +21,33 @@ def head() -> str:
     return ScriptDirectory.from_config(config).get_current_head() or ""
 
 
-def check_revision(url: str, wanted: str) -> None:
-    """Raises InvalidConfiguration if the database is of another revision, Retry if it does not answer."""
-    found = _revision(url)
+def check_database(url: str, wanted: str) -> None:
+    """Raises InvalidConfiguration if the database is not as this build needs it, Retry if it does not answer."""
+    found, logged_from = _revision_and_log_level(url)
     if found != wanted:
         raise InvalidConfiguration(
             f"database is of revision '{found}', this build needs '{wanted}'; run 'gitopsctl database upgrade'"
         )
+    if logged_from != SILENT:
+        raise InvalidConfiguration(
+            f"the database server would repeat statements that fail in its log, and ours carry tenants' rows; as a "
+            f"superuser run ALTER ROLE gitops_planner SET log_min_error_statement = '{SILENT}'"
+        )
 
 
-def _revision(url: str) -> str:
+def _revision_and_log_level(url: str) -> tuple[str, str]:
     try:
         with connect(url) as connection:
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            row = connection.execute(
+                "SELECT version_num, current_setting('log_min_error_statement') FROM alembic_version"
+            ).fetchone()
     except psycopg.errors.UndefinedTable:
-        return "none"
+        return "none", ""
     except psycopg.errors.InsufficientPrivilege as error:
         raise NoPermission(f"DATABASE_URL: {error.diag.message_primary}; use the role gitops_planner") from error
     except psycopg.OperationalError as error:
         raise _connection_error(error) from error
-    return str(row[0]) if row else "none"
+    return (str(row[0]), str(row[1])) if row else ("none", "")
 
 
 def _connection_error(error: psycopg.OperationalError) -> Exception:
