@@ -125,7 +125,7 @@ class Simulator:
                 return
             except Retry as error:
                 log.warning("not written yet", namespace=key[0], name=key[1], error=str(error))
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(delays.next_delay())
             else:
                 return
 

@@ -9,8 +9,7 @@ import yaml
 
 from services.kinds.registry import Registry
 from services.kinds.shared.crd import custom_resource_definition
-from services.watcher.access import access_to
-from services.watcher.followed_kinds import FollowedKind, followed
+from services.watcher.followed_kinds import FollowedKind, access_to, followed
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"
 KUSTOMIZATION = "# Not kustomization.yaml: `gitopsctl crds apply` takes every *.yaml of this folder for a CRD.\n"

@@ -76,7 +76,7 @@ class Agent:
     async def run(self) -> None:
         """Until the process is asked to end, or an error is not handled."""
         tasks, consumer = BackgroundTasks(self._shutdown.fail_with), BackgroundTasks(self._shutdown.fail_with)
-        tasks.start_task(self._heartbeat.keep(), "heartbeat")
+        tasks.start_task(self._heartbeat.keep_beating(), "heartbeat")
         tasks.start_task(self._inspection.run(), "inspection")
         consumer.start_task(self._app.start(), "faust")
         try:

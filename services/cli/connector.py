@@ -49,7 +49,7 @@ def keep(url: str = URL, every: float = EVERY) -> None:
     with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
         while True:
             delays = delays if _revived(client) else Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
-            time.sleep(delays.next())
+            time.sleep(delays.next_delay())
 
 
 def _revived(client: httpx2.Client) -> bool:

@@ -26,7 +26,7 @@ class Backoff:
         """No delay was taken since the start or the last success."""
         return self._attempt == 0
 
-    def next(self) -> float:
+    def next_delay(self) -> float:
         """The next delay to wait."""
         ceiling = min(self.limit, self.first * 2.0 ** min(self._attempt, 32))
         self._attempt += 1
@@ -67,7 +67,7 @@ class KeyedBackoff(Generic[KeyT]):
         if attempts.free:
             attempts.free -= 1
             return 0.0
-        return attempts.delays.next()
+        return attempts.delays.next_delay()
 
     def forget_key(self, key: KeyT) -> None:
         """``key`` has succeeded: its next failure is its first."""

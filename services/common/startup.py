@@ -57,7 +57,7 @@ def await_dependency(what: str, attempt: Callable[[], ResultT], timeout_seconds:
         try:
             return attempt()
         except Retry as error:
-            delay = delays.next()
+            delay = delays.next_delay()
             if time.monotonic() + delay > deadline:
                 raise Unavailable(f"{what} did not answer within {timeout_seconds:g} s: {one_line(error)}") from error
             time.sleep(delay)

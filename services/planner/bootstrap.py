@@ -110,7 +110,7 @@ class _Positions:
             except Retry as error:
                 log.warning("positions not read", error=str(error))
                 self._heartbeat.beat()
-                if self._stopping.wait(delays.next()):
+                if self._stopping.wait(delays.next_delay()):
                     return {}
 
 

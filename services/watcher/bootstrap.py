@@ -17,16 +17,15 @@ from services.common.sealing import SealingKeys
 from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 from services.watcher import SERVICE
-from services.watcher.access import access_to, access_to_lease
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
+from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
-from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.translation import Translator, spec_within
-from services.watcher.followed_kinds import CUSTOM_KINDS, KINDS, SECRETS
+from services.watcher.followed_kinds import CUSTOM_KINDS, KINDS, SECRETS, access_to, access_to_lease
 from services.watcher.leadership import Leadership, lease_name
 from services.watcher.lifecycle import Watcher
 from services.watcher.settings import WatcherSettings
@@ -135,7 +134,7 @@ def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient)
     epochs = Epochs(floor=log.newest_command)
     rows = RowConsumer(settings, log.registry, settings.workspace, topics.workspace)
     reporter = Reporter(
-        write=StatusWriter(kube).write,
+        write=StatusWriter(kube).write_status,
         offsets=rows.offsets,
         dead_letters=DeadLetters(publisher, log.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
@@ -171,10 +170,10 @@ def _feeds(
     custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]
     secrets = feed(
         kind=SECRETS,
-        translate=Translator(settings.workspace, SECRETS.resource, sealer.content),
+        translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
         fingerprint=sealer.fingerprint,
         until_outdated=sealer.until_rotated,
-        observe=types.observe,
+        observe=types.observe_event,
     )
     return [*custom, secrets]
 

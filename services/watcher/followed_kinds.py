@@ -1,11 +1,14 @@
-"""How the watcher follows each kind of ``services/kinds/registry.py``. A new kind needs no change here."""
+"""How the watcher follows each kind of ``services/kinds/registry.py``, and the rights this takes.
+
+A new kind needs no change here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from services.common.json_values import dict_of, text_of
-from services.common.kubernetes import SECRET, ApiResource, Manifest
+from services.common.kubernetes import LEASE, SECRET, Access, ApiResource, Manifest
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
 
@@ -58,3 +61,36 @@ CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
 
 BY_NAME = {kind.name: kind.resource for kind in CUSTOM_KINDS}
 """Those that have a status for us to write."""
+
+
+READING = ("get", "list", "watch")
+WRITING = ("patch", "patch/status")
+LEADING = ("get", "create", "patch")
+
+
+def access_to(kind: FollowedKind) -> Access:
+    """What is done with resources of ``kind``; Secrets are only ever read."""
+    is_written, plural = kind.has_status, kind.resource.plural
+    rights = f"{', '.join((*READING, 'patch') if is_written else READING)} on {plural}"
+    status = f" and patch on {plural}/status" if is_written else ""
+    return Access(
+        kind.resource,
+        (*READING, *WRITING) if is_written else READING,
+        remedy=f'grant the watcher\'s user a ClusterRole for apiGroup "{kind.resource.group}": {rights}{status}',
+        not_served="run 'gitopsctl crds apply'",
+        listed=kind.parts,
+        metadata_only=kind.metadata_only,
+    )
+
+
+def access_to_lease(namespace: str) -> Access:
+    """What is done with the lease of those who may lead."""
+    return Access(
+        LEASE,
+        LEADING,
+        remedy=f"grant the watcher's user a Role in namespace {namespace} for apiGroup {LEASE.group}: "
+        f"{', '.join(LEADING)} on {LEASE.plural}, or set LEADER_ELECTION=false",
+        not_served="set LEADER_ELECTION=false",
+        namespace=namespace,
+        listed=(),
+    )

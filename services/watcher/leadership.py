@@ -19,9 +19,9 @@ from services.common.kubernetes import Election, Rejected, startup_error
 from services.common.startup import one_line
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
-from services.watcher.access import access_to
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import Feed
+from services.watcher.followed_kinds import access_to
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class Leadership:
                 return await self.newest_command()
             except Retry as error:
                 log.warning("Kafka does not say how far the commands are", error=one_line(error))
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(delays.next_delay())
 
 
 async def _follow(feed: Feed) -> None:

@@ -35,7 +35,7 @@ class Watcher:
         consuming = asyncio.create_task(asyncio.to_thread(self.rows.run, self.reporter))
         writing = asyncio.create_task(self.reporter.run(self.writers))
         feeding = asyncio.create_task(self.leadership.run())
-        waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._heartbeat.keep())]
+        waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._heartbeat.keep_beating())]
         try:
             done, _ = await asyncio.wait([consuming, writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
             for task in done:

@@ -155,7 +155,7 @@ class AccountCleanups:
     def _postpone(self, key: ObjectKey, cleanup: _Cleanup, error: GitOpsError) -> float:
         """In how many seconds to try again: the last attempt comes at the deadline."""
         log.warning("account not removed yet", kind=cleanup.row.kind, name=cleanup.row.name, error=str(error))
-        seconds = cleanup.delays.next()
+        seconds = cleanup.delays.next_delay()
         self._await_turn(key, cleanup, seconds)
         return seconds
 

@@ -153,7 +153,7 @@ class SecretChecks:
             check.error = error
         except (Retry, Wait) as error:
             log.warning("not composed yet", kind=check.row.kind, name=key.name, error=str(error))
-            return check.delays.next()
+            return check.delays.next_delay()
         except Exception as error:  # what users send must not end the process
             check.error = _defect(check.row, error)
         check.delays.reset()
@@ -168,7 +168,7 @@ class SecretChecks:
         if check.error is not None or result is None:
             return self._interval  # the row itself is wrong, or we are
         if result.secret is None:
-            return self._after_failure.next()
+            return self._after_failure.next_delay()
         if result.renew_at is None:
             return self._interval
         return max(SOONEST, min(self._interval, (result.renew_at - self._clock.now()).total_seconds()))

@@ -242,7 +242,7 @@ class RepositoryIsolation:
                 await self._store.load()
             except GitOpsError as error:
                 log.warning("private repositories not to be read yet; nothing is applied", error=str(error))
-                await self._clock.sleep(delays.next())
+                await self._clock.sleep(delays.next_delay())
             else:
                 self.ready = True
                 return then()

@@ -90,7 +90,7 @@ class InstanceWorkers:
     def _pause(self) -> None:
         """The instance does not answer. Tasks that failed together are one failure."""
         if not self._workers.is_paused:
-            self._workers.pause(self._pauses.next())
+            self._workers.pause(self._pauses.next_delay())
         self._workers.limit = 1
 
     def _end_pause(self) -> None:

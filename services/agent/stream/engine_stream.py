@@ -122,7 +122,7 @@ class EngineStream:
                 await self._desired.load_snapshot(snapshot)
             except Retry as error:
                 log.warning("desired state not to be read yet", error=str(error))
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(delays.next_delay())
             else:
                 return snapshot
 

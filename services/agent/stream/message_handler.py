@@ -102,7 +102,7 @@ class MessageHandler:
                 row = await asyncio.to_thread(self._decode, value)
             except Retry as error:
                 log.warning("schema not to be had", schema=schema_id, error=str(error))
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(delays.next_delay())
             else:
                 self._known_schemas.add(schema_id)
                 return row

@@ -1,11 +1,10 @@
 """Kafka as the services use it: topics, consumer and offset tracker, latest messages, producer, dead letters."""
 
-from services.common.kafka.connection import Brokers, client_properties, kafka_at
+from services.common.kafka.connection import Brokers, check_login, client_properties, count_partitions, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import Consumer, Membership
 from services.common.kafka.dead_letters import DeadLetters
 from services.common.kafka.latest_messages import LatestMessages
-from services.common.kafka.login import check_login, count_partitions
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
 from services.common.kafka.partition_reader import PartitionReader
 from services.common.kafka.publisher import Publisher

@@ -4,7 +4,7 @@ Configuration, authentication and TLS are those of the official ``kubernetes`` p
 orjson, because the package's generated methods spend several times the CPU of the request itself.
 """
 
-from services.common.kubernetes.access import Access, require_access, startup_error
+from services.common.kubernetes.access import Access, ForbiddenGrace, require_access, startup_error
 from services.common.kubernetes.client import KubeClient, connect
 from services.common.kubernetes.errors import (
     AlreadyExists,
@@ -16,7 +16,6 @@ from services.common.kubernetes.errors import (
     ServerFailed,
     Unauthenticated,
 )
-from services.common.kubernetes.grace import ForbiddenGrace
 from services.common.kubernetes.informer import Informer, ObjectStore
 from services.common.kubernetes.lease import Election
 from services.common.kubernetes.reflector import (

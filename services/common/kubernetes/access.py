@@ -1,15 +1,20 @@
-"""Access reviews at start: a right that the process needs and does not have is named at once."""
+"""Rights at an API server: reviewed at start, and what to do when a request is forbidden.
+
+A right that the process needs and does not have is named at start. Later a 403 is tolerated for a while: an API server
+that has just started may not have loaded its RBAC rules.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
 from services.common.backoff import Backoff
+from services.common.clock import Clock, SystemClock
 from services.common.errors import (
     GitOpsError,
     InvalidConfiguration,
@@ -21,7 +26,6 @@ from services.common.errors import (
 )
 from services.common.kubernetes.client import KubeClient
 from services.common.kubernetes.errors import FORBIDDEN, NotFound, Rejected, Unauthenticated
-from services.common.kubernetes.grace import ForbiddenGrace
 from services.common.kubernetes.resources import ApiResource
 from services.common.ownership import FIELD_MANAGER
 from services.common.startup import one_line
@@ -29,8 +33,29 @@ from services.common.startup import one_line
 log = structlog.get_logger(__name__)
 
 ACCESS_REVIEW = ApiResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
+GRACE_SECONDS = 30.0
 START_GRACE_SECONDS = 15.0
 """Shorter than at work, because somebody waits for the process to start."""
+
+
+@dataclass(slots=True)
+class ForbiddenGrace:
+    """Patience with requests of one sort: it begins with the first that is forbidden, and ends when one is not."""
+
+    seconds: float = GRACE_SECONDS
+    clock: Clock = field(default_factory=SystemClock)
+    _since: float | None = None
+
+    def tolerate_rejection(self, error: Rejected) -> None:
+        """Return if ``error`` may pass by itself: try again. Raises it otherwise."""
+        now = self.clock.time()
+        self._since = self._since if self._since is not None else now
+        if not error.is_forbidden or now - self._since >= self.seconds:
+            raise error
+
+    def reset(self) -> None:
+        """A request was not forbidden."""
+        self._since = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +110,7 @@ async def require_access(client: KubeClient, access: Access, timeout_seconds: fl
             grace.reset()
             reason = error
         log.info("awaiting the API server", resource=access.resource.plural, error=one_line(reason))
-        await asyncio.sleep(delays.next())
+        await asyncio.sleep(delays.next_delay())
 
 
 def startup_error(access: Access, error: Rejected) -> StartupError:

@@ -96,7 +96,7 @@ class Election:
                     return await self._try()
             except (Retry, Wait, TimeoutError) as error:
                 log.warning("awaiting an answer about the lease", lease=self.name, error=repr(error))
-                await self.clock.sleep(delays.next())
+                await self.clock.sleep(delays.next_delay())
 
     async def _try(self) -> bool:
         asked = self.clock.time()

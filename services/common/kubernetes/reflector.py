@@ -23,9 +23,9 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
+from services.common.kubernetes.access import GRACE_SECONDS, ForbiddenGrace
 from services.common.kubernetes.client import PAGE, KubeClient, Page
 from services.common.kubernetes.errors import Expired, Rejected, ServerFailed
-from services.common.kubernetes.grace import GRACE_SECONDS, ForbiddenGrace
 from services.common.kubernetes.merge import merged
 from services.common.kubernetes.resources import ApiResource, Manifest, namespace_and_name
 
@@ -265,7 +265,7 @@ class _Part:
     async def pause(self, error: GitOpsError) -> None:
         """Wait before the next attempt; the first list after history was lost need not wait."""
         at_once = isinstance(error, Expired) and self.delays.fresh
-        delay = self.delays.next() * (not at_once)
+        delay = self.delays.next_delay() * (not at_once)
         log.warning(
             "reflection interrupted",
             resource=self.resource.plural,

@@ -1,7 +1,11 @@
-"""/metrics, /healthz and /readyz on threads of their own, so that a busy event loop is still measured."""
+"""/metrics, /healthz and /readyz on threads of their own, so that a busy event loop is still measured.
+
+A loop that has stopped is found by its :class:`Heartbeat`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -13,6 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import make_wsgi_app
 
+from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
 from services.common.telemetry.metrics import READY
 
@@ -112,3 +117,31 @@ class Probes:
 def _verdict(reason: str, start_response: StartResponse, well: str = "") -> Iterable[bytes]:
     start_response("503 Service Unavailable" if reason else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
     return [(reason or well or "ok").encode()]
+
+
+SECONDS = 1.0
+SILENT_SECONDS = 15.0
+"""Longer than any turn of a loop at work: a large batch takes a second or two, a collection of garbage less."""
+
+
+class Heartbeat:
+    """When a loop last came round. It counts as alive from here on: a loop that never starts is reported, too."""
+
+    def __init__(self, clock: Clock | None = None, limit: float = SILENT_SECONDS) -> None:
+        self._clock, self._limit = clock or SystemClock(), limit
+        self._at = self._clock.time()
+
+    async def keep_beating(self) -> None:
+        """Beat for ever, as a task of the loop."""
+        while True:
+            self.beat()
+            await asyncio.sleep(SECONDS)
+
+    def beat(self) -> None:
+        """The loop has come round."""
+        self._at = self._clock.time()
+
+    def silence(self) -> str:
+        """Why the process should be replaced; "" while the loop comes round."""
+        silent = self._clock.time() - self._at
+        return f"the loop has not come round for {silent:.0f} s" if silent > self._limit else ""

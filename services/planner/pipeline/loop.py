@@ -262,7 +262,7 @@ class Planner:
                 work()
             except (Retry, Wait) as error:
                 self._failed(error)
-                if self.stopping.wait(delays.next()):
+                if self.stopping.wait(delays.next_delay()):
                     return False
             except Fenced as error:
                 self._failed(error)

@@ -57,7 +57,7 @@ class CommandProducer:
             try:
                 outcome = self._publisher.send(self._topic, key, value, headers, partition)
             except QueueFull:
-                await asyncio.sleep(delays.next())
+                await asyncio.sleep(delays.next_delay())
             else:
                 break
         self._in_flight += 1

@@ -142,6 +142,8 @@ class CommandSender:
         """Remember which type of Secret a command named, to send another when that changes."""
         event = command.event if command else None
         if isinstance(event, ResourceChanged) and refers_to and self.builder.kind.refers_to is SECRET:
-            self.references.note(Reference(change.uid, change.tenant, change.name, refers_to, event.secret_type))
+            self.references.note_reference(
+                Reference(change.uid, change.tenant, change.name, refers_to, event.secret_type)
+            )
         else:
-            self.references.forget(change.uid)
+            self.references.forget_resource(change.uid)

@@ -22,7 +22,7 @@ class Epochs:
         self.floor = floor
         """When the newest command was sent by whoever led before this process, 0 if there was none."""
 
-    def next(self, now_ms: int) -> int:
+    def next_epoch(self, now_ms: int) -> int:
         """The epoch of a list that begins at ``now_ms``."""
         self._last = max(now_ms, self._last + 1)
         return self._last

@@ -41,9 +41,9 @@ from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.last_sent import LastSent, TakeFingerprint, fingerprint
+from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import Translator, changed_at
@@ -114,7 +114,7 @@ class Feed:
                 log.warning("a command was lost; listing again", error=str(error), losses=self._losses)
                 if self._losses == MAX_LOSSES:
                     raise Unavailable(f"Kafka takes no commands: {error}") from error
-                await asyncio.sleep(self.delays.next())
+                await asyncio.sleep(self.delays.next_delay())
 
     async def _follow(self) -> None:
         """Follow until a command is lost (raises Retry), or everything has to be sent again (returns).
@@ -138,7 +138,7 @@ class Feed:
                 task.cancel()
             await asyncio.wait(tasks)
             sender.close()
-            changes.close()
+            changes.clear()
 
     def _new_sender(self, changes: PendingChanges, producer: CommandProducer) -> CommandSender:
         return CommandSender(
@@ -199,7 +199,7 @@ class Feed:
         metrics.RESOURCES.labels(SERVICE, self.kind.name).set(len(self._last_sent))
 
     def _begin_epoch(self) -> None:
-        self._epoch = self.epochs.next(_now_ms())
+        self._epoch = self.epochs.next_epoch(_now_ms())
         known_until = max(self.epochs.floor, self._followed_until)
         since = datetime.fromtimestamp(known_until / 1000, UTC) - CLOCKS_DIFFER
         self._news_since = rfc3339(since) if known_until else ""

@@ -15,7 +15,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import ApiResource, ForbiddenGrace, KubeClient, Manifest, NotFound, Rejected
-from services.common.kubernetes.grace import GRACE_SECONDS
+from services.common.kubernetes.access import GRACE_SECONDS
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ class ObjectReader:
             except Retry as error:
                 reason = error
             log.info("awaiting the API server", resource=resource.plural, namespace=namespace, error=str(reason))
-            await asyncio.sleep(delays.next())
+            await asyncio.sleep(delays.next_delay())
 
     async def find_incarnation(self, resource: ApiResource, namespace: str, name: str, uid: str) -> Manifest | None:
         """The object of this name, unless it is another one by now."""

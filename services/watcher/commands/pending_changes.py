@@ -19,9 +19,8 @@ from services.common.clock import Clock, SystemClock
 from services.common.messages import Command, ResourceChanged
 from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
-from services.watcher.commands.held_bytes import HeldBytes
 from services.watcher.commands.last_sent import Fingerprint
-from services.watcher.commands.rate_limiter import RateLimiter
+from services.watcher.commands.limits import HeldBytes, RateLimiter
 
 ALL_TENANTS = ""
 CHANGES_PER_LISTED = 8
@@ -139,7 +138,7 @@ class PendingChanges:
     def begin_list(self) -> None:
         """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
         removals = [held for held in self._pending.values() if held.change.fingerprint is None]
-        self._forget()
+        self.clear()
         self._unsent = self._listing = True
         for held in removals:
             self._pending[held.change.uid] = held
@@ -150,16 +149,18 @@ class PendingChanges:
         self._listing = False
         self._wakeup.set()
 
-    def close(self) -> None:
+    def clear(self) -> None:
         """Forget everything."""
-        self._forget()
+        for part in (self._pending, self.bytes, self._changed, self._listed, self._was_held_back):
+            part.clear()
+        self._unsent = self._listing = False
 
     def _hold(self, change: Change) -> None:
         held = self._pending.get(change.uid)
         if held is None:
             self._pending[change.uid] = _Pending(self._bounded(change), self.clock.time())
         else:
-            self.bytes.give(held.change.tenant, held.change.size)
+            self.bytes.release_bytes(held.change.tenant, held.change.size)
             held.change = self._bounded(change)
             metrics.CHANGES_COLLAPSED.labels(self.kind).inc()
         self._wakeup.set()
@@ -170,7 +171,7 @@ class PendingChanges:
 
     def _bounded(self, change: Change) -> Change:
         """``change``, without its content if there is no room for it."""
-        return change if self.bytes.take(change.tenant, change.size) else replace(change, command=None)
+        return change if self.bytes.reserve_bytes(change.tenant, change.size) else replace(change, command=None)
 
     async def _wait(self) -> None:
         """Return when something was added or dropped, or may go out by now."""
@@ -207,7 +208,7 @@ class PendingChanges:
 
     def _release(self, uid: str) -> _Pending:
         held = self._pending.pop(uid)
-        self.bytes.give(held.change.tenant, held.change.size)
+        self.bytes.release_bytes(held.change.tenant, held.change.size)
         self._changed.remove_key(uid)
         self._listed.remove_key(uid)
         return held
@@ -221,8 +222,3 @@ class PendingChanges:
         seconds = self.clock.time() - held.since
         metrics.HELD_BACK.labels(self.kind).observe(seconds)
         return int(seconds * 1000)
-
-    def _forget(self) -> None:
-        for part in (self._pending, self.bytes, self._changed, self._listed, self._was_held_back):
-            part.clear()
-        self._unsent = self._listing = False

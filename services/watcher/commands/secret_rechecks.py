@@ -42,17 +42,17 @@ class References:
     def __len__(self) -> int:
         return len(self._by_uid)
 
-    def note(self, reference: Reference) -> None:
+    def note_reference(self, reference: Reference) -> None:
         """Record what a command said."""
         self._by_uid[reference.uid] = reference
         self._queue.add_key(reference.uid, Place(reference.namespace))
 
-    def forget(self, uid: str) -> None:
+    def forget_resource(self, uid: str) -> None:
         """The resource is gone, or names no Secret any more."""
         self._by_uid.pop(uid, None)
         self._queue.remove_key(uid)
 
-    def next(self, count: int) -> list[Reference]:
+    def next_references(self, count: int) -> list[Reference]:
         """Those whose turn it is, at most ``count``: namespaces in turn, each resource once in a round."""
         due = [self._by_uid[uid] for _ in range(count) if (uid := self._queue.pop_key(0.0)) is not None]
         for reference in due:
@@ -79,7 +79,7 @@ class SecretRechecks:
         """For ever: queue resources whose Secret is no longer of the type that was sent."""
         while True:
             await asyncio.sleep(self.seconds)
-            for reference in self.references.next(RECHECKED_AT_ONCE):
+            for reference in self.references.next_references(RECHECKED_AT_ONCE):
                 if await self._is_outdated(reference):
                     self._tell_again(reference)
 
@@ -94,4 +94,4 @@ class SecretRechecks:
         uid, state = reference.uid, self.last_sent.state_of(reference.uid)
         if state is not None and uid not in self.changes:
             self.changes.add_change(Change(uid, reference.namespace, reference.name, state, datetime.now(UTC)))
-            self.references.forget(uid)  # until it is sent: what is on its way is not told a second time
+            self.references.forget_resource(uid)  # until it is sent: what is on its way is not told a second time

@@ -29,7 +29,7 @@ class Sealer:
     workspace: str
     max_bytes: int
 
-    def content(self, manifest: Manifest) -> tuple[str, str]:
+    def sealed_content(self, manifest: Manifest) -> tuple[str, str]:
         """Type, sealed content and key id as JSON; and why they were left out."""
         data = manifest.get("data") or {}
         size = len(orjson.dumps(data))
@@ -59,7 +59,7 @@ class SecretTypes:
         default_factory=lambda: ObjectStore(namespace_and_name, lambda _, part: part.removeprefix(TYPE_IS))
     )
 
-    def observe(self, event: Reflection) -> None:
+    def observe_event(self, event: Reflection) -> None:
         """Take note of what became of the Secrets that are followed."""
         self._followed.observe_event(event)
 

@@ -126,7 +126,7 @@ class Reporter:
             self._pending.release_item(item)
             self._give_up(item.message, error)
             return None
-        seconds = item.delays.next()
+        seconds = item.delays.next_delay()
         log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
         return seconds
 

@@ -102,7 +102,7 @@ class RowConsumer:
                 return DecodedRow(message, error)
             except Retry as error:
                 log.warning("a row waits for its schema", error=str(error))
-                if self._stopping.wait(delays.next()):
+                if self._stopping.wait(delays.next_delay()):
                     raise Unavailable(str(error)) from error
 
     def _row(self, value: bytes | None) -> WorkspaceResource | None:

@@ -1,19 +1,22 @@
 """Makes a resource agree with its compiled row: its status replaced, our finalizer off. Called by :mod:`reporter`.
 
-Writing a row twice, or one of a resource that is gone, changes nothing.
+It does so by JSON patches (RFC 6902) only, each of which begins with a test of the uid: a resource that was deleted and
+created anew is another one. Writing a row twice, or one of a resource that is gone, changes nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import orjson
+
 from services.common.errors import Poison, Retry, Wait
 from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
+from services.kinds.shared.names import FINALIZER
 from services.watcher import SERVICE
 from services.watcher.followed_kinds import BY_NAME
-from services.watcher.status import patches
 
 FIELD_MANAGER = "gitops-watcher"
 UNPROCESSABLE = 422
@@ -26,7 +29,7 @@ class StatusWriter:
 
     kube: KubeClient
 
-    async def write(self, row: WorkspaceResource) -> bool:
+    async def write_status(self, row: WorkspaceResource) -> bool:
         """Bring the effects of ``row`` about; returns whether a status was written.
 
         The finalizer goes first: most often the resource goes with it, and then has no status to write.
@@ -44,7 +47,7 @@ class StatusWriter:
 
     async def _replace_status(self, row: WorkspaceResource) -> bool:
         kind = BY_NAME[row.kind]
-        patch = patches.replace_status(row.uid, row.status)
+        patch = replace_status(row.uid, row.status)
         try:
             await self.kube.patch(
                 kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER, subresource="status"
@@ -66,7 +69,7 @@ class StatusWriter:
             manifest = await self._find(row)
             if manifest is None:
                 return _unneeded(kind)
-            if not patches.has_finalizer(manifest):
+            if not has_finalizer(manifest):
                 return True
             if (left := await self._try_release(kind, row, manifest)) is not None:
                 metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "finalizer").inc()
@@ -75,7 +78,7 @@ class StatusWriter:
 
     async def _try_release(self, kind: ApiResource, row: WorkspaceResource, seen: Manifest) -> bool | None:
         """One attempt: None if the finalizers were changed meanwhile, else whether others keep the resource."""
-        patch = patches.release(seen)
+        patch = release_finalizer(seen)
         try:
             after = await self.kube.patch(kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER)
         except NotFound:
@@ -107,3 +110,32 @@ def known(row: WorkspaceResource) -> WorkspaceResource:
 def _unneeded(kind: ApiResource) -> bool:
     metrics.KUBERNETES_WRITES.labels(SERVICE, kind.kind, "unneeded").inc()
     return False
+
+
+Patch = list[Manifest]
+
+
+def replace_status(uid: str, status: str) -> Patch:
+    """Replace the whole status by ``status``, JSON text, which goes into the request as it is."""
+    return [_same(uid), {"op": "add", "path": "/status", "value": orjson.Fragment(status)}]
+
+
+def release_finalizer(manifest: Manifest) -> Patch:
+    """Take our finalizer from ``manifest``'s list, provided the list is still what ``manifest`` says."""
+    present = manifest["metadata"]["finalizers"]
+    remaining = [finalizer for finalizer in present if finalizer != FINALIZER]
+    path = "/metadata/finalizers"
+    return [
+        _same(manifest["metadata"]["uid"]),
+        {"op": "test", "path": path, "value": present},
+        {"op": "replace", "path": path, "value": remaining},
+    ]
+
+
+def has_finalizer(manifest: Manifest) -> bool:
+    """Whether our finalizer is on the object."""
+    return FINALIZER in (manifest["metadata"].get("finalizers") or ())
+
+
+def _same(uid: str) -> Manifest:
+    return {"op": "test", "path": "/metadata/uid", "value": uid}

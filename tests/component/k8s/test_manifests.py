@@ -14,7 +14,7 @@ from services.common.kafka import COMMANDS, ENGINE, load_topics
 from services.common.kubernetes import Manifest
 from services.common.package_data import CRDS, RBAC
 from services.common.settings import parse_engine_namespaces
-from services.common.telemetry.heartbeat import SILENT_SECONDS
+from services.common.telemetry.probes import SILENT_SECONDS
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
 from tests.component.k8s.manifests import PART, SERVICES, Rendered, containers, of_kind, selects, workloads

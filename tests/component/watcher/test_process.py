@@ -21,9 +21,8 @@ from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kafka import count_partitions
 from services.common.kubernetes import ApiResource, KubeClient, connect, require_access
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.access import access_to, access_to_lease
 from services.watcher.commands.epochs import newest_timestamp
-from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS, FollowedKind
+from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS, FollowedKind, access_to, access_to_lease
 from tests.component.rights import until_granted
 from tests.component.watcher.rig import KeyFiles, Rig, until
 

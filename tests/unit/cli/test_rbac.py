@@ -17,8 +17,8 @@ from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
 from services.cli.rbac import KINDS, placed
 from services.common.kubernetes import LEASE
 from services.common.package_data import RBAC
-from services.watcher.access import LEADING, access_to
 from services.watcher.followed_kinds import KINDS as WATCHED
+from services.watcher.followed_kinds import LEADING, access_to
 
 NAMESPACES = ["argocd-1", "argocd-2"]
 MANIFESTS = [*placed(RBAC, NAMESPACES), *placed(SIMULATOR_RBAC, NAMESPACES)]

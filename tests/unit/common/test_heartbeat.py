@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from services.common.telemetry import Heartbeat, Probes
-from services.common.telemetry.heartbeat import SILENT_SECONDS
+from services.common.telemetry.probes import SILENT_SECONDS
 from tests.unit.fake_clock import FakeClock
 
 
@@ -45,7 +45,7 @@ def test_silence_when_it_is_as_long_as_a_large_batch_then_it_is_none(time: FakeC
 async def test_silence_when_the_loop_comes_round_again_then_it_is_over(time: FakeClock, heartbeat: Heartbeat) -> None:
     time.seconds += SILENT_SECONDS + 1
     before = heartbeat.silence()
-    beating = asyncio.create_task(heartbeat.keep())
+    beating = asyncio.create_task(heartbeat.keep_beating())
     await asyncio.sleep(0)
     beating.cancel()
     assert (before, heartbeat.silence()) == ("the loop has not come round for 16 s", "")

@@ -100,7 +100,7 @@ async def test_leader_when_elected_then_its_epochs_are_beyond_all_before_by_what
     leading = leadership(feed, newest=[Retry("Kafka is away"), 9_000_000])
     running = asyncio.ensure_future(leading.run())
     await until(lambda: feed.running)
-    assert leading.epochs.next(5) == 9_000_001
+    assert leading.epochs.next_epoch(5) == 9_000_001
     running.cancel()
 
 

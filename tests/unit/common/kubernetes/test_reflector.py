@@ -480,9 +480,9 @@ class Pauses(Backoff):
         super().__init__(first=0.001, limit=1)
         self.taken: list[float] = []
 
-    def next(self) -> float:
+    def next_delay(self) -> float:
         self.taken.append(self.first * 2 ** len(self.taken))
-        super().next()
+        super().next_delay()
         return self.taken[-1]
 
 

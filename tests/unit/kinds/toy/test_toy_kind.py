@@ -20,9 +20,8 @@ from services.kinds.shared.lifecycle import changed, refused
 from services.kinds.shared.limits import Claim, Share, over_quota
 from services.kinds.shared.names import FINALIZER
 from services.kinds.shared.rows import Cause, Origin, Resource
-from services.watcher.access import access_to
 from services.watcher.commands.translation import Translator, spec_within
-from services.watcher.followed_kinds import FollowedKind, followed
+from services.watcher.followed_kinds import FollowedKind, access_to, followed
 from tests.unit.kinds.given import START, at, conditions, id_of, inputs
 from tests.unit.kinds.toy.kind import FREEZE, KIND
 

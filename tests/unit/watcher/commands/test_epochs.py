@@ -15,4 +15,4 @@ CASES: dict[str, tuple[int, list[int], list[int]]] = {
 @pytest.mark.parametrize(("floor", "clock", "expected"), CASES.values(), ids=CASES)
 def test_epoch_when_a_list_begins_then_it_exceeds_all_before(floor: int, clock: list[int], expected: list[int]) -> None:
     epochs = Epochs(floor)
-    assert [epochs.next(now) for now in clock] == expected
+    assert [epochs.next_epoch(now) for now in clock] == expected

@@ -13,8 +13,7 @@ from services.common.messages import ResourceChanged
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.watcher.commands.command_sender import LOOKUPS
-from services.watcher.commands.held_bytes import HeldBytes
-from services.watcher.commands.rate_limiter import RateLimiter
+from services.watcher.commands.limits import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, misses
@@ -46,7 +45,7 @@ def sealing() -> Translator:
 
 def secret_feed(kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Any:
     feed: Any = feed_of(SECRETS, kube, publisher, translate=sealing(), **parts)
-    feed.observe = feed.types.observe
+    feed.observe = feed.types.observe_event
     return feed
 
 
@@ -149,7 +148,7 @@ async def test_environments_when_their_secrets_are_followed_then_nobody_is_asked
         await put(server, f"env-{number}", spec=environment(0))
     feed = feed_of(ENVIRONMENTS, kube, publisher)
     meta = {"name": "secret-0", "namespace": "team-a", "uid": "uid-secret", "resourceVersion": "1"}
-    feed.types.observe(Seen({"metadata": meta}, f"type={TYPE}"))
+    feed.types.observe_event(Seen({"metadata": meta}, f"type={TYPE}"))
     async with running(feed):
         await until(lambda: feed.listed)
     assert [event.secret_type for event in changes(publisher)] == [TYPE] * 5

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.commands.held_bytes import HeldBytes
+from services.watcher.commands.limits import HeldBytes, RateLimiter
 from services.watcher.commands.pending_changes import CHANGES_PER_LISTED, Change, PendingChanges
-from services.watcher.commands.rate_limiter import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.fake_clock import FakeClock
 from tests.unit.watcher.manifests import NOW, resource
@@ -60,7 +59,7 @@ async def changes(time: FakeClock) -> AsyncIterator[PendingChanges]:
     """Of a tenant with a burst of three changes."""
     changes = PendingChanges("GitOpsDeployment", RateLimiter(RATE, BURST), RateLimiter(100_000, 100_000), clock=time)
     yield changes
-    changes.close()
+    changes.clear()
 
 
 async def test_changes_when_within_the_rate_limit_then_tenants_take_turns_and_nothing_is_held_back(
@@ -297,5 +296,5 @@ async def test_contents_when_replaced_dropped_or_forgotten_then_their_room_is_fr
     changes.drop_change("team-a/b")
     assert len(changes.bytes) == 0
     changes.add_change(change("c"))
-    changes.close()
+    changes.clear()
     assert len(changes.bytes) == 0

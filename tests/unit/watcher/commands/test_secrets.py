@@ -56,7 +56,7 @@ def sealer(folder: Path) -> Sealer:
 
 
 def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(sealer: Sealer, folder: Path) -> None:
-    command = Translator("local", SECRET, sealer.content).changed(secret(), 7, NOW)
+    command = Translator("local", SECRET, sealer.sealed_content).changed(secret(), 7, NOW)
     event: Any = command.event
     assert isinstance(event, ResourceChanged)
     spec = orjson.loads(event.spec)
@@ -70,14 +70,14 @@ def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(
 
 @pytest.mark.parametrize("data", [{}, None], ids=["empty", "none"])
 def test_secret_when_it_holds_nothing_then_that_is_sent(sealer: Sealer, folder: Path, data: Any) -> None:
-    text, omitted = sealer.content(secret() | {"data": data})
+    text, omitted = sealer.sealed_content(secret() | {"data": data})
     assert omitted == ""
     context = SecretContext("local", "team-a", "kube", TYPE)
     assert OpeningKeys.load(folder / "private").open(orjson.loads(text)["sealed"], context) == {}
 
 
 def test_secret_when_too_large_then_only_its_size_is_told(sealer: Sealer) -> None:
-    text, omitted = sealer.content(secret({"kubeconfig": ENCODED * 100}))
+    text, omitted = sealer.sealed_content(secret({"kubeconfig": ENCODED * 100}))
     assert text == "{}"
     assert omitted.startswith("the Secret is too large: ")
     assert ENCODED not in omitted
@@ -131,13 +131,13 @@ async def test_type_when_a_secret_is_not_followed_then_it_is_asked_for(found: Ma
 async def test_type_when_a_secret_is_followed_then_nobody_is_asked_until_it_is_gone() -> None:
     kube = FakeKube()
     types = types_of(kube)
-    types.observe(Seen({"metadata": secret()["metadata"]}, f"type={TYPE}"))
+    types.observe_event(Seen({"metadata": secret()["metadata"]}, f"type={TYPE}"))
     assert types.is_followed("team-a", "kube")
     assert await types.type_of("team-a", "kube") == TYPE
     assert kube.asked == []
-    types.observe(Removed(secret(uid="of-an-earlier-one")))
+    types.observe_event(Removed(secret(uid="of-an-earlier-one")))
     assert types.is_followed("team-a", "kube"), "another Secret of that name has gone"
-    types.observe(Removed(secret()))
+    types.observe_event(Removed(secret()))
     assert not types.is_followed("team-a", "kube")
     assert await types.type_of("team-a", "kube") == ""
 
@@ -145,5 +145,5 @@ async def test_type_when_a_secret_is_followed_then_nobody_is_asked_until_it_is_g
 async def test_types_when_a_list_does_not_show_a_secret_then_it_is_not_known_any_more() -> None:
     types = types_of(FakeKube())
     for event in (Changed(secret(), f"type={TYPE}"), ListStarted(), ListCompleted(0)):
-        types.observe(event)
+        types.observe_event(event)
     assert not types.is_followed("team-a", "kube")

@@ -4,14 +4,14 @@ import orjson
 import pytest
 
 from services.kinds.shared.names import FINALIZER
-from services.watcher.status import patches
+from services.watcher.status.status_writer import has_finalizer, release_finalizer, replace_status
 from tests.unit.watcher.manifests import resource
 
 SAME = {"op": "test", "path": "/metadata/uid", "value": "uid-web"}
 
 
 def test_status_when_replaced_then_its_json_is_sent_as_it_is_after_a_test_of_the_uid() -> None:
-    sent = orjson.loads(orjson.dumps(patches.replace_status("uid-web", '{"sync":{"status":"Synced"}}')))
+    sent = orjson.loads(orjson.dumps(replace_status("uid-web", '{"sync":{"status":"Synced"}}')))
     assert sent == [SAME, {"op": "add", "path": "/status", "value": {"sync": {"status": "Synced"}}}]
 
 
@@ -26,7 +26,7 @@ RELEASES: dict[str, tuple[list[str], list[str]]] = {
 def test_finalizer_when_released_then_only_ours_goes_from_exactly_that_list(
     present: list[str], remaining: list[str]
 ) -> None:
-    assert patches.release(resource(finalizers=present)) == [
+    assert release_finalizer(resource(finalizers=present)) == [
         SAME,
         {"op": "test", "path": "/metadata/finalizers", "value": present},
         {"op": "replace", "path": "/metadata/finalizers", "value": remaining},
@@ -39,4 +39,4 @@ def test_finalizer_when_released_then_only_ours_goes_from_exactly_that_list(
 def test_resource_when_our_finalizer_is_among_its_own_then_it_is_held(
     present: list[str] | None, expected: bool
 ) -> None:
-    assert patches.has_finalizer(resource(finalizers=present)) is expected
+    assert has_finalizer(resource(finalizers=present)) is expected

@@ -62,7 +62,7 @@ STATUS: dict[str, tuple[Callable[[], FakeKube], bool]] = {
 async def test_status_when_the_resource_is_like_this_then_it_is_written_or_not_needed(
     make: Callable[[], FakeKube], expected: bool
 ) -> None:
-    assert await writer(make()).write(row()) is expected
+    assert await writer(make()).write_status(row()) is expected
 
 
 ERRORS: dict[str, tuple[GitOpsError, type[GitOpsError]]] = {
@@ -78,7 +78,7 @@ async def test_status_when_it_cannot_be_written_then_the_error_says_what_to_do(
     failure: GitOpsError, expected: type[GitOpsError]
 ) -> None:
     with pytest.raises(expected):
-        await writer(FakeKube(resource(), failure)).write(row())
+        await writer(FakeKube(resource(), failure)).write_status(row())
 
 
 RELEASES: dict[str, tuple[Callable[[], FakeKube], list[str]]] = {
@@ -100,14 +100,14 @@ async def test_finalizer_when_released_then_these_parts_are_written(
     make: Callable[[], FakeKube], written: list[str]
 ) -> None:
     kube = make()
-    await writer(kube).write(row(release_finalizer=True))
+    await writer(kube).write_status(row(release_finalizer=True))
     assert kube.written == written
 
 
 async def test_finalizer_when_the_list_never_keeps_still_then_it_is_tried_again_later() -> None:
     kube = FakeKube(resource(finalizers=[FINALIZER]), *[Conflict("conflict")] * 20)
     with pytest.raises(Retry, match="keep changing"):
-        await writer(kube).write(row(release_finalizer=True))
+        await writer(kube).write_status(row(release_finalizer=True))
 
 
 def test_row_when_its_kind_is_unknown_then_it_is_poison() -> None:

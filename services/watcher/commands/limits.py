@@ -1,4 +1,7 @@
-"""How many changes a tenant may make: a token bucket for each tenant. Pure; used by :mod:`pending_changes`."""
+"""Limits of a tenant's changes: how many go out in a second, and how much of those that wait is kept. Pure.
+
+Used by :mod:`pending_changes`. How many statuses are written at a time is a setting of :mod:`reporter`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass, field
 
 FORGET_FROM = 1024
 """Full buckets are forgotten, so that no more are held than there are busy tenants; below this it is not worth it."""
+MEBIBYTE = 1024 * 1024
 TOLERANCE_SECONDS = 1e-6
 """Whoever comes back at the very moment it was given finds a token, however floats are rounded."""
 
@@ -37,3 +41,37 @@ class RateLimiter:
     def _forget_full(self, now: float) -> None:
         self._full_at = {tenant: full_at for tenant, full_at in self._full_at.items() if full_at > now}
         self._forget_at = max(FORGET_FROM, 2 * len(self._full_at))
+
+
+@dataclass(slots=True)
+class HeldBytes:
+    """At most ``of_tenant`` bytes of one tenant, and ``of_all`` of all together."""
+
+    of_tenant: int = MEBIBYTE
+    of_all: int = 16 * MEBIBYTE
+    _by_tenant: dict[str, int] = field(default_factory=dict)
+    _total: int = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def reserve_bytes(self, tenant: str, size: int) -> bool:
+        """Whether there is room for ``size`` bytes more of ``tenant``, which are then counted."""
+        held = self._by_tenant.get(tenant, 0) + size
+        if held > self.of_tenant or self._total + size > self.of_all:
+            return False
+        self._by_tenant[tenant] = held
+        self._total += size
+        return True
+
+    def release_bytes(self, tenant: str, size: int) -> None:
+        """``size`` bytes of ``tenant`` are held no longer."""
+        held = self._by_tenant.pop(tenant, 0) - size
+        if held > 0:
+            self._by_tenant[tenant] = held
+        self._total -= size
+
+    def clear(self) -> None:
+        """Nothing is held."""
+        self._by_tenant.clear()
+        self._total = 0
