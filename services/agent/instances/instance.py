@@ -2,7 +2,10 @@
 
 Driven by ``owned_instances`` (assignment), ``message_handler`` (rows) and the informers. The newest row of an object
 wins and older ones are acknowledged at once; a message is acknowledged when its effect is certain and its observations
-are delivered; nothing is reconciled before the informers have listed what exists.
+are delivered.
+
+A take-over begins with a comparison of all rows with what the informers have listed; what goes ahead of it says
+``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
 
 Its parts: ``informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier`` (how),
 ``outcome_reporter`` (what to report).
@@ -17,6 +20,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
+from services.agent.instances.takeover import Takeover
 from services.agent.instances.wiring import Dependencies, build_appliers
 from services.agent.objects.desired import kind_of
 from services.agent.objects.live import EngineObjects
@@ -39,6 +43,8 @@ log = structlog.get_logger(__name__)
 
 LANES_AT_ONCE = 10
 """Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
+REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS = 100, 0.1
+"""How many rows are reported once more, if they have to be, and how long others' changes go first then."""
 
 
 class Instance:
@@ -55,7 +61,7 @@ class Instance:
             name, self._queue, self._work, settings.concurrency_per_instance, self._clock, dependencies.on_defect
         )
         self._informers = Informers(
-            namespace, self._live, self._observe_change, self._begin_if_listed, dependencies.on_defect
+            namespace, self._live, self._observe_change, self._begin_work, dependencies.on_defect
         )
         self._pending = PendingAcks(dependencies.reports, lambda key: self._enqueue([key]))
         self._statuses = StatusReporter(dependencies.reports, self._live, self._status_row, self._clock)
@@ -73,6 +79,8 @@ class Instance:
         )
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
+        self._takeover: Takeover | None = None
+        """None once all has been compared."""
         self._complete = True
 
     @property
@@ -97,12 +105,12 @@ class Instance:
         self._complete = complete
         self._rows.clear()
         self._rows.update((key_of(row), row) for row in rows)
-        self._working = True
-        self._isolation.load_store(self._begin_if_listed)
+        self._working, self._takeover = True, Takeover(self._rows)
+        self._isolation.load_store(self._begin_work)
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
-        self._working = False
+        self._working, self._takeover = False, None
         self._comparison.cancel_all()
         self._orphans.forget()
         self._pending.clear()
@@ -119,11 +127,13 @@ class Instance:
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
         key = key_of(row)
+        is_news = self._rows.get(key) != row
         self._pending.add_message(key, acknowledge)
         self._rows[key] = row
         self._isolation.keep_row(key, row)
         self._orphans.keep_object(key)
-        self._add_keys([key])
+        ahead = self._takeover.admit_row(key, row) if self._takeover is not None and is_news else []
+        self._enqueue([*ahead, key])
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
@@ -138,9 +148,10 @@ class Instance:
     # What is queued
 
     def _enqueue(self, keys: Iterable[ObjectKey]) -> None:
-        """Queue the rows among ``keys``, if the instance is ours."""
+        """Queue the rows among ``keys``, if the instance is ours and they need not wait for the first comparison."""
         if self._working:
-            self._add_keys(key for key in keys if key in self._rows)
+            known = [key for key in keys if key in self._rows]
+            self._add_keys(known if self._takeover is None else self._takeover.defer_keys(known))
 
     def _add_keys(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
@@ -151,36 +162,55 @@ class Instance:
     def _observe_change(self, key: ObjectKey) -> None:
         """The informers saw a change of an object."""
         self._isolation.notify_change()
-        if self._working and self.listed:
+        if self._takeover is not None:
+            self._takeover.defer_keys([key] if self.listed else [])
+        elif self._working:
             self._statuses.report_status(key)
             self._enqueuer.enqueue_if_drifted(key, self._clock.time())
             self._workers.start_tasks()
 
-    def _begin_if_listed(self) -> None:
-        if self._working and self.listed and self._isolation.ready:
-            self._comparison.cancel_all()
-            self._comparison.start_task(self._compare_repeatedly(), "compare")
+    def _begin_work(self) -> None:
+        """It is known what is private, or a list is complete. What is new need not wait for both."""
+        if self._working and self._isolation.ready:
+            self._workers.resume()
+            if self.listed:
+                self._comparison.cancel_all()
+                self._comparison.start_task(self._compare_repeatedly(), "compare")
 
     async def _compare_repeatedly(self) -> None:
-        """Work begins when all has been compared once."""
         while True:
             await self._compare()
-            self._workers.resume()
+            await self._report_again()
             await self._clock.sleep(self._settings.comparison_interval_seconds)
 
     async def _compare(self) -> None:
-        """Look at every row that is not as desired, and at what no row desires; in slices, rows may be many."""
+        """Queue every row that is not as desired, and what no row desires; in slices, rows may be many."""
         now, due = self._clock.now(), defaultdict[str, list[ObjectKey]](list)
         async for key in in_slices(list(self._rows)):
-            self._statuses.report_status(key)
-            if self._enqueuer.is_due(key, now):
+            if self._enqueuer.is_due(key):
                 due[self._rows[key].lane].append(key)
         self._appliers.syncs.repeat_ends()
         # A lane at a time: an AppProject is not to come after its Applications.
         async for keys in in_slices(due.values(), LANES_AT_ONCE):
-            self._enqueue(keys)
+            self._add_keys(key for key in keys if key in self._rows)
+        self._end_takeover()
         unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
         self._add_keys(self._orphans.find_due(unwanted, len(self._live), now))
+
+    def _end_takeover(self) -> None:
+        takeover, self._takeover = self._takeover, None
+        for key in takeover.deferred if takeover is not None else ():
+            self._observe_change(key)
+            self._enqueue([key])
+
+    async def _report_again(self) -> None:
+        """Report statuses and successes that the planner may not have been told."""
+        for number, key in enumerate(list(self._rows), start=1):
+            self._statuses.report_status(key)
+            if self._outcomes.is_report_due(key, self._clock.now()):
+                self._enqueue([key])
+            if number % REPORTS_AT_ONCE == 0:
+                await self._clock.sleep(REPORTS_PAUSE_SECONDS)
 
     # What the workers do
 

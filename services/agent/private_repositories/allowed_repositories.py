@@ -78,10 +78,10 @@ class AllowedRepositories:
         named = self._named.get(key)
         return named is not None and self._repositories[named].refusal is not None
 
-    def is_allowed(self, key: ObjectKey) -> bool:
-        """Whether the repository that ``key`` named last is checked, and was not refused yet."""
+    def is_refused(self, key: ObjectKey) -> bool:
+        """Whether the repository that ``key`` named last was refused."""
         named = self._named.get(key)
-        return named is not None and not self._repositories[named].refusal
+        return named is not None and bool(self._repositories[named].refusal)
 
     def forget(self, key: ObjectKey) -> None:
         """``key`` reads no repository any more."""

@@ -76,10 +76,10 @@ class ObjectApplier:
         if row.desired == "absent":
             return key in self._live
         desired = self._desired(row)
-        is_allowed = key.kind != APPLICATION.kind or (
-            self._repositories.is_allowed(key) and not self._isolation.is_denied(row.lane, source_url(desired))
+        is_refused = key.kind == APPLICATION.kind and (
+            self._repositories.is_refused(key) or self._isolation.is_denied(row.lane, source_url(desired))
         )
-        return not is_allowed or is_drifted(KINDS[key.kind], desired, self._live.get(key))
+        return is_refused or is_drifted(KINDS[key.kind], desired, self._live.get(key))
 
     def forget(self, key: ObjectKey) -> None:
         """Forget the repository that the object named."""

@@ -6,7 +6,6 @@ It decides nothing else: a worker that finds an object as desired is done with i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, application_of, sync_of
@@ -64,15 +63,14 @@ class Enqueuer:
         if key.kind == APPLICATION.kind and (sync := sync_of(key)) in self._rows:
             self.enqueue_key(sync)
 
-    def is_due(self, key: ObjectKey, now: datetime) -> bool:
-        """Whether the row of ``key`` is not as desired, or has to be reported once more."""
+    def is_due(self, key: ObjectKey) -> bool:
+        """Whether the row of ``key`` is not as desired, or its message is not acknowledged."""
         row = self._rows.get(key)
         if row is None:
             return False
         if key not in self._pending:
             self._outcomes.forget_failure(key)
-        is_open = key in self._pending or row.desired == "absent" or self._outcomes.is_report_due(key, now)
-        return is_open or self._may_have_drifted(key, row)
+        return key in self._pending or row.desired == "absent" or self._may_have_drifted(key, row)
 
     def _place(self, key: ObjectKey) -> Place[ObjectKey]:
         """In its tenant's lane. Creation goes up, AppProjects before Applications; deletion comes down.

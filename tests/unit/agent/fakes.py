@@ -60,6 +60,8 @@ class MemoryCluster:
         self._versions = itertools.count(1)
         self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
         self.in_flight = self.most_in_flight = 0
+        self.listing = asyncio.Event()
+        self.listing.set()
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         if name != PRIVATE_REPOSITORIES:  # read once by whoever takes over
@@ -101,6 +103,7 @@ class MemoryCluster:
 
     async def follow(self, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:
         resource = kind.resource
+        await self.listing.wait()
         watcher = Watcher(kind.selector)
         self._watchers[resource.kind].append(watcher)
         self._list(resource.kind, watcher)

@@ -80,7 +80,7 @@ async def test_rows_when_compared_again_then_each_turn_of_the_loop_parses_only_s
     parsed.end_turn()
     before, parsed.most = parsed.total, 0
     counting = asyncio.create_task(parsed.end_turns())
-    await driver.clock.advance(300)
+    await driver.clock.advance(310)
     counting.cancel()
     assert len(driver.cluster.names("Application")) == len(rows)
     assert parsed.most < PARSED_IN_ONE_TURN
