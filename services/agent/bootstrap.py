@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -12,21 +13,19 @@ from pathlib import Path
 import structlog
 
 from services.agent import SERVICE
-from services.agent.credentials import CredentialChecker, CredentialSettings
+from services.agent.credentials.checker import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.instance import Instance
 from services.agent.instances.wiring import Dependencies
 from services.agent.lifecycle import Agent, Shutdown
+from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.observe.observation_sink import ObservationSink
-from services.agent.preflight import check_cluster, check_topic
 from services.agent.settings import AgentSettings
-from services.agent.stream.desired_state import DesiredState
-from services.agent.stream.engine_stream import EngineStream
+from services.agent.stream.desired_state import DesiredState, SnapshotReader
+from services.agent.stream.engine_stream import EngineStream, Progress
 from services.agent.stream.faust_app import faust_app
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
-from services.agent.stream.progress import Progress
-from services.agent.stream.snapshot import SnapshotReader
 from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
@@ -34,14 +33,16 @@ from services.common.kafka import (
     DEAD_LETTERS,
     ENGINE,
     OBSERVATIONS,
+    Brokers,
     DeadLetters,
     OffsetTracker,
     Publisher,
     Topic,
+    count_partitions,
     kafka_at,
     load_topics,
 )
-from services.common.kubernetes import KubeClient, connect, reflect
+from services.common.kubernetes import Access, KubeClient, connect, reflect, require_access
 from services.common.messages import DeadLetter, EngineResource, Observation
 from services.common.sealing import OpeningKeys
 from services.common.startup import await_dependency
@@ -151,3 +152,39 @@ def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Creden
         checks_per_tenant=settings.checks_at_once_per_tenant,
     )
     return CredentialChecker(keys, settings.allowed_addresses, bounds, clock)
+
+
+def check_topic(brokers: Brokers, topic: Topic) -> None:
+    """Raises as :func:`count_partitions`, and InvalidConfiguration if the topic is not as declared."""
+    partitions = count_partitions(brokers, [topic.name])[topic.name]
+    if partitions != topic.partitions:
+        raise InvalidConfiguration(
+            f"topic {topic.name} has {partitions} partitions, topics.yaml says {topic.partitions}; "
+            "run 'gitopsctl topics apply'"
+        )
+
+
+def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str], timeout_seconds: float) -> None:
+    """Raises NoPermission naming what is missing, InvalidConfiguration without Argo CD's CRDs, Unavailable."""
+    asyncio.run(_check_cluster(kubeconfig, tuple(namespaces), timeout_seconds))
+
+
+async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...], timeout_seconds: float) -> None:
+    async with await connect(kubeconfig) as client:
+        for namespace in namespaces:
+            for access in accesses(namespace):
+                await require_access(client, access, timeout_seconds)
+
+
+def accesses(namespace: str) -> list[Access]:
+    """What an agent does in an engine namespace."""
+    return [
+        Access(
+            kind.resource,
+            VERBS,
+            remedy="grant it to the agent's account by a Role",
+            not_served="are Argo CD's CRDs installed?",
+            namespace=namespace,
+        )
+        for kind in KINDS.values()
+    ]

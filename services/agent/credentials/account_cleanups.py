@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from services.agent.credentials import CredentialChecker
-from services.agent.credentials.secret_checks import SecretReader
-from services.agent.objects.live import EngineObjects
+from services.agent.credentials.check_result import Checker
+from services.agent.objects.live import EngineObjects, SecretReader
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.backoff import Backoff
 from services.common.clock import Clock, Timer
@@ -48,7 +47,7 @@ class AccountCleanups:
     def __init__(
         self,
         reader: SecretReader,
-        checker: CredentialChecker,
+        checker: Checker,
         live: EngineObjects,
         clock: Clock,
         *,

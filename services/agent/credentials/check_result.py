@@ -1,14 +1,17 @@
-"""Results of credential checks, and how a check fails: reasons and messages of the catalogue of conditions."""
+"""The interface of credential checks, their results, and how one fails: in words of the catalogue of conditions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
+from typing import Protocol
 
 from services.agent.credentials.network.resolver import ConnectionProblem
 from services.common.errors import Retry
 from services.common.kubernetes import Manifest
+from services.common.messages import EngineResource
 from services.kinds.managed_environment import catalogue as environment
 from services.kinds.repository_credential import catalogue as credential
 from services.kinds.shared.catalogue import Entry
@@ -39,6 +42,46 @@ class CheckResult:
     """When to compose again because its own credentials age; None if they never do."""
     access: RepositoryAccess | None = None
     """Of a repository; None if nothing was found out."""
+
+
+class Checker(Protocol):
+    """Checks credentials and repositories, for whom it does not matter how: see :class:`CredentialChecker`.
+
+    A call may take a minute if a tenant's server is slow. Never await one in a worker that serves other tenants.
+    """
+
+    async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
+        """Compose the Argo CD Secret of ``row`` (kind ClusterSecret or RepositorySecret).
+
+        ``live`` is the Secret as it is now, None if there is none: it may hold a token that is still good.
+        Raises Permanent if the row is not one that the planner compiles, Retry for trouble of our own. What a tenant's
+        server does or does not do is never an error: it is in the CheckResult.
+        """
+
+    def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
+        """Whether anything was made on a cluster for the row, as far as it and its Secret's ``annotations`` tell.
+
+        Raises Permanent as ``compose_secret``.
+        """
+
+    async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
+        """Remove what was created for the row on clusters; to be called before its Argo CD Secret goes.
+
+        ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
+        Returns when nothing is left, or when a cluster refuses for good.
+        Raises ClusterUnavailable (a Retry of this row alone) if a cluster does not answer, and Permanent as
+        ``compose_secret``.
+        """
+
+    async def refusal_of_repository(self, url: str, tenant: str) -> str:
+        """Why Argo CD must not be told to read ``url``, to follow the field's name; empty if it may be.
+
+        To be asked before an Application is applied; ``tenant`` is workspace/namespace. Takes seconds where a name
+        server does, and longer where the tenant has many such. Never raises.
+        """
+
+    async def is_public_repository(self, url: str, tenant: str) -> bool:
+        """Whether a repository is known to open without a login; ``tenant`` is who asks. Never raises."""
 
 
 class ClusterUnavailable(Retry):

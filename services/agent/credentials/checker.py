@@ -1,4 +1,4 @@
-"""Entry point of the package: checks credentials and repositories, a bounded number at once, tenants in turn."""
+"""Checks credentials and repositories, a bounded number at once, tenants in turn."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import structlog
 
 from services.agent.credentials.check_result import CheckFailed, CheckInconclusive, CheckResult, RepositoryAccess
 from services.agent.credentials.clusters.cluster_secrets import ClusterSecrets
-from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
+from services.agent.credentials.clusters.kubeconfig import KubeconfigCache
 from services.agent.credentials.clusters.stored_account import ACCOUNT_OF
 from services.agent.credentials.network.https import HttpsConnector
 from services.agent.credentials.network.resolver import HostResolver
-from services.agent.credentials.recipe import cluster_recipe
 from services.agent.credentials.repositories.git_https import HttpsRepositories
 from services.agent.credentials.repositories.git_ssh import SshRepositories
 from services.agent.credentials.repositories.host_check import RepositoryHostCheck
 from services.agent.credentials.repositories.repository_secrets import RepositorySecrets
+from services.agent.credentials.secret_recipe import cluster_recipe
 from services.common.addresses import AddressPolicy
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry
@@ -49,10 +49,7 @@ class CredentialSettings:
 
 
 class CredentialChecker:
-    """One for all engine instances of an agent: its bounds are the process's.
-
-    A call may take a minute if a tenant's server is slow. Never await one in a worker that serves other tenants.
-    """
+    """The :class:`Checker` of all engine instances of an agent: its bounds are the process's."""
 
     def __init__(self, keys: OpeningKeys, policy: AddressPolicy, settings: CredentialSettings, clock: Clock) -> None:
         """Opens nothing before the first call."""
@@ -75,12 +72,7 @@ class CredentialChecker:
         )
 
     async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
-        """Compose the Argo CD Secret of ``row`` (kind ClusterSecret or RepositorySecret).
-
-        ``live`` is the Secret as it is now, None if there is none: it may hold a token that is still good.
-        Raises Permanent if the row is not one that the planner compiles, Retry for trouble of our own. What a tenant's
-        server does or does not do is never an error: it is in the CheckResult.
-        """
+        """See :class:`Checker`."""
         async with self._slots.slot_of(row.tenant):
             try:
                 if row.kind == RowKind.CLUSTER_SECRET:
@@ -95,35 +87,22 @@ class CredentialChecker:
         raise Permanent(f"kind {row.kind} is not one that is composed")
 
     def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
-        """Whether anything was made on a cluster for the row, as far as it and its Secret's ``annotations`` tell.
-
-        Raises Permanent as ``compose_secret``.
-        """
+        """See :class:`Checker`."""
         is_cluster = row.kind == RowKind.CLUSTER_SECRET
         return is_cluster and (ACCOUNT_OF in annotations or cluster_recipe(row).creates_account)
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
-        """Remove what was created for the row on clusters; to be called before its Argo CD Secret goes.
-
-        ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
-        Returns when nothing is left, or when a cluster refuses for good.
-        Raises ClusterUnavailable (a Retry of this row alone) if a cluster does not answer, and Permanent as
-        ``compose_secret``.
-        """
+        """See :class:`Checker`."""
         if row.kind == RowKind.CLUSTER_SECRET:
             async with self._slots.slot_of(row.tenant):
                 await self._clusters.remove_account(row, live)
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
-        """Why Argo CD must not be told to read ``url``, to follow the field's name; empty if it may be.
-
-        To be asked before an Application is applied; ``tenant`` is workspace/namespace. Takes seconds where a name
-        server does, and longer where the tenant has many such. Never raises.
-        """
+        """See :class:`Checker`."""
         return await self._hosts.refusal(url, tenant)
 
     async def is_public_repository(self, url: str, tenant: str) -> bool:
-        """Whether a repository is known to open without a login; ``tenant`` is who asks. Never raises."""
+        """See :class:`Checker`."""
         async with self._slots.slot_of(tenant):
             try:
                 return await self._repositories.is_public_repository(url)

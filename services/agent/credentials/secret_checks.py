@@ -8,23 +8,22 @@ without a check; an agent that takes the instance over checks everything again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import structlog
 
 from services.agent import SERVICE
-from services.agent.credentials import CheckResult, CredentialChecker
+from services.agent.credentials.check_result import Checker, CheckResult
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_secret
-from services.agent.objects.live import fingerprint
+from services.agent.objects.live import SecretReader, fingerprint
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.settings import AgentSettings
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import SECRET, KubeClient, Manifest, NotFound
+from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.queueing import Place, Workers, WorkQueue
 from services.common.telemetry import metrics
@@ -33,27 +32,8 @@ log = structlog.get_logger(__name__)
 
 Admit = Callable[[ObjectKey, EngineResource, CheckResult], Awaitable[CheckResult]]
 
-READS = 4
-"""Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
-
 SOONEST = 10.0
 """Least seconds between two checks of a row."""
-
-
-class SecretReader:
-    """Reads Secrets as they are now: the store holds fingerprints in place of values."""
-
-    def __init__(self, cluster: KubeClient) -> None:
-        self._cluster = cluster
-        self._slots = asyncio.Semaphore(READS)
-
-    async def read_secret(self, key: ObjectKey) -> Manifest | None:
-        """The Secret, None if there is none. Raises what a cluster raises."""
-        async with self._slots:
-            try:
-                return await self._cluster.get(SECRET, key.namespace, key.name)
-            except NotFound:
-                return None
 
 
 @dataclass(slots=True)
@@ -74,7 +54,7 @@ class SecretChecks:
     def __init__(
         self,
         reader: SecretReader,
-        checker: CredentialChecker,
+        checker: Checker,
         clock: Clock,
         settings: AgentSettings,
         *,

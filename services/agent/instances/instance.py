@@ -7,8 +7,8 @@ are delivered.
 A take-over begins with a comparison of all rows with what the informers have listed; what goes ahead of it says
 ``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
 
-Its parts: ``informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier`` (how),
-``outcome_reporter`` (what to report).
+Its parts: ``instance_informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier``
+(how), ``outcome_reporter`` (what to report).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from services.agent.instances.wiring import Dependencies, build_appliers
 from services.agent.objects.desired import kind_of
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
-from services.agent.observe.informers import Informers
+from services.agent.observe.instance_informers import InstanceInformers
 from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
 from services.agent.reconcile.enqueuer import Enqueuer
 from services.agent.reconcile.instance_workers import InstanceWorkers
 from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
-from services.agent.reconcile.outcomes import Done, InProgress, Outcome
+from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
 from services.common.errors import Permanent
 from services.common.messages import EngineResource
@@ -60,7 +60,7 @@ class Instance:
         self._workers = InstanceWorkers(
             name, self._queue, self._work, settings.concurrency_per_instance, self._clock, dependencies.on_defect
         )
-        self._informers = Informers(
+        self._informers = InstanceInformers(
             namespace, self._live, self._observe_change, self._begin_work, dependencies.on_defect
         )
         self._pending = PendingAcks(dependencies.reports, lambda key: self._enqueue([key]))

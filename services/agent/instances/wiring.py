@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from services.agent.credentials import CredentialChecker
 from services.agent.credentials.account_cleanups import AccountCleanups
-from services.agent.credentials.secret_checks import SecretChecks, SecretReader
+from services.agent.credentials.check_result import Checker
+from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.live import EngineObjects
+from services.agent.objects.live import EngineObjects, SecretReader
 from services.agent.objects.managed_kinds import ObjectKey, key_of
-from services.agent.observe.informers import Follow
+from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
-from services.agent.private_repositories import RepositoryIsolation
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
+from services.agent.private_repositories.isolation import RepositoryIsolation
 from services.agent.private_repositories.store import PrivateRepositoryStore
 from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
@@ -34,7 +34,7 @@ class Dependencies:
 
     cluster: KubeClient
     follow: Follow
-    checker: CredentialChecker
+    checker: Checker
     reports: ObservationSink
     clock: Clock
     on_defect: Callable[[BaseException], None]

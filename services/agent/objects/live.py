@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,21 @@ from services.agent.objects.desired import owned_spec
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.visible_status import visible_status
-from services.common.kubernetes import APPLICATION, KubeClient, Manifest, NotFound, ObjectStore, namespace_and_name
+from services.common.kubernetes import (
+    APPLICATION,
+    SECRET,
+    KubeClient,
+    Manifest,
+    NotFound,
+    ObjectStore,
+    namespace_and_name,
+)
 
 _FINGERPRINT_KEY = os.urandom(32)
 """Random for each process: a fingerprint means nothing elsewhere."""
+
+READS = 4
+"""Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,22 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
     def remove_object(self, key: ObjectKey, uid: str) -> None:
         """The incarnation ``uid`` is gone."""
         self.stores[key.kind].remove_object(key, uid)
+
+
+class SecretReader:
+    """Reads Secrets as they are now: the store holds fingerprints in place of values."""
+
+    def __init__(self, cluster: KubeClient) -> None:
+        self._cluster = cluster
+        self._slots = asyncio.Semaphore(READS)
+
+    async def read_secret(self, key: ObjectKey) -> Manifest | None:
+        """The Secret, None if there is none. Raises what a cluster raises."""
+        async with self._slots:
+            try:
+                return await self._cluster.get(SECRET, key.namespace, key.name)
+            except NotFound:
+                return None
 
 
 def _store_of(kind: ManagedKind) -> ObjectStore[ObjectKey, LiveObject]:

@@ -4,7 +4,3 @@ Argo CD shares its checkout of a repository, and what it knows of its branches, 
 URL: once one tenant's login has fetched it, every other tenant gets the content without a login. The agent writes all
 objects of an instance's tenants, so the agent enforces the isolation.
 """
-
-from services.agent.private_repositories.isolation import RepositoryIsolation
-
-__all__ = ["RepositoryIsolation"]

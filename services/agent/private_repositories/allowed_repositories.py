@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from services.agent.credentials import CredentialChecker
+from services.agent.credentials.check_result import Checker
 from services.agent.objects.desired import source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
@@ -42,7 +42,7 @@ class AllowedRepositories:
 
     def __init__(
         self,
-        checker: CredentialChecker,
+        checker: Checker,
         live: EngineObjects,
         clock: Clock,
         seconds: float,

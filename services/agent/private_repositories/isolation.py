@@ -20,14 +20,19 @@ from datetime import timedelta
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
-from services.agent.credentials import CheckResult, CredentialChecker, RepositoryAccess
+from services.agent.credentials.check_result import Checker, CheckResult, RepositoryAccess
 from services.agent.objects.desired import mapping
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
 from services.agent.objects.managed_kinds import ObjectKey
-from services.agent.private_repositories.identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
-from services.agent.private_repositories.store import PrivateRepositoryStore, StoreFull
+from services.agent.private_repositories.store import (
+    Identity,
+    PrivateRepositoryStore,
+    StoreFull,
+    identity_of,
+    repository_of,
+)
 from services.agent.private_repositories.visibility_checks import VisibilityChecks
 from services.agent.private_repositories.working_logins import WorkingLogins
 from services.common.backoff import Backoff
@@ -57,7 +62,7 @@ class RepositoryIsolation:
         rows: Mapping[ObjectKey, EngineResource],
         live: EngineObjects,
         store: PrivateRepositoryStore,
-        checker: CredentialChecker,
+        checker: Checker,
         *,
         clock: Clock,
         enqueue: Callable[[Iterable[ObjectKey]], None],

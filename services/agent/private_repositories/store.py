@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import hashlib
+from dataclasses import dataclass
 
-from services.agent.private_repositories.identity import SIZE, Identity
 from services.common.errors import Permanent
 from services.common.kubernetes import SECRET, AlreadyExists, Conflict, KubeClient, Manifest, NotFound
 from services.common.ownership import AGENT_FIELD_MANAGER, OURS
+from services.common.urls.repository_url import normalised, parts_of
 
 NAME = "gitops-service-private-repositories"
 FIELD = "repositories"
@@ -21,6 +23,36 @@ LIMIT = 20_000
 """Repositories; 640,000 bytes, of the 1 MiB that a Secret may hold."""
 MAX_WRITES = 5
 """Of one attempt: more conflicts than that in a row come from another writer."""
+SIZE = 16
+"""Bytes of each half."""
+SUFFIX = ".git"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A repository as it is remembered: by hashes, because it is remembered for longer than any tenant names it."""
+
+    repository: bytes
+    """Of the form by which Argo CD shares its checkouts."""
+    spelling: bytes
+    """Upper and lower case count here as they do to many servers: another repository may be public."""
+
+
+def identity_of(url: str) -> Identity:
+    """The identity of an acceptable URL."""
+    parts = parts_of(url)
+    path = parts.rest if parts is not None else url
+    bare = path[: -len(SUFFIX)] if path.lower().endswith(SUFFIX) else path
+    return Identity(repository_of(url), _digest(bare))
+
+
+def repository_of(url: str) -> bytes:
+    """The first half of its identity; also of the normalised form, as AppProjects list it."""
+    return _digest(normalised(url))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=SIZE).digest()
 
 
 class StoreFull(Exception):

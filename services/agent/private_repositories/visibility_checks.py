@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
-from services.agent.credentials import CredentialChecker
-from services.agent.private_repositories.identity import Identity, identity_of
-from services.agent.private_repositories.store import PrivateRepositoryStore
+from services.agent.credentials.check_result import Checker
+from services.agent.private_repositories.store import Identity, PrivateRepositoryStore, identity_of
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
 from services.common.messages import EngineResource
@@ -31,7 +30,7 @@ class VisibilityChecks:
     def __init__(
         self,
         tasks: BackgroundTasks,
-        checker: CredentialChecker,
+        checker: Checker,
         clock: Clock,
         store: PrivateRepositoryStore,
         on_public: Public,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from services.agent.credentials import RepositoryAccess
+from services.agent.credentials.check_result import RepositoryAccess
 from services.agent.objects.desired import mapping
 from services.agent.objects.live import EngineObjects, fingerprint
 from services.agent.objects.managed_kinds import ObjectKey
-from services.agent.private_repositories.identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
+from services.agent.private_repositories.store import Identity, identity_of, repository_of
 from services.common.kubernetes import APP_PROJECT, SECRET
 from services.common.messages import EngineResource
 

@@ -13,11 +13,10 @@ from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_object, source_url
 from services.agent.objects.live import EngineObjects, fingerprint
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
-from services.agent.private_repositories import RepositoryIsolation
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
+from services.agent.private_repositories.isolation import RepositoryIsolation
 from services.agent.reconcile.object_steps import is_drifted
-from services.agent.reconcile.outcomes import Blocked, Done, Outcome
-from services.agent.reconcile.reconciler import Reconciler
+from services.agent.reconcile.reconciler import Blocked, Done, Outcome, Reconciler
 from services.common.errors import Permanent
 from services.common.kubernetes import APPLICATION, Manifest
 from services.common.messages import EngineResource, RowKind

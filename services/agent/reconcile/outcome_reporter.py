@@ -12,7 +12,7 @@ from services.agent import SERVICE
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
-from services.agent.reconcile.outcomes import Done
+from services.agent.reconcile.reconciler import Done
 from services.common.clock import Clock
 from services.common.errors import Permanent
 from services.common.kubernetes import APPLICATION

@@ -1,12 +1,13 @@
 """Reconciles one object: asks ``object_steps`` for the next step and carries it out, until nothing is left to do.
 
-Called by the workers, for one object at a time. It makes no call if the object is as desired, occupies no worker while
+Called by the appliers, for one object at a time. It makes no call if the object is as desired, occupies no worker while
 a deletion is going on, and changes nothing when it runs twice.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from services.agent import SERVICE
 from services.agent.objects.live import EngineObjects
@@ -23,12 +24,47 @@ from services.agent.reconcile.object_steps import (
     end_of_operation,
     next_step,
 )
-from services.agent.reconcile.outcomes import Done, InProgress
 from services.common.clock import Clock
 from services.common.errors import Permanent, Wait
 from services.common.kubernetes import AlreadyExists, ForbiddenGrace, KubeClient, Manifest, NotFound, Rejected
+from services.common.messages import Checked
 from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.telemetry import metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing is left to do."""
+
+    changed: bool = False
+    """A call was necessary."""
+    created: bool = False
+    forced: bool = False
+    """Its end had to be forced: finalizers were removed, or something was left behind on another cluster."""
+    applied: bool = True
+    """The object is as the row desires; False if the row is not about an object's content, or failed its check."""
+    is_provisional: bool = False
+    """The check of its repository has not ended: a failure may follow."""
+    checked: Checked | None = None
+    """Result of the credential check, for rows that have one."""
+    version: str = ""
+    """Of what was applied, where the row's digest alone does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """A deletion is going on; requeue the object at ``deadline``."""
+
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Something else has to happen first, which queues the object again."""
+
+
+Outcome = Done | InProgress | Blocked
+
 
 MAX_STEPS = 6
 """Create, conflict, read, apply and compare are five. More means that the API server changes what we send."""

@@ -16,8 +16,7 @@ from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.objects.live import EngineObjects, fingerprint
 from services.agent.objects.managed_kinds import SECRET_KIND, ObjectKey
 from services.agent.reconcile.object_steps import is_drifted
-from services.agent.reconcile.outcomes import Blocked, Done, InProgress, Outcome
-from services.agent.reconcile.reconciler import Reconciler
+from services.agent.reconcile.reconciler import Blocked, Done, InProgress, Outcome, Reconciler
 from services.common.clock import Clock
 from services.common.errors import Permanent
 from services.common.kubernetes import Rejected

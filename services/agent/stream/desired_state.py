@@ -1,8 +1,10 @@
 """The rows of the partitions this agent owns, as gitops.engine itself holds them.
 
 The topic is compacted by the row's primary key, so it is the desired state: an agent that is given a partition reads it
-once from its beginning and knows every row. (A faust table would keep a second copy of the same rows in a changelog
-with the same keys and partitions; its recovery was tried and hung in one of seven failovers, see ``engine_stream``.)
+once from its beginning and knows every row. It does so over connections of its own: the position of faust's consumer
+belongs to the stream, and its connection is busy with fetches. (A faust table would keep a second copy of the same rows
+in a changelog with the same keys and partitions; its recovery was tried and hung in one of seven failovers, see
+``engine_stream``.)
 
 What is not committed comes again as messages, some of them older than the newest of their key, which was read already.
 Their offsets tell which.
@@ -11,14 +13,59 @@ Their offsets tell which.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import structlog
 
-from services.agent.stream.snapshot import Snapshot
 from services.common.errors import Poison
-from services.common.kafka import ConsumedMessage, TopicPartition
+from services.common.kafka import Brokers, ConsumedMessage, PartitionReader, TopicPartition
 from services.common.messages import EngineResource
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The newest message of each key of some partitions, up to where they ended when they were read."""
+
+    starts: dict[TopicPartition, int]
+    """From where on each partition's messages are not committed."""
+    newest: dict[TopicPartition, dict[bytes, ConsumedMessage]]
+
+
+class SnapshotReader:
+    """One topic as one consumer group sees it. Every method blocks, and raises Retry if the brokers do not answer."""
+
+    def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
+        self._brokers, self._topic, self._group = brokers, topic, group
+
+    def read_snapshot(self, partitions: Iterable[int]) -> Snapshot:
+        """The snapshot of ``partitions``."""
+        with self._reader() as reader:
+            sources = self._sources(partitions)
+            ends, first, committed = (
+                reader.end_offsets(sources),
+                reader.first_offsets(sources),
+                reader.committed_offsets(sources),
+            )
+            starts = {source: min(max(first[source], committed.get(source, 0)), ends[source]) for source in sources}
+            newest: dict[TopicPartition, dict[bytes, ConsumedMessage]] = {source: {} for source in sources}
+            for message in reader.read_messages(ends):
+                newest[message.tracked.source][message.key or b""] = message
+        return Snapshot(starts, newest)
+
+    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The offset after the last message of each of ``partitions``."""
+        with self._reader() as reader:
+            ends = reader.end_offsets(self._sources(partitions))
+        return {source.partition: end for source, end in ends.items()}
+
+    def _reader(self) -> PartitionReader:
+        # Made anew each time: one that has met an older broker may send its leader epoch for ever, and be fenced.
+        return PartitionReader(self._brokers, self._group)
+
+    def _sources(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition) for partition in sorted(partitions)]
+
 
 log = structlog.get_logger(__name__)
 

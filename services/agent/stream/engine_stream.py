@@ -4,9 +4,9 @@ What faust is used for here, and how its edges are dealt with:
 - The topic is read without faust's acknowledgements: the OffsetTracker says what may be committed (see ``faust_app``).
 - A rebalance is eager: every partition is revoked, events in flight are sent again from the last commit. So on
   revocation all work stops and all open events are dropped.
-- On assignment the partitions are read from their beginning (``snapshot``): that is the desired state, and work begins
-  with it. Events between the last commit and the end are replayed by faust, however late; the offsets tell which of
-  them are older than what was read (``desired_state``): a row of yesterday must not undo what today's says.
+- On assignment the partitions are read from their beginning (``SnapshotReader``): that is the desired state, and work
+  begins with it. Events between the last commit and the end are replayed by faust, however late; the offsets tell which
+  of them are older than what was read (``desired_state``): a row of yesterday must not undo what today's says.
 - Messages fetched while a rebalance goes on are dropped by faust, and a partition that was never committed is not
   sought back (aiokafka's ``seek_to_committed`` does nothing then): they would never come. ``_guard`` notices a position
   ahead of what was consumed, with nothing moving, and seeks back.
@@ -18,7 +18,7 @@ What faust is used for here, and how its edges are dealt with:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import faust
@@ -26,12 +26,11 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.background_tasks import BackgroundTasks
-from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.desired_state import DesiredState, Snapshot, SnapshotReader
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
-from services.agent.stream.progress import Position, Progress
-from services.agent.stream.snapshot import Snapshot, SnapshotReader
 from services.common.backoff import Backoff
+from services.common.clock import Clock, SystemClock
 from services.common.errors import Retry
 from services.common.kafka import Topic, TopicPartition
 from services.common.telemetry import metrics
@@ -40,6 +39,11 @@ log = structlog.get_logger(__name__)
 
 GUARD_SECONDS = 0.5
 PROGRESS_SECONDS = 30.0
+STALLED_SECONDS = 120.0
+"""Beyond every wait of a healthy consumer: a rebalance, a transaction that its producer left open (60 s)."""
+
+Position = tuple[int, int]
+"""Of one partition: the offset to be fetched next, and the one to be taken in next."""
 
 
 class EngineStream:
@@ -166,3 +170,35 @@ class EngineStream:
         if self._messages.is_busy:
             return self._progress.reset()
         return self._progress.record_positions(self._positions, ends)
+
+
+class Progress:
+    """How far the consumer is in each partition, and since when it has not moved although there is more."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._positions: dict[int, Position] = {}
+        self._since: dict[int, float] = {}
+
+    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
+        """The positions now, and the offsets at which the brokers' partitions end."""
+        behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
+        unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
+        now = self._clock.time()
+        self._since = {
+            partition: self._since.get(partition, now) if partition in unmoved else now for partition in behind
+        }
+        self._positions = dict(positions)
+
+    def reset(self) -> None:
+        """Nothing is to be concluded: the partitions are another's, the brokers silent, or an event takes its time."""
+        self._since = {}
+
+    def stalled(self) -> str:
+        """Why the process should be replaced; "" while the consumer gets on, or has nothing to do."""
+        since = self._since
+        if not since:
+            return ""
+        partition = min(since, key=lambda number: since[number])
+        seconds = self._clock.time() - since[partition]
+        return f"nothing read of partition {partition} for {seconds:.0f} s" if seconds > STALLED_SECONDS else ""

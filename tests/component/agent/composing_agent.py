@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from services.agent import bootstrap
-from services.agent.credentials import CheckResult, RepositoryAccess
+from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.settings import AgentSettings
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource, RowKind

@@ -17,7 +17,8 @@ import aiohttp
 import pytest
 import yaml
 
-from services.agent.credentials import CheckResult, ClusterUnavailable, CredentialChecker
+from services.agent.credentials.check_result import CheckResult, ClusterUnavailable
+from services.agent.credentials.checker import CredentialChecker
 from services.common.addresses import AddressPolicy
 from services.common.clock import SystemClock
 from services.common.kubernetes import NAMESPACE, ApiResource, KubeClient, Manifest, NotFound

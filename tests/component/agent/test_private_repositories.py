@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.private_repositories.identity import SIZE
-from services.agent.private_repositories.store import NAME
+from services.agent.private_repositories.store import NAME, SIZE
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Failed
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.agent.credentials import CheckResult
+from services.agent.credentials.check_result import CheckResult
 from services.agent.instances.instance import Instance
 from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import ManagedKind

@@ -14,21 +14,19 @@ import structlog
 
 from services.agent.credentials.check_result import SUCCEEDED, CheckFailed, CheckResult, ClusterUnavailable, failed
 from services.agent.credentials.clusters.account_removal import REMOVAL_SECONDS, attempted, leave, withdraw
-from services.agent.credentials.clusters.account_token import Token
 from services.agent.credentials.clusters.cluster_client import (
     ApiServer,
     ClusterClient,
     ClusterRefused,
     connect_to_api_server,
 )
-from services.agent.credentials.clusters.kubeconfig import ClusterAccess
-from services.agent.credentials.clusters.kubeconfig_cache import KubeconfigCache
+from services.agent.credentials.clusters.kubeconfig import ClusterAccess, KubeconfigCache
 from services.agent.credentials.clusters.service_account import Account, TooOld, scopes_of
 from services.agent.credentials.clusters.stored_account import StoredAccount, stored_account, token_annotations
-from services.agent.credentials.clusters.token_check import require_token_works, token_works
+from services.agent.credentials.clusters.tokens import Token, require_token_works, token_works
 from services.agent.credentials.network.https import Connection, HttpsConnector
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
-from services.agent.credentials.recipe import ClusterRecipe, cluster_recipe, composed_secret, secret_metadata
+from services.agent.credentials.secret_recipe import ClusterRecipe, cluster_recipe, composed_secret, secret_metadata
 from services.common.clock import Clock
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource

@@ -6,15 +6,20 @@ fields are accepted, in the whole file and not only in the part that is used.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import contextlib
+import hashlib
 import re
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials.check_result import CheckFailed, failed, shown
 from services.agent.credentials.clusters import strict_yaml
+from services.agent.credentials.secret_recipe import Sealed, SealedSecretUnreadable, open_sealed_secret
+from services.common.sealing import OpeningKeys, SecretContext
 from services.kinds.managed_environment import catalogue as environment
 
 KEY = "kubeconfig"
@@ -189,3 +194,39 @@ def _text(content: dict[str, Any], name: str) -> str:
 
 def _unparsable(why: str) -> CheckFailed:
     return failed(environment.UNPARSABLE_KUBECONFIG, why)
+
+
+MAX_KEPT = 64
+"""Secrets; the least recently used is dropped first."""
+
+_Key = tuple[bytes, SecretContext]
+
+
+class KubeconfigCache:
+    """Parsed kubeconfigs, and the failures of those that cannot be used, by their sealed text."""
+
+    def __init__(self, keys: OpeningKeys) -> None:
+        self._keys = keys
+        self._read: OrderedDict[_Key, Kubeconfig | CheckFailed] = OrderedDict()
+
+    async def load_kubeconfig(self, sealed: Sealed) -> Kubeconfig:
+        """What is in ``sealed``. Raises CheckFailed."""
+        key = (hashlib.blake2b(sealed.text.encode(), digest_size=32).digest(), sealed.context)
+        if key not in self._read:
+            self._read[key] = await asyncio.to_thread(self._outcome, sealed)
+        self._read.move_to_end(key)
+        outcome = self._read[key]
+        while len(self._read) > MAX_KEPT:
+            self._read.popitem(last=False)
+        if isinstance(outcome, CheckFailed):
+            raise CheckFailed(outcome.reason, outcome.message)  # one that is raised twice would hold both traces
+        return outcome
+
+    def _outcome(self, sealed: Sealed) -> Kubeconfig | CheckFailed:
+        """In a thread."""
+        try:
+            return read_kubeconfig(open_sealed_secret(self._keys, sealed))
+        except SealedSecretUnreadable as error:
+            return failed(environment.UNPARSABLE_KUBECONFIG, str(error))
+        except CheckFailed as error:
+            return CheckFailed(error.reason, error.message)

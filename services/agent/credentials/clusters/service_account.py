@@ -20,9 +20,9 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from services.agent.credentials.clusters import rights
-from services.agent.credentials.clusters.account_token import Token, issued_token
 from services.agent.credentials.clusters.cluster_client import AccessRequest, ClusterClient, ClusterRefused
-from services.agent.credentials.recipe import ClusterRecipe
+from services.agent.credentials.clusters.tokens import Token, issued_token
+from services.agent.credentials.secret_recipe import ClusterRecipe
 from services.common.json_values import dict_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.ownership import OURS

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from services.agent.credentials.clusters.account_token import Token
 from services.agent.credentials.clusters.service_account import scopes_of
-from services.agent.credentials.recipe import ClusterRecipe
+from services.agent.credentials.clusters.tokens import Token
+from services.agent.credentials.secret_recipe import ClusterRecipe
 from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
 

@@ -19,8 +19,8 @@ from services.agent.credentials.check_result import (
 from services.agent.credentials.network.endpoint import Endpoint
 from services.agent.credentials.network.https import HttpResponse, HttpsConnector, trust
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
+from services.agent.credentials.repositories.git_url import HttpsUrl
 from services.agent.credentials.repositories.login import Login
-from services.agent.credentials.repositories.repository_url import HttpsUrl
 from services.common.errors import Retry
 
 ADVERTISEMENT = "application/x-git-upload-pack-advertisement"

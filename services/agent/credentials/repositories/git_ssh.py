@@ -24,8 +24,8 @@ from services.agent.credentials.check_result import (
     shown,
 )
 from services.agent.credentials.network.resolver import ConnectionProblem, HostResolver, ResolvedHost, Unreachable
+from services.agent.credentials.repositories.git_url import SSH_PORT, SshUrl
 from services.agent.credentials.repositories.private_key import private_key
-from services.agent.credentials.repositories.repository_url import SSH_PORT, SshUrl
 from services.common.errors import Retry
 
 LENGTH_DIGITS = 4

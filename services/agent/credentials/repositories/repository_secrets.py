@@ -13,7 +13,11 @@ from services.agent.credentials.check_result import (
     CheckResult,
     RepositoryAccess,
 )
-from services.agent.credentials.recipe import (
+from services.agent.credentials.repositories.git_https import HttpsRepositories
+from services.agent.credentials.repositories.git_ssh import SshRepositories
+from services.agent.credentials.repositories.git_url import HttpsUrl, SshUrl, parse_repository
+from services.agent.credentials.repositories.login import Login, login_of
+from services.agent.credentials.secret_recipe import (
     RepositoryRecipe,
     SealedSecretUnreadable,
     composed_secret,
@@ -21,10 +25,6 @@ from services.agent.credentials.recipe import (
     repository_recipe,
     secret_metadata,
 )
-from services.agent.credentials.repositories.git_https import HttpsRepositories
-from services.agent.credentials.repositories.git_ssh import SshRepositories
-from services.agent.credentials.repositories.login import Login, login_of
-from services.agent.credentials.repositories.repository_url import HttpsUrl, SshUrl, parse_repository
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys

@@ -13,7 +13,7 @@ import pytest
 import structlog
 from aiohttp import web
 
-from services.agent.credentials import ClusterUnavailable
+from services.agent.credentials.check_result import ClusterUnavailable
 from services.common.kubernetes import Manifest
 from tests.unit.agent.credentials.given import TOKEN, UID, Given, Stranger, data_of, kubeconfig, stranger
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import traceback
 
-from services.agent.credentials import CheckResult
-from services.agent.credentials.secret_checks import SecretChecks, SecretReader
+from services.agent.credentials.check_result import CheckResult
+from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.live import EngineObjects
+from services.agent.objects.live import EngineObjects, SecretReader
 from services.agent.objects.managed_kinds import ObjectKey, key_of
 from services.common.messages import EngineResource
 from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from services.agent.credentials import CheckResult, RepositoryAccess
+from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.common.errors import Retry
 from tests.unit.agent.credentials.given import SETTINGS, Given, data_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from services.agent.credentials import ClusterUnavailable
+from services.agent.credentials.check_result import ClusterUnavailable
 from tests.unit.agent.credentials.given import SETTINGS, TOKEN, Given, answers, kubeconfig, stranger
 
 PASSWORD = "PLANTED-PASSWORD"

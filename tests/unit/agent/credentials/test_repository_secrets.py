@@ -10,9 +10,9 @@ import asyncssh
 import pytest
 from aiohttp import web
 
-from services.agent.credentials import RepositoryAccess
+from services.agent.credentials.check_result import RepositoryAccess
 from services.agent.credentials.network.endpoint import Endpoint
-from services.agent.credentials.repositories.repository_url import HttpsUrl, SshUrl, parse_repository
+from services.agent.credentials.repositories.git_url import HttpsUrl, SshUrl, parse_repository
 from services.common.addresses import AddressPolicy
 from services.common.urls.repository_url import refusal
 from tests.unit.agent.credentials.given import SETTINGS, Given, Handler, answers, data_of, stranger

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from services.agent.credentials import CheckResult
 from services.agent.credentials.account_cleanups import AT_ONCE
+from services.agent.credentials.check_result import CheckResult
 from services.common.errors import Permanent, Retry
 from services.common.kubernetes import Rejected
 from services.common.messages import Applied, Checked, EngineResource, Failed, Removed

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from devstack.stack.pki import Pki
-from services.agent.credentials import ClusterUnavailable
+from services.agent.credentials.check_result import ClusterUnavailable
 from services.agent.credentials.clusters import cluster_secrets as cluster
 from services.agent.credentials.network.resolver import ConnectionProblem
 from tests.unit.agent.credentials.given import SETTINGS, Given, kubeconfig, stranger

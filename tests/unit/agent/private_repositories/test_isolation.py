@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.agent.credentials import CheckResult, RepositoryAccess
+from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
 from services.agent.private_repositories.store import NAME
 from services.common.errors import Retry, Wait

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.agent.credentials import CheckResult
+from services.agent.credentials.check_result import CheckResult
 from services.common.errors import Retry
 from services.common.messages import EngineResource
 from tests.unit.agent.driver import PARTITION, Driver

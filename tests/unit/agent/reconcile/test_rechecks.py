@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.agent.credentials import CheckResult
+from services.agent.credentials.check_result import CheckResult
 from services.agent.settings import AgentSettings
 from services.common.messages import Applied, Checked, EngineResource
 from tests.unit.agent.driver import Driver

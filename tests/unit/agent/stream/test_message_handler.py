@@ -13,10 +13,9 @@ from typing import Any, cast
 import pytest
 
 from services.agent.observe.pending_acks import Acknowledge
-from services.agent.stream.desired_state import DesiredState
+from services.agent.stream.desired_state import DesiredState, Snapshot
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
-from services.agent.stream.snapshot import Snapshot
 from services.common.avro import frame
 from services.common.errors import Poison, Retry
 from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition, TrackedOffset

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from services.agent.lifecycle import Agent
-from services.agent.stream.engine_stream import EngineStream
-from services.agent.stream.progress import STALLED_SECONDS, Progress
+from services.agent.stream.engine_stream import STALLED_SECONDS, EngineStream, Progress
 from services.common.errors import Retry
 from services.common.kafka import OffsetTracker
 from tests.unit.fake_clock import FakeClock

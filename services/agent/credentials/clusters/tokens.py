@@ -1,16 +1,55 @@
-"""Checks whether a token opens a tenant's cluster, by one cheap request that every deployment needs."""
+"""Bearer tokens of service accounts on tenants' clusters: when one is renewed, and whether one works.
+
+When a token is renewed is decided by :func:`issued_token` and nowhere else. The time is noted on Argo CD's Secret
+(:mod:`stored_account`), so that whichever agent owns the instance by then renews the token; ``secret_checks`` makes the
+row's next check by then.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from services.agent.credentials.check_result import failed
 from services.agent.credentials.clusters.cluster_client import ClusterClient, ClusterRefused
 from services.agent.credentials.network.https import Connection
-from services.agent.credentials.recipe import ClusterRecipe
-from services.common.kubernetes import NAMESPACE
+from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
+from services.agent.credentials.secret_recipe import ClusterRecipe
+from services.common.kubernetes import NAMESPACE, Manifest
 from services.kinds.managed_environment import catalogue as environment
+
+RENEWAL_SHARE = 0.5
+"""Of its lifetime, after which a token is renewed."""
+MIN_RENEWAL = timedelta(minutes=5)
+MAX_TOKEN_LENGTH = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token of the account."""
+
+    text: str = field(repr=False)
+    expires_at: datetime
+    renew_at: datetime
+
+
+def issued_token(status: Manifest, asked: timedelta, now: datetime) -> Token:
+    """The token in a TokenRequest's status; ``asked`` is the lifetime asked for. Raises Unreachable if there is none.
+
+    The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
+    """
+    text, expires = status.get("token"), None
+    with contextlib.suppress(ValueError):
+        expires = datetime.fromisoformat(str(status.get("expirationTimestamp")))
+    acceptable = isinstance(text, str) and text.isascii() and text.isprintable() and 0 < len(text) <= MAX_TOKEN_LENGTH
+    if not acceptable or expires is None or expires.tzinfo is None:
+        raise Unreachable(ConnectionProblem.ANSWER)
+    lifetime = min(expires - now, asked)
+    return Token(str(text), expires, now + max(MIN_RENEWAL, lifetime * RENEWAL_SHARE))
+
 
 RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Delays between attempts with a new right or token: a cluster's authorizer learns of them by a watch."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from services.agent.bootstrap import accesses
 from services.agent.objects.managed_kinds import KINDS, VERBS
-from services.agent.preflight import accesses
 
 
 def test_rights_when_asked_about_then_they_are_every_call_to_every_kind_in_the_engine_namespace() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devstack.paths import ROOT
-from services.agent.credentials.clusters.account_token import MAX_TOKEN_LENGTH, RENEWAL_SHARE, issued_token
+from services.agent.credentials.clusters.tokens import MAX_TOKEN_LENGTH, RENEWAL_SHARE, issued_token
 from services.agent.credentials.network.resolver import Unreachable
 from services.agent.settings import AgentSettings
 from tests.unit.fake_clock import EPOCH

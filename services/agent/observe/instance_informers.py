@@ -15,7 +15,7 @@ Follow = Callable[[ManagedKind, str], AsyncGenerator[Reflection]]
 """Lists and watches our objects of one kind in one namespace, for ever."""
 
 
-class Informers:
+class InstanceInformers:
     """Keeps ``objects`` as the API server shows them."""
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.agent.stream import snapshot
-from services.agent.stream.snapshot import SnapshotReader
+from services.agent.stream import desired_state
+from services.agent.stream.desired_state import SnapshotReader
 from services.common.kafka import ConsumedMessage, TopicPartition
 from tests.unit.common.kafka.messages import consumed
 
@@ -48,7 +48,7 @@ class Reader:
 
 
 def reading(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> SnapshotReader:
-    monkeypatch.setattr(snapshot, "PartitionReader", reader)
+    monkeypatch.setattr(desired_state, "PartitionReader", reader)
     return SnapshotReader("broker:9092", TOPIC, "group")
 
 
