@@ -119,7 +119,7 @@ def build(
     reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
     stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, Progress())
     dead_letters = DeadLetters(publisher, found.dead_letters, SERVICE)
-    stream.connect(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
+    stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 

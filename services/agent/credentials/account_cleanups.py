@@ -67,7 +67,7 @@ class AccountCleanups:
         """Nothing of ``row`` is left elsewhere, or nothing can be done about it. Begins what has not begun."""
         cleanup = self._cleanups.get(key)
         if cleanup is None or cleanup.row.digest != row.digest:
-            self.forget(key)
+            self.forget_row(key)
             cleanup = self._cleanups[key] = _Cleanup(row)
             if self._has_left_something(key, row):
                 self._queue.add_key(key, Place(row.lane))
@@ -82,7 +82,7 @@ class AccountCleanups:
         cleanup = self._cleanups.get(key)
         return cleanup is not None and cleanup.forced
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """It is gone, or wanted again."""
         cleanup = self._cleanups.pop(key, None)
         if cleanup is not None:
@@ -92,7 +92,7 @@ class AccountCleanups:
     async def suspend(self) -> None:
         """Forget everything; when this returns no cleanup is running."""
         for key in list(self._cleanups):
-            self.forget(key)
+            self.forget_row(key)
         await self._workers.stop()
         self._workers.start()
 

@@ -99,7 +99,7 @@ class CredentialChecker:
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
         """See :class:`Checker`."""
-        return await self._hosts.refusal(url, tenant)
+        return await self._hosts.refusal_of_url(url, tenant)
 
     async def is_public_repository(self, url: str, tenant: str) -> bool:
         """See :class:`Checker`."""

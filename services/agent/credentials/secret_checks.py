@@ -77,7 +77,7 @@ class SecretChecks:
         self._workers = Workers(self._queue, self._check, clock, on_defect)
         self._workers.start()
 
-    def result(self, key: ObjectKey, row: EngineResource) -> CheckResult | None:
+    def result_of(self, key: ObjectKey, row: EngineResource) -> CheckResult | None:
         """The newest result for ``row``; None while there is none yet. Raises Permanent if there never will be one."""
         check = self._checks.get(key)
         if check is None or check.row.digest != row.digest:
@@ -86,7 +86,7 @@ class SecretChecks:
             raise check.error
         return check.result
 
-    def good(self, key: ObjectKey) -> Manifest | None:
+    def good_secret(self, key: ObjectKey) -> Manifest | None:
         """The Secret that shall be there."""
         check = self._checks.get(key)
         return check.good if check is not None else None
@@ -96,7 +96,7 @@ class SecretChecks:
         check = self._checks.get(key)
         return check is not None and check.row.digest == row.digest
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """Nothing shall be composed of ``key`` any more."""
         if self._checks.pop(key, None) is not None:
             self._workers.cancel_key(key)
@@ -105,7 +105,7 @@ class SecretChecks:
     async def suspend(self) -> None:
         """Forget everything; no check is running when this returns."""
         for key in list(self._checks):
-            self.forget(key)
+            self.forget_row(key)
         await self._workers.stop()
         self._workers.start()
 

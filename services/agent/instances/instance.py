@@ -112,7 +112,7 @@ class Instance:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
         self._working, self._takeover = False, None
         self._comparison.cancel_all()
-        self._orphans.forget()
+        self._orphans.clear()
         self._pending.clear()
         await self._workers.suspend()
         await self._appliers.suspend()
@@ -142,7 +142,7 @@ class Instance:
         self._pending.acknowledge_object(key)
         known = self._rows.pop(key, None)
         self._outcomes.forget_object(key)
-        self._appliers.applier_of(key).forget(key)
+        self._appliers.applier_of(key).forget_row(key)
         self._isolation.forget_row(key, known)
 
     # What is queued
@@ -223,7 +223,7 @@ class Instance:
         outcome: Outcome | Permanent
         try:
             kind_of(row, self._namespace)
-            outcome = await self._appliers.applier_of(key).apply(key, row)
+            outcome = await self._appliers.applier_of(key).reconcile_row(key, row)
         except Permanent as error:
             outcome = error
         finally:
@@ -245,7 +245,7 @@ class Instance:
         if not self._orphans.may_delete(key):
             return None
         try:
-            outcome = await self._appliers.objects.remove(key)
+            outcome = await self._appliers.objects.remove_object(key)
         except Permanent as error:
             log.warning("refused", instance=self.name, kind=key.kind, name=key.name, error=str(error))
             return None

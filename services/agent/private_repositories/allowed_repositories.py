@@ -83,7 +83,7 @@ class AllowedRepositories:
         named = self._named.get(key)
         return named is not None and bool(self._repositories[named].refusal)
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_application(self, key: ObjectKey) -> None:
         """``key`` reads no repository any more."""
         named = self._named.pop(key, None)
         if named is None:
@@ -98,13 +98,13 @@ class AllowedRepositories:
     async def suspend(self) -> None:
         """Forget everything; when this returns no check is running."""
         for key in list(self._named):
-            self.forget(key)
+            self.forget_application(key)
         await self._workers.stop()
         self._workers.start()
 
     def _repository(self, key: ObjectKey, named: TenantUrl) -> _Repository:
         if self._named.get(key) != named:
-            self.forget(key)
+            self.forget_application(key)
             self._named[key] = named
         repository = self._repositories.get(named)
         if repository is None:

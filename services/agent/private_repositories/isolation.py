@@ -92,7 +92,7 @@ class RepositoryIsolation:
         before = self._references.urls_of(key)
         self._references.put_row(key, row)
         if not self._references.urls_of(key):
-            self._logins.forget(key)
+            self._logins.forget_login(key)
         self.notify_change()
         self._enqueue_lane(row, {*before, *self._references.urls_of(key)})
 
@@ -100,7 +100,7 @@ class RepositoryIsolation:
         """``row`` is gone."""
         urls = self._references.urls_of(key)
         self._references.drop_row(key)
-        self._logins.forget(key)
+        self._logins.forget_login(key)
         self.notify_change()
         if row is not None:
             self._enqueue_lane(row, set(urls))
@@ -123,7 +123,7 @@ class RepositoryIsolation:
         """Whether the tenant is denied a repository."""
         if not len(self._store):
             return False
-        private = self._store.get(repository_of(url))
+        private = self._store.identity_in_force(repository_of(url))
         return private is not None and not self._logins.has_login(lane, private)
 
     def allowed_project(self, row: EngineResource, project: Manifest) -> Manifest:
@@ -160,7 +160,7 @@ class RepositoryIsolation:
         must_wait = access is RepositoryAccess.LOGIN and not self._logins.is_applied(key, urls[0])
         if must_wait and self._readers(identity.repository):  # now: they may be gone when it is saved
             self._taken_away.add(identity.repository)
-        await self._store.save()
+        await self._store.save_repositories()
         if must_wait:
             await self._await_no_readers(identity.repository)
         return made
@@ -169,7 +169,7 @@ class RepositoryIsolation:
         """Whether others can read it, if that could not be told now, is as it was found before."""
         if access is not RepositoryAccess.UNCLEAR:
             return access
-        if self._store.get(identity.repository) is not None:
+        if self._store.identity_in_force(identity.repository) is not None:
             return RepositoryAccess.LOGIN
         if self._logins.found_access(key, identity) is RepositoryAccess.ANYBODY:
             return RepositoryAccess.ANYBODY
@@ -184,11 +184,11 @@ class RepositoryIsolation:
 
     def _note_private(self, identity: Identity) -> str:
         """It is private; returns what is wrong with it, empty if nothing is."""
-        known = self._store.get(identity.repository)
+        known = self._store.identity_in_force(identity.repository)
         if known is not None:
             return "" if known == identity else credential.OTHER_LETTERS
         try:
-            self._store.add(identity)
+            self._store.add_repository(identity)
         except StoreFull:
             log.warning("no room for another private repository")
             return credential.NO_ROOM
@@ -198,18 +198,18 @@ class RepositoryIsolation:
 
     def _note_public(self, identity: Identity) -> str:
         """It is public; returns what is wrong with it, empty if nothing is."""
-        known = self._store.get(identity.repository)
+        known = self._store.identity_in_force(identity.repository)
         if known not in {None, identity}:
             return credential.OTHER_LETTERS
         if known is not None:
-            self._store.remove(identity)
+            self._store.remove_repository(identity)
             log.info("public repository", repository=identity.repository.hex())
             self._enqueue(self._references.keys_of(identity.repository))
         return ""
 
     async def _found_public(self, identity: Identity) -> None:
         self._note_public(identity)
-        await self._store.save()
+        await self._store.save_repositories()
 
     async def _await_no_readers(self, repository: bytes) -> None:
         """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
@@ -227,7 +227,7 @@ class RepositoryIsolation:
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""
-        private = self._store.get(repository)
+        private = self._store.identity_in_force(repository)
         if private is None:
             return {}
         found = {key: live for key in self._references.keys_of(repository) if (live := self._live.get(key)) is not None}
@@ -244,7 +244,7 @@ class RepositoryIsolation:
         delays = Backoff(limit=LOAD_LIMIT_SECONDS)
         while True:
             try:
-                await self._store.load()
+                await self._store.load_repositories()
             except GitOpsError as error:
                 log.warning("private repositories not to be read yet; nothing is applied", error=str(error))
                 await self._clock.sleep(delays.next_delay())
@@ -256,7 +256,7 @@ class RepositoryIsolation:
         """The tenant's own objects that name one of these, if it is private."""
         private = {repository_of(url) for url in urls} if len(self._store) else set()
         for repository in private:
-            if self._store.get(repository) is not None:
+            if self._store.identity_in_force(repository) is not None:
                 self._enqueue([key for key in self._references.keys_of(repository) if self._rows[key].lane == row.lane])
 
 

@@ -60,7 +60,7 @@ class StoreFull(Exception):
 
 
 class PrivateRepositoryStore:
-    """Private repositories. What changes is in force at once, and durable when ``save`` returns."""
+    """Private repositories. What changes is in force at once, and durable when ``save_repositories`` returns."""
 
     def __init__(self, cluster: KubeClient, namespace: str, limit: int = LIMIT) -> None:
         self._cluster, self._namespace, self._limit = cluster, namespace, limit
@@ -73,28 +73,28 @@ class PrivateRepositoryStore:
     def __len__(self) -> int:
         return len(self._spellings)
 
-    def get(self, repository: bytes) -> Identity | None:
+    def identity_in_force(self, repository: bytes) -> Identity | None:
         """The private repository that shares its checkout with this URL's."""
         spelling = self._spellings.get(repository)
         return Identity(repository, spelling) if spelling is not None else None
 
-    def add(self, identity: Identity) -> None:
+    def add_repository(self, identity: Identity) -> None:
         """It is private. Raises StoreFull."""
         if len(self._spellings) >= self._limit:
             raise StoreFull
         self._change(identity.repository, identity.spelling)
 
-    def remove(self, identity: Identity) -> None:
+    def remove_repository(self, identity: Identity) -> None:
         """It is public, and nothing else is known under its URL."""
-        if self.get(identity.repository) == identity:
+        if self.identity_in_force(identity.repository) == identity:
             self._change(identity.repository, None)
 
-    async def load(self) -> None:
+    async def load_repositories(self) -> None:
         """Read what is there; what was not saved is forgotten. Raises Permanent (unreadable), or as a cluster does."""
         self._unsaved.clear()
         await self._read()
 
-    async def save(self) -> None:
+    async def save_repositories(self) -> None:
         """Write what has changed. Raises as a cluster does; what is not written stays to be written."""
         async with self._turn:  # who waits finds that the one before has written for both
             for _ in range(MAX_WRITES if self._unsaved else 0):

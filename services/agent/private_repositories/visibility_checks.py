@@ -44,7 +44,9 @@ class VisibilityChecks:
         """Start a check of ``url`` for the tenant of ``row``, unless it is spelled unlike the private one."""
         now, identity = self._clock.now(), identity_of(url)
         checked = self._checked.get(identity)
-        if self._store.get(identity.repository) != identity or (checked is not None and now - checked < INTERVAL):
+        if self._store.identity_in_force(identity.repository) != identity or (
+            checked is not None and now - checked < INTERVAL
+        ):
             return
         if len(self._checked) >= MAX_KEPT:
             self._checked = {each: when for each, when in self._checked.items() if now - when < INTERVAL}

@@ -35,7 +35,7 @@ class WorkingLogins:
         known = self._found.get(key)
         return known[1] if known is not None and known[0] == identity else None
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_login(self, key: ObjectKey) -> None:
         """It is wanted no longer."""
         self._found.pop(key, None)
 

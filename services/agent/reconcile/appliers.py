@@ -25,13 +25,13 @@ from services.common.messages import EngineResource, RowKind
 class Applier(Protocol):
     """Reconciles one kind of row."""
 
-    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
+    async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Make the object as ``row`` desires. Raises Permanent, Retry, Wait as the reconciler does."""
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether there is anything to do; asked for each event of a watch. Raises Permanent."""
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """Nothing is desired of ``key`` any more."""
 
     async def suspend(self) -> None:
@@ -52,23 +52,23 @@ class ObjectApplier:
         self._reconciler, self._live, self._isolation = reconciler, live, isolation
         self._repositories, self._waiting = repositories, waiting_applications
 
-    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
+    async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Bring the object to ``row``."""
         desired = self._desired(row) if row.desired == "present" else None
         if desired is None:
-            self._repositories.forget(key)
+            self._repositories.forget_application(key)
         elif await self._has_to_wait(key, row, desired):
             return Blocked()
-        outcome = await self._reconciler.reconcile(ROW_KINDS[row.kind], key, desired)
+        outcome = await self._reconciler.reconcile_object(ROW_KINDS[row.kind], key, desired)
         if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
             outcome = replace(outcome, version=f"{row.digest} {fingerprint(desired)}")
         elif isinstance(outcome, Done):
             outcome = replace(outcome, is_provisional=not self._repositories.is_checked(key))
         return outcome
 
-    async def remove(self, key: ObjectKey) -> Outcome:
+    async def remove_object(self, key: ObjectKey) -> Outcome:
         """Delete an object, of any kind, that no row desires."""
-        return await self._reconciler.reconcile(KINDS[key.kind], key, None)
+        return await self._reconciler.reconcile_object(KINDS[key.kind], key, None)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether the object is not as ``row`` says, or must not be."""
@@ -80,9 +80,9 @@ class ObjectApplier:
         )
         return is_refused or is_drifted(KINDS[key.kind], desired, self._live.get(key))
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """Forget the repository that the object named."""
-        self._repositories.forget(key)
+        self._repositories.forget_application(key)
 
     async def suspend(self) -> None:
         """Stop asking about repositories."""

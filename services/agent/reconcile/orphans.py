@@ -50,7 +50,7 @@ class Orphans:
         self._since.pop(key, None)
         self._deletable.discard(key)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """The instance is no longer this agent's."""
         self._since.clear()
         self._deletable.clear()

@@ -79,7 +79,7 @@ class Reconciler:
         self._stripped: set[ObjectKey] = set()
         self._graces: dict[ObjectKey, ForbiddenGrace] = {}
 
-    async def reconcile(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
+    async def reconcile_object(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
         """Bring ``key`` to ``desired`` (None: gone).
 
         Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
@@ -104,7 +104,7 @@ class Reconciler:
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
-        """End the operation that Argo CD runs for an Application. Raises as ``reconcile``, and Conflict."""
+        """End the operation that Argo CD runs for an Application. Raises as ``reconcile_object``, and Conflict."""
         live = self._live.get(key)
         step = end_of_operation(live) if live is not None else None
         if step is not None:

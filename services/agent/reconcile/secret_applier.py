@@ -48,7 +48,7 @@ class SecretApplier:
         self._deleted_at: dict[ObjectKey, datetime] = {}
         """When the absence of a Secret was first desired, as far as we have seen."""
 
-    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
+    async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Check, then apply the composed Secret; or remove the account, then delete the Secret."""
         try:
             return await (self._remove(key, row) if row.desired == "absent" else self._compose(key, row))
@@ -60,15 +60,15 @@ class SecretApplier:
         """Whether the Secret differs from the newest good one, or its check was not started."""
         if row.desired == "absent":
             return key in self._live
-        good = self._checks.good(key)
+        good = self._checks.good_secret(key)
         return not self._checks.is_known(key, row) or (
             good is not None and is_drifted(SECRET_KIND, good, self._live.get(key))
         )
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """Stop checks and account removals."""
-        self._checks.forget(key)
-        self._cleanups.forget(key)
+        self._checks.forget_row(key)
+        self._cleanups.forget_row(key)
         self._deleted_at.pop(key, None)
 
     async def suspend(self) -> None:
@@ -78,12 +78,12 @@ class SecretApplier:
         await self._cleanups.suspend()
 
     async def _compose(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        self._cleanups.forget(key)
+        self._cleanups.forget_row(key)
         self._deleted_at.pop(key, None)
-        result, good = self._checks.result(key, row), self._checks.good(key)
+        result, good = self._checks.result_of(key, row), self._checks.good_secret(key)
         outcome: Done | InProgress = Done()
         if good is not None:
-            outcome = await self._reconciler.reconcile(SECRET_KIND, key, good)
+            outcome = await self._reconciler.reconcile_object(SECRET_KIND, key, good)
         if isinstance(outcome, InProgress):
             return outcome
         if result is None:
@@ -96,12 +96,12 @@ class SecretApplier:
         )
 
     async def _remove(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        self._checks.forget(key)
+        self._checks.forget_row(key)
         if (end := self._end_of_grace_period(key)) is not None:
             return InProgress(end)
         if not self._cleanups.is_done(key, row):
             return InProgress(self._clock.now() + FALLBACK)
-        outcome = await self._reconciler.reconcile(SECRET_KIND, key, None)
+        outcome = await self._reconciler.reconcile_object(SECRET_KIND, key, None)
         if isinstance(outcome, Done):
             outcome = replace(outcome, forced=outcome.forced or self._cleanups.was_forced(key))
         return outcome

@@ -70,7 +70,7 @@ class EngineStream:
         """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
         return self._progress.stalled()
 
-    def connect(self, messages: MessageHandler, instances: OwnedInstances) -> None:
+    def connect_callbacks(self, messages: MessageHandler, instances: OwnedInstances) -> None:
         """Register what faust calls. Before the app starts."""
         self._messages, self._instances, self._offsets = messages, instances, messages.offsets
         self._app.agent(self._source, name="engine", concurrency=1)(self._consume)

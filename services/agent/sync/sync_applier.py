@@ -62,14 +62,14 @@ class SyncApplier:
         self._runs: dict[ObjectKey, _Run] = {}
         self._reports = ChangeReporter(reports, self._report)
 
-    async def apply(self, key: ObjectKey, row: EngineResource) -> Outcome:
+    async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Start it, end it, or report how far it is. Raises Permanent, Conflict, Retry."""
         if row.desired == "absent":
-            self.forget(key)
+            self.forget_row(key)
             return Done(applied=False)
         request, run = sync_request(manifest_of(row)), self._runs.get(key)
         if run is None or run.request.run != request.run:
-            self.forget(key)
+            self.forget_row(key)
             run = self._runs[key] = _Run(row, request)
         run.row, run.request = row, request
         await self._move_on(key, run)
@@ -77,7 +77,7 @@ class SyncApplier:
         return Done(applied=False)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether its run has moved on is decided by :meth:`apply`."""
+        """Whether its run has moved on is decided by :meth:`reconcile_row`."""
         return True
 
     def repeat_ends(self) -> None:
@@ -86,7 +86,7 @@ class SyncApplier:
             if run.moved is not None and run.moved.finished_at:
                 self._reports.forget_object(key)
 
-    def forget(self, key: ObjectKey) -> None:
+    def forget_row(self, key: ObjectKey) -> None:
         """Its order was withdrawn, or is of another run now."""
         self._runs.pop(key, None)
         self._reports.forget_object(key)

@@ -60,7 +60,7 @@ async def withdraw(https: HttpsConnector, uid: str, stored: StoredAccount) -> No
     """Remove the account ``stored`` with its own token. Raises CheckFailed, ClusterRefused, Unreachable."""
     server = ApiServer(stored.api_url, stored.authority, stored.insecure)
     async with connect_to_api_server(https, server) as connection:
-        refused = await Account(ClusterClient(connection, stored.text), uid).withdraw(stored.scopes)
+        refused = await Account(ClusterClient(connection, stored.text), uid).withdraw_account(stored.scopes)
     if refused:
         raise refused[0]
 

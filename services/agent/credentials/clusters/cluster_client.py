@@ -157,5 +157,5 @@ async def connect_to_api_server(https: HttpsConnector, server: ApiServer) -> Asy
         why = str(error)
     if why:
         raise failed(environment.NO_REST_CONFIG, why)
-    async with https.open(endpoint, tls) as connection:
+    async with https.open_connection(endpoint, tls) as connection:
         yield connection

@@ -100,7 +100,7 @@ class ClusterSecrets:
     async def _remove(self, recipe: ClusterRecipe) -> None:
         access = await self._access(recipe)
         async with self._connected(recipe, access) as connection:
-            await Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
+            await Account(ClusterClient(connection, access.token), recipe.uid).remove_account(_scopes(recipe))
 
     def _stored(
         self, live: Manifest | None, recipe: ClusterRecipe
@@ -123,11 +123,11 @@ class ClusterSecrets:
         why = "it was created, but its token is not accepted, or not allowed what its roles say"
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
-                was_there = await account.install(recipe)
+                was_there = await account.install_account(recipe)
                 fresh = stored.token if stored is not None and was_there else None
                 if fresh is not None and await token_works(connection, fresh.text, recipe):
                     return fresh
-                token = await account.token(self.token_lifetime, self.clock.now())
+                token = await account.request_token(self.token_lifetime, self.clock.now())
                 if await token_works(connection, token.text, recipe):
                     return token
         except ClusterRefused as error:
@@ -150,7 +150,7 @@ class ClusterSecrets:
             return {}, None
         if stored.text != access.token:
             return stored.notes, self.clock.now() + LEFTOVER_DELAY
-        removal = Account(ClusterClient(connection, access.token), recipe.uid).remove(_scopes(recipe))
+        removal = Account(ClusterClient(connection, access.token), recipe.uid).remove_account(_scopes(recipe))
         left = await attempted(removal, INSTALL_SECONDS)
         if left is None:
             return {}, None

@@ -64,7 +64,7 @@ class Account:
         """As the service account is called."""
         return f"argocd-manager-{self.uid}"
 
-    async def install(self, recipe: ClusterRecipe) -> bool:
+    async def install_account(self, recipe: ClusterRecipe) -> bool:
         """Make the account and its rights as ``recipe`` says. Raises ClusterRefused, Unreachable, TooOld.
 
         Returns whether the account was there before: tokens of one that was deleted may seem to work for seconds.
@@ -84,7 +84,7 @@ class Account:
             await self._note(wanted)
         return account is not None
 
-    async def token(self, lifetime: timedelta, now: datetime) -> Token:
+    async def request_token(self, lifetime: timedelta, now: datetime) -> Token:
         """A new token; those before it stay good until they expire or the account goes."""
         asked = AccessRequest("create", SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name, "token")
         body = {
@@ -95,14 +95,14 @@ class Account:
         status = (await self.target.create(asked, body)).get("status")
         return issued_token(dict_of(status), lifetime, now)
 
-    async def remove(self, scopes: frozenset[str]) -> None:
+    async def remove_account(self, scopes: frozenset[str]) -> None:
         """Remove the rights in ``scopes`` and everywhere else, then the account, which lists the scopes."""
         scopes |= _granted(await self._find()) | await self._labelled()
         for scope in sorted(scopes):
             await self._revoke(scope)
         await self.target.remove(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
 
-    async def withdraw(self, scopes: frozenset[str]) -> list[ClusterRefused]:
+    async def withdraw_account(self, scopes: frozenset[str]) -> list[ClusterRefused]:
         """Remove whatever the target's token may remove, and return what was refused. Raises Unreachable.
 
         The token may be the account's own, which has less rights after each removal. So the account goes first if it

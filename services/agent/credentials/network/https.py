@@ -93,7 +93,7 @@ class HttpsConnector:
         )
 
     @asynccontextmanager
-    async def open(self, endpoint: Endpoint, tls: ssl.SSLContext) -> AsyncGenerator[Connection]:
+    async def open_connection(self, endpoint: Endpoint, tls: ssl.SSLContext) -> AsyncGenerator[Connection]:
         """Connections to ``endpoint`` for as long as the block lasts. Raises Unreachable."""
         located = await self._resolver.resolve_host(endpoint.host, endpoint.port)
         connector = aiohttp.TCPConnector(
@@ -116,7 +116,7 @@ class HttpsConnector:
     def _socket(self, place: tuple[Any, ...]) -> socket.socket:
         """Check the address once more: literal addresses get here without a lookup."""
         family, kind, protocol, _, address = place
-        self._resolver.check(str(address[0]))
+        self._resolver.require_allowed(str(address[0]))
         return socket.socket(family, kind, protocol)
 
 

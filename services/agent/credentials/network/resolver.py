@@ -69,10 +69,10 @@ class HostResolver:
         if not addresses:
             raise Unreachable(ConnectionProblem.NAME)
         for _, address in addresses:
-            self.check(address)
+            self.require_allowed(address)
         return ResolvedHost(host, port, addresses)
 
-    def check(self, address: str) -> None:
+    def require_allowed(self, address: str) -> None:
         """Raises Unreachable if ``address`` may not be reached."""
         if self._policy.refusal(ip_address(address.partition("%")[0])):
             raise Unreachable(ConnectionProblem.ADDRESS)

@@ -37,7 +37,7 @@ class HttpsRepositories:
     https: HttpsConnector
     authorities: Path | None
 
-    async def check(self, url: HttpsUrl, login: Login | None) -> None:
+    async def check_login(self, url: HttpsUrl, login: Login | None) -> None:
         """Raises CheckFailed if the repository does not open to ``login``, Retry for trouble of our own.
 
         Without a login it is asked for as everybody may.
@@ -70,7 +70,7 @@ class HttpsRepositories:
             pair = f"{login.username}:{login.password}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         tls = await asyncio.to_thread(_tls, self.authorities)
-        async with self.https.open(endpoint, tls) as connection:
+        async with self.https.open_connection(endpoint, tls) as connection:
             return await connection.read_beginning("/info/refs?service=git-upload-pack", headers, len(FIRST_LINE))
 
 

@@ -48,7 +48,7 @@ class SshRepositories:
     connect_seconds: float
     seconds: float
 
-    async def check(self, url: SshUrl, key_text: str) -> None:
+    async def check_login(self, url: SshUrl, key_text: str) -> None:
         """Raises CheckFailed if the repository does not open to the key, Retry if known_hosts cannot be read."""
         key = private_key(key_text)
         known = self._known_hosts()
@@ -103,7 +103,7 @@ class SshRepositories:
         """A connection to the first checked address that takes one."""
         loop = asyncio.get_running_loop()
         for family, address in located.addresses:
-            self.resolver.check(address)
+            self.resolver.require_allowed(address)
             attempt = socket.socket(family, socket.SOCK_STREAM)
             attempt.setblocking(False)
             try:

@@ -38,7 +38,7 @@ class RepositoryHostCheck:
         self._resolver, self._policy, self._slots, self._clock = resolver, policy, slots, clock
         self._judged: OrderedDict[str, _Judged] = OrderedDict()
 
-    async def refusal(self, url: str, tenant: str) -> str:
+    async def refusal_of_url(self, url: str, tenant: str) -> str:
         """Why Argo CD must not read ``url``, to follow the field's name; empty if it may.
 
         Also empty if the host is not found now, or not soon: Argo CD does not find it either.

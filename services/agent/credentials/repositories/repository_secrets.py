@@ -62,7 +62,7 @@ class RepositorySecrets:
         if isinstance(url, SshUrl):
             return RepositoryAccess.LOGIN
         try:
-            await self.https.check(url, None)
+            await self.https.check_login(url, None)
         except CheckInconclusive:
             return RepositoryAccess.UNCLEAR
         except CheckFailed:
@@ -87,11 +87,11 @@ class RepositorySecrets:
         if isinstance(url, SshUrl):
             if not login.private_key:
                 raise CheckFailed(INVALID_CREDENTIALS, "a repository reached by ssh needs the field sshPrivateKey")
-            await self.ssh.check(url, login.private_key)
+            await self.ssh.check_login(url, login.private_key)
         else:
             if login.private_key:
                 raise CheckFailed(INVALID_CREDENTIALS, "sshPrivateKey does not open an https URL; write an ssh one")
-            await self.https.check(url, login)
+            await self.https.check_login(url, login)
 
 
 def _data(recipe: RepositoryRecipe, login: Login) -> dict[str, str]:

@@ -34,7 +34,7 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
         on_defect=defects.append,
     )
     row = cluster_row()
-    checks.result(key_of(row), row)
+    checks.result_of(key_of(row), row)
     await settle()
     [defect] = defects
     assert isinstance(defect, KeyError)

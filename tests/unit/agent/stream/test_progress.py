@@ -95,7 +95,7 @@ class World:
         reader: Any = self.brokers
         unused: Any = None
         self.stream = EngineStream(app, topic, reader, unused, unused, Progress(time))
-        self.stream.connect(self.rows, unused)
+        self.stream.connect_callbacks(self.rows, unused)
 
     async def look_for_long(self) -> str:
         for _ in range(3):
