@@ -20,8 +20,8 @@ from services.agent.private_repositories.store import PrivateRepositoryStore
 from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
+from services.agent.reconcile.sync_applier import SyncApplier
 from services.agent.settings import AgentSettings
-from services.agent.sync.sync_applier import SyncApplier
 from services.common.clock import Clock
 from services.common.kubernetes import SECRET, KubeClient
 from services.common.messages import EngineResource

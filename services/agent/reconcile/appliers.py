@@ -1,7 +1,7 @@
 """Makes one object as its row desires: one applier for each kind of row. Called by the instance's workers.
 
 An Application or AppProject is the row's manifest. Secrets have their own applier in ``secret_applier``, syncs, a field
-of an Application, in ``sync``.
+of an Application, in ``sync_applier``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devstack.argocd_simulator.simulator import Pace, Simulator
-from services.agent.sync.sync_steps import DELETED
+from services.agent.reconcile.sync_steps import DELETED
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Seen, reflect
 from services.common.messages import SyncMoved
 from tests.component.agent.conftest import INSTANCE, StartAgent, until

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from services.agent.sync.sync_steps import DELETED
+from services.agent.reconcile.sync_steps import DELETED
 from services.common.kubernetes import Conflict
 from services.common.messages import Failed, Removed, SyncMoved
 from tests.unit.agent.driver import Driver

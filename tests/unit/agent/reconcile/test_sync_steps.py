@@ -8,7 +8,7 @@ import pytest
 
 from services.agent.objects.live import LiveObject, live_object
 from services.agent.objects.managed_kinds import APPLICATION_KIND
-from services.agent.sync.sync_steps import (
+from services.agent.reconcile.sync_steps import (
     DELETED,
     LOST,
     NoStep,

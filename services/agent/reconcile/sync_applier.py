@@ -17,7 +17,7 @@ from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, Report
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.reconcile.reconciler import Done, Outcome
-from services.agent.sync.sync_steps import (
+from services.agent.reconcile.sync_steps import (
     NoStep,
     PatchApplication,
     ReportProgress,

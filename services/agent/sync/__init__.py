@@ -1,1 +1,0 @@
-"""Syncs that users asked for: starts each once, and reports how far it is."""
