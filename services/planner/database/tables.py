@@ -104,7 +104,6 @@ deployments = Table(
     Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Index(None, "tenant_id", "name"),
-    Index(None, "tenant_id"),
     Index("deployments_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),
     Index("deployments_over_quota_idx", "tenant_id", "seen_at", "id", postgresql_where=text("over_quota")),
     comment="One row per incarnation of a GitOpsDeployment, until both it and its Application are gone.",
