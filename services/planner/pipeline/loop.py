@@ -29,7 +29,7 @@ from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.consume import Batch, BatchConsumer
 from services.planner.pipeline.decode import Decoder
-from services.planner.pipeline.parking import compacted, kept_event, parked_event, raised_at, resolved
+from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, raised_at, resolved
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -165,9 +165,11 @@ class Planner:
     def retry_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent], shown: Sequence[Event]) -> None:
         """Plan what has happened to a parked tenant; it stays parked if that still fails, whatever the reason.
 
-        ``shown``: timer events of all its resources, because all of them show that it is parked.
+        ``shown``: timer events of all its resources, because all of them show that it is parked. What is more than is
+        kept is given up first: all the rest is planned in one transaction.
         """
         try:
+            rows = self.compact_parked(tenant, rows) if is_full(rows) else rows
             events = coalesced([*(kept_event(row) for row in rows), *shown])
             parts = list(split_at_markers(events, KEPT_AT_ONCE))
             spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
@@ -185,8 +187,8 @@ class Planner:
                 error=f"{type(defect).__name__} at {raised_at(defect)}",
             )
 
-    def compact_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> int:
-        """Keep of ``rows``, all that is kept of a tenant, what has to be; returns how many these are.
+    def compact_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
+        """Keep of ``rows``, all that is kept of a tenant, what has to be; returns that.
 
         1. What is beyond the limit becomes dead letters. A crash after it makes them again.
         2. In one transaction, which is fenced, the rows are replaced by those that stay.
@@ -200,8 +202,8 @@ class Planner:
             self.store.save(BatchChanges(other=written), spans)
         except Poison as error:  # more than PostgreSQL takes at once
             self._failed(error)
-            return len(rows)
-        return len(kept)
+            return rows
+        return kept
 
     def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""

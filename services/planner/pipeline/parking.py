@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -48,7 +49,9 @@ TYPES = {
 DEEPEST = 8
 MOST_KEPT = 5000
 """Events of a parked tenant: about as many as one at all its quotas leaves. More would hold others up when they are
-planned."""
+planned, in one transaction."""
+MOST_KEPT_BYTES = 64 * 1024 * 1024
+"""Of their messages. The one that exceeds it is the last that is kept."""
 
 
 def parked_tenant(tenant: Tenant, defect: Exception, now: datetime) -> ParkedTenant:
@@ -82,16 +85,33 @@ def kept_event(row: ParkedEvent) -> Event:
 
 
 def compacted(rows: Sequence[ParkedEvent]) -> tuple[Sequence[ParkedEvent], Sequence[ParkedEvent]]:
-    """What of ``rows``, all that is kept of a tenant in its order, has to be kept; and what is beyond the limit.
+    """What of ``rows``, all that is kept of a tenant in its order, has to be kept; and what is beyond the limits.
 
-    Beyond it is always the end, resync markers too: what a marker is about is there before it, or it would sweep what
+    Beyond them is always the end, resync markers too: what a marker is about is there before it, or it would sweep what
     was given up. So once as much as that is kept which nothing replaces, all that comes later is given up.
     """
-    first = _without_replaced(rows[:MOST_KEPT])
-    if len(first) == MOST_KEPT:
-        return first, rows[MOST_KEPT:]
+    most = _within_limits(rows)
+    first = _without_replaced(rows[:most])
+    if is_full(first):
+        return first, rows[most:]
     needed = _without_replaced(rows)
-    return needed[:MOST_KEPT], needed[MOST_KEPT:]
+    most = _within_limits(needed)
+    return needed[:most], needed[most:]
+
+
+def is_full(rows: Sequence[ParkedEvent]) -> bool:
+    """Whether no more than ``rows`` is kept."""
+    return len(rows) >= MOST_KEPT or sum(map(_bytes, rows)) >= MOST_KEPT_BYTES
+
+
+def _within_limits(rows: Sequence[ParkedEvent]) -> int:
+    """How many of ``rows``, from the first on, are as much as is kept."""
+    totals = accumulate(map(_bytes, rows))
+    return min(MOST_KEPT, 1 + sum(1 for total in totals if total < MOST_KEPT_BYTES))
+
+
+def _bytes(row: ParkedEvent) -> int:
+    return len(row.message.encode())
 
 
 def _without_replaced(rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:

@@ -99,7 +99,7 @@ class Upkeep:
             if count >= 2 * self._compacted[tenant.tenant_id] + KEPT_UNSEEN:
                 with planner.store.connected() as connection:
                     rows = maintenance.parked_events(connection, tenant.tenant_id)
-                self._compacted[tenant.tenant_id] = planner.compact_parked(tenant, rows)
+                self._compacted[tenant.tenant_id] = len(planner.compact_parked(tenant, rows))
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""

@@ -311,7 +311,7 @@ def test_parked_tenant_when_much_has_happened_to_it_then_what_is_replaced_goes_a
     store.world.parked[TENANT] = PARKED
     store.world.parked_events = [kept(0), *(kept(1) for _ in range(100)), kept(2)]
     planner, _, letters = planner_with(store)
-    assert planner.compact_parked(PARKED, store.world.parked_events) == 3
+    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 3
     assert store.world.parked_events == [kept(0), kept(1), kept(2)]
     assert (store.world.parked, letters.sent) == ({TENANT: PARKED}, [])
     assert store.spans == [(Span(TOPIC, 0, 0, 0), Span(TOPIC, 3, 0, 0))]
@@ -325,15 +325,27 @@ def test_parked_tenant_when_more_has_happened_to_it_than_is_kept_then_the_end_of
     store.world.parked[TENANT] = PARKED
     store.world.parked_events = [kept(number) for number in range(5)]
     planner, _, letters = planner_with(store)
-    assert planner.compact_parked(PARKED, store.world.parked_events) == 2
+    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 2
     assert (store.world.parked_events, len(letters.sent)) == ([kept(0), kept(1)], 3)
+
+
+def test_parked_tenant_when_more_bytes_are_kept_than_are_planned_at_once_then_the_end_is_given_up_before_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parking, "MOST_KEPT_BYTES", 3 * len(kept(0).message) // 2)
+    store = Memory()
+    store.world.parked[TENANT] = PARKED
+    store.world.parked_events = [kept(number) for number in range(5)]
+    planner, _, letters = planner_with(store)
+    planner.retry_parked(PARKED, store.world.parked_events, [])
+    assert (store.world.parked, len(letters.sent)) == ({}, 3)
 
 
 def test_parked_tenant_when_the_database_does_not_take_what_is_kept_then_it_stays_as_it_is() -> None:
     store = Memory([Poison("too much at once")])
     store.world.parked_events = [kept(1), kept(1)]
     planner, _, _ = planner_with(store)
-    assert planner.compact_parked(PARKED, store.world.parked_events) == 2
+    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 2
     assert store.world.parked_events == [kept(1), kept(1)]
 
 

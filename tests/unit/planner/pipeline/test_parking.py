@@ -273,6 +273,19 @@ def test_kept_events_when_they_are_too_many_then_the_end_is_given_up_with_its_ma
     assert compacted([*kept, *later]) == (kept, later)
 
 
+def test_kept_events_when_they_are_too_long_then_the_end_is_given_up_with_its_marker_however_often_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A short one that would still fit is given up, too, once a longer one before it was."""
+    events = [changed(1, f"w-{number}", uid=f"uid-{number}") for number in range(3)]
+    rows = [parked_event(ID, event) for event in (*events, resync(2, epoch=9))]
+    monkeypatch.setattr(parking, "MOST_KEPT_BYTES", len(rows[0].message) + 1)
+    kept, beyond = compacted(rows)
+    assert ([*kept, *beyond], len(kept)) == (rows, 2)
+    marker = [parked_event(ID, resync(3, epoch=9))]
+    assert compacted([*kept, *marker]) == (kept, marker)
+
+
 def test_kept_events_when_they_cannot_be_read_then_there_are_no_more_than_may_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
