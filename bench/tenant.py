@@ -110,7 +110,9 @@ def filled(counts: Mapping[str, int]) -> TenantState:
 
 def taken(state: TenantState, batch: Sequence[Event]) -> TenantState:
     """The tenant after these events."""
-    return plan(state, batch, FLEET, POLICY, NOW).state or state
+    planned = plan(state, batch, FLEET, POLICY, NOW).state or state
+    planned.settle()
+    return planned
 
 
 def outcomes(state: TenantState) -> list[Event]:

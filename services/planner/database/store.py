@@ -88,7 +88,7 @@ class Store:
 
     def load(self, wanted: Collection[UUID]) -> Loaded:
         """The tenants with these ids that there are."""
-        known = {tenant: self.tenants.get(tenant) for tenant in wanted}
+        known = {tenant: self.tenants.find_tenant(tenant) for tenant in wanted}
         states = {tenant: state for tenant, state in known.items() if state is not None}
         if len(states) == len(known) and self._fleet.instances:
             return Loaded(states, frozenset(), self._fleet)
@@ -119,10 +119,10 @@ class Store:
             complete = save(connection, changes.written, spans, self.owner)
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.
-            self.tenants.keep(tenant.id, tenant.state if complete else None)
+            self.tenants.keep_tenant(tenant.id, tenant.state if complete else None)
         for parked in changes.other.parked:
             # Only a tenant that is read is known to be parked.
-            self.tenants.keep(parked.tenant_id, None)
+            self.tenants.keep_tenant(parked.tenant_id, None)
 
     def refresh_fleet(self) -> None:
         """Read the engine instances: operators add some."""
@@ -138,7 +138,7 @@ class Store:
         with self._translated() as connection:
             connection.execute(ENSURE_POSITIONS, columns)
             rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
-        self.tenants.clear()
+        self.tenants.forget_tenants()
         return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
     def still_shown(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
@@ -178,7 +178,7 @@ class Store:
             self._undo()
             raise Poison(f"the database refuses it: {error.diag.message_primary or error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            self.tenants.clear()
+            self.tenants.forget_tenants()
             self.close()
             raise Retry(f"database: {error}") from error
         except BaseException:
@@ -193,7 +193,7 @@ class Store:
 
     def _undo(self) -> None:
         """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew."""
-        self.tenants.clear()
+        self.tenants.forget_tenants()
         if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
             self.close()
 

@@ -37,7 +37,7 @@ class TenantCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, tenant: UUID) -> TenantState | None:
+    def find_tenant(self, tenant: UUID) -> TenantState | None:
         """The tenant as it is in the database; None if that has to be asked."""
         kept = self._kept.get(tenant)
         if kept is None:
@@ -45,20 +45,24 @@ class TenantCache:
         self._kept.move_to_end(tenant)
         return kept.state
 
-    def keep(self, tenant: UUID, state: TenantState | None) -> None:
-        """The database holds the tenant as ``state``; nothing of it if that is None."""
+    def keep_tenant(self, tenant: UUID, state: TenantState | None) -> None:
+        """The database holds the tenant as ``state``, from which its next plan begins; nothing of it if that is None.
+
+        Its tables know by which rows they differ from those that the plan began with: these were kept before.
+        """
         kept = self._kept.pop(tenant, None)
         self.size -= kept.size if kept is not None else 0
         if state is None:
             return
         size = kept.size + _growth(kept.state, state) if kept is not None else _growth(None, state)
+        state.settle()
         self._kept[tenant] = _Kept(state, size)
         self.size += size
         while self.size > self._limit:
             _, oldest = self._kept.popitem(last=False)
             self.size -= oldest.size
 
-    def clear(self) -> None:
+    def forget_tenants(self) -> None:
         """It is not known what the database holds."""
         self._kept.clear()
         self.size = 0

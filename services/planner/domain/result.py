@@ -70,8 +70,6 @@ def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: 
     kept = None if is_empty else _awake(state, deployments_dormant | resources_dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
-    if kept is not None:
-        kept.settle()
     return TenantChanges(state.tenant.id, written, kept)
 
 

@@ -37,7 +37,7 @@ class TenantState(NamedTuple):
         return self._replace(**others) if others else self  # type: ignore[arg-type]
 
     def settle(self) -> None:
-        """From now on the beginning of the next plan."""
+        """From now on the beginning of the next plan: whoever keeps it has seen by what it differs from the last."""
         for rows in self[1:-1]:
             if isinstance(rows, Table):
                 rows.settle()

@@ -213,7 +213,7 @@ def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_store
 
     def takes(*events: Event) -> list[dict[str, Any]]:
         assert take(store, *events, policy=policy) == world.take(*events)
-        store.tenants.clear()
+        store.tenants.forget_tenants()
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
         return [row for row in contents(database)["engine_resources"] if row["owner_kind"] == MIRROR.name]
 
@@ -607,7 +607,7 @@ def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked
     store: Store, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(store, environment(1), secret(1))
-    store.tenants.clear()
+    store.tenants.forget_tenants()
     monkeypatch.setattr(type(ENGINES["argocd"]), "objects", lambda *_, **__: 1 / 0)
     take(store, changed(2), secret(2), changed(3, "api", uid="uid-2", namespace="team-b"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
@@ -625,7 +625,7 @@ def test_tenant_when_this_build_does_not_know_its_engine_then_only_that_one_is_p
             " WHERE id = (SELECT engine_instance_id FROM tenants WHERE id = %s)",
             [TENANT],
         )
-    store.tenants.clear()
+    store.tenants.forget_tenants()
     with capture_logs() as lines:
         take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
         store.refresh_fleet()

@@ -7,11 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from services.planner.database import tenants
 from services.planner.database.tenants import OVERHEAD, TenantCache
+from services.planner.domain.plan import plan
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
 from tests.unit.planner.given import changed, gone, spec
-from tests.unit.planner.world import World
+from tests.unit.planner.world import NOW, World
 
 
 def state(number: int, deployments: int = 1) -> TenantState:
@@ -25,32 +27,32 @@ def state(number: int, deployments: int = 1) -> TenantState:
 def size(*states: TenantState) -> int:
     cache = TenantCache(10**9)
     for each in states:
-        cache.keep(each.tenant.id, each)
+        cache.keep_tenant(each.tenant.id, each)
     return cache.size
 
 
 def test_tenant_when_kept_then_it_is_there_until_it_is_gone() -> None:
     cache, first = TenantCache(10**9), state(1)
-    cache.keep(first.tenant.id, first)
-    assert cache.get(first.tenant.id) is first
-    cache.keep(first.tenant.id, None)
-    assert (cache.get(first.tenant.id), cache.size, len(cache)) == (None, 0, 0)
+    cache.keep_tenant(first.tenant.id, first)
+    assert cache.find_tenant(first.tenant.id) is first
+    cache.keep_tenant(first.tenant.id, None)
+    assert (cache.find_tenant(first.tenant.id), cache.size, len(cache)) == (None, 0, 0)
 
 
 def test_tenants_when_they_are_too_large_together_then_the_least_recently_used_goes() -> None:
     first, second, third = (state(number) for number in (1, 2, 3))
     cache = TenantCache(size(first, second, third) - 1)
-    cache.keep(first.tenant.id, first)
-    cache.keep(second.tenant.id, second)
-    assert cache.get(first.tenant.id) is first
-    cache.keep(third.tenant.id, third)
-    assert [cache.get(each.tenant.id) is not None for each in (first, second, third)] == [True, False, True]
+    cache.keep_tenant(first.tenant.id, first)
+    cache.keep_tenant(second.tenant.id, second)
+    assert cache.find_tenant(first.tenant.id) is first
+    cache.keep_tenant(third.tenant.id, third)
+    assert [cache.find_tenant(each.tenant.id) is not None for each in (first, second, third)] == [True, False, True]
 
 
 def test_tenant_when_it_alone_is_too_large_then_it_is_not_kept() -> None:
     large = state(1, deployments=20)
     cache = TenantCache(size(large) - 1)
-    cache.keep(large.tenant.id, large)
+    cache.keep_tenant(large.tenant.id, large)
     assert (len(cache), cache.size) == (0, 0)
 
 
@@ -60,8 +62,18 @@ def test_size_when_a_tenant_changes_then_it_is_that_of_the_tenant_as_it_is(conte
     for events in ([changed(1)], [changed(2, "api", uid="uid-2", content=content)], [gone(3, "api", uid="uid-2")]):
         world.take(*events)
         ((tenant, kept),) = world.memory.items()
-        cache.keep(tenant, kept)
+        cache.keep_tenant(tenant, kept)
         assert cache.size == size(kept) > OVERHEAD
+
+
+def test_size_when_one_row_of_many_changes_then_only_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, cache, known = World(), TenantCache(10**9), state(1, deployments=50)
+    cache.keep_tenant(known.tenant.id, known)
+    measured: list[object] = []
+    monkeypatch.setattr(tenants, "_size", lambda row: measured.append(row) or 0)  # type: ignore[func-returns-value]
+    event = changed(2, "w-7", uid="uid-1-7", generation=2, content=spec(source={"path": "other"}))
+    cache.keep_tenant(known.tenant.id, plan(known, [event], world.view, world.policy, NOW).state)
+    assert 0 < len(measured) < 20
 
 
 def test_size_when_a_character_is_wide_then_every_character_of_its_text_is() -> None:
@@ -75,6 +87,6 @@ def test_size_when_a_character_is_wide_then_every_character_of_its_text_is() -> 
 def test_tenants_when_it_is_not_known_what_the_database_holds_then_all_are_forgotten() -> None:
     cache = TenantCache(10**9)
     for each in (state(1), state(2)):
-        cache.keep(each.tenant.id, each)
-    cache.clear()
+        cache.keep_tenant(each.tenant.id, each)
+    cache.forget_tenants()
     assert (len(cache), cache.size) == (0, 0)

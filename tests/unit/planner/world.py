@@ -213,6 +213,7 @@ class World:
         for tenant in changes.tenants:
             self.memory.pop(tenant.id, None)
             if tenant.state is not None:
+                tenant.state.settle()
                 self.memory[tenant.id] = tenant.state
             self._touched.add(tenant.id)
         for parked in changes.other.parked:
