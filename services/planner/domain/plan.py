@@ -1,7 +1,8 @@
 """What a batch of events changes of one tenant. Pure: the same values make the same changes.
 
 Only the state at the end of the batch counts. Resources of a tenant depend on each other, so the order of the steps
-matters, and it is here: each step takes the tenant as planned so far, and returns the next.
+matters, and it is here: each step is a function from the tenant's rows to a :class:`Step`, the rows with what it
+compiled.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ def plan(
         return TenantChanges(tenant.tenant.id, Changes(), None)
     context = Context(placed, fleet, policy)
     planned = take_events(events, context, now)
-    if planned.cause is not None:
-        planned = apply_quotas(planned, context)
-        planned = compile_resources(planned, context)
-        planned = deploy(planned, context)
-        planned = confine(planned, context)
-        planned = order_syncs(planned, context)
+    if (cause := planned.cause) is not None:
+        planned = planned.after(apply_quotas(planned.state, context))
+        planned = planned.after(compile_resources(planned.state, context))
+        planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
+        planned = planned.after(confine(planned.state, context))
+        planned = planned.after(order_syncs(planned.state, cause.at, context))
     planned = take_outcomes(planned, events, context, now)
     planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)

@@ -1,4 +1,4 @@
-"""A tenant as planned so far, a value that each step of a plan takes and replaces; and what steps have in common."""
+"""A tenant as planned so far, what a step makes of it, and what steps have in common."""
 
 from __future__ import annotations
 
@@ -57,6 +57,22 @@ class Context:
         return tenant.workspace in self.policy.local_workspaces and not self.is_platform(tenant.namespace)
 
 
+class Step(NamedTuple):
+    """What a step makes of a tenant: what it was given, with what it compiled."""
+
+    state: TenantState
+    manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
+    """Objects as it compiled them. What exceeds 1 MiB is here only: the stored row is kept."""
+    touched: tuple[UUID, ...] = ()
+    """Deployments and resources that no event was about, and whose status may be another one now."""
+    outcomes: tuple[OperationMoved, ...] = ()
+    """What has become of operations."""
+
+    def with_state(self, state: TenantState) -> Step:
+        """The same with another state."""
+        return self._replace(state=state)
+
+
 class Planned(NamedTuple):
     """See the module."""
 
@@ -69,12 +85,20 @@ class Planned(NamedTuple):
     """Who changed a custom resource last, for the audit."""
     outcomes: tuple[OperationMoved, ...] = ()
     """What has become of operations, in the order in which it was found out."""
-    compiled: frozenset[UUID] = frozenset()
-    """Deployments whose newest spec has been looked at."""
     manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
-    oversized: tuple[ObjectKey, ...] = ()
-    """Objects whose new manifest exceeds 1 MiB: the stored row is kept."""
+
+    def after(self, step: Step) -> Planned:
+        """The same once a step was taken."""
+        if self.cause is None or (step.state is self.state and not step.manifests):
+            return self
+        new = {each: self.cause for each in step.touched if each not in self.touched}
+        return self._replace(
+            state=step.state,
+            touched={**self.touched, **new} if new else self.touched,
+            outcomes=(*self.outcomes, *step.outcomes),
+            manifests={**self.manifests, **step.manifests} if step.manifests else self.manifests,
+        )
 
     def with_state(self, state: TenantState) -> Planned:
         """The same with another state."""
@@ -88,7 +112,7 @@ class Planned(NamedTuple):
         """Something has become of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
-    def put(self, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
+    def with_row(self, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
         """The same with this row; the steps will compile what depends on it."""
         rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_resources(row)
         actors = {**self.actors, row.id: actor} if actor else self.actors
@@ -102,24 +126,25 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
     return moved
 
 
-def want(planned: Planned, manifests: Iterable[Manifest], owner: Owner) -> Planned:
+def want(step: Step, manifests: Iterable[Manifest], owner: Owner) -> Step:
     """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
-    held = planned.state.objects
+    held = step.state.objects
     news: dict[ObjectKey, EngineObject] = {}
     made: dict[ObjectKey, Manifest] = {}
     for manifest in manifests:
+        wanted = EngineObject(True, manifest.digest, manifest.size, owner)
         if manifest.is_oversized:
-            planned = planned._replace(oversized=(*planned.oversized, manifest.key))
-        elif held.get(manifest.key) != (wanted := EngineObject(True, manifest.digest, manifest.size, owner)):
+            made[manifest.key] = manifest
+        elif held.get(manifest.key) != wanted:
             news[manifest.key], made[manifest.key] = wanted, manifest
-    if not news:
-        return planned
-    return planned._replace(state=planned.state.with_objects(news), manifests={**planned.manifests, **made})
+    if not made:
+        return step
+    return step._replace(state=step.state.with_objects(news), manifests={**step.manifests, **made})
 
 
-def release(planned: Planned, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]) -> Planned:
+def release(step: Step, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]) -> Step:
     """The same with these objects marked absent, with a replacement manifest where one is given."""
-    held = {key: planned.state.objects[key] for key in keys if planned.state.objects[key].wanted}
+    held = {key: step.state.objects[key] for key in keys if step.state.objects[key].wanted}
     said = {key: departing[key] for key in held if key in departing}
     gone = {
         key: EngineObject(False, said[key].digest, said[key].size, each.owner)
@@ -128,6 +153,5 @@ def release(planned: Planned, keys: Iterable[ObjectKey], departing: Mapping[Obje
         for key, each in held.items()
     }
     if not gone:
-        return planned
-    state = planned.state.with_objects(gone)
-    return planned._replace(state=state, manifests={**planned.manifests, **said})
+        return step
+    return step._replace(state=step.state.with_objects(gone), manifests={**step.manifests, **said})

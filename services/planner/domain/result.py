@@ -21,7 +21,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.statuses import StatusChanges
 from services.planner.domain.table import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
-from services.planner.rows import EngineAbsence, ObjectKey, Owner, Tenant
+from services.planner.rows import EngineAbsence, EngineKey, ObjectKey, Owner, Tenant
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -60,7 +60,7 @@ def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: 
         sync_runs=_changed(state.sync_runs, before.sync_runs),
         operations=opened,
         operations_moved=moved,
-        oversized=tuple(engine_key(context.engine, context.placement, key) for key in planned.oversized),
+        oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),
         resources_dormant=tuple(sorted(resources_dormant)),
         workspace=shown.rows,
@@ -152,6 +152,13 @@ def _engine(planned: Planned, context: Context) -> dict[str, tuple[Any, ...]]:
     for name, row in (*_of_deployments(planned, context), *_of_objects(planned, context)):
         rows.setdefault(name, []).append(row)
     return {name: tuple(found) for name, found in rows.items()}
+
+
+def _oversized(planned: Planned, context: Context) -> Iterator[EngineKey]:
+    """Of deployments none: their specs are short."""
+    for key, manifest in planned.manifests.items():
+        if manifest.is_oversized and context.engine.deployment_uid(key) is None:
+            yield engine_key(context.engine, context.placement, key)
 
 
 def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:

@@ -49,7 +49,7 @@ def look_again(planned: Planned, known: Deployment | Resource, cause: Cause) -> 
     """The clock asks to look at ``known``; what was held back long ago is no news any more."""
     if isinstance(known, Deployment):
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
-        return planned.put(deployment_rules.eased(known) if calm else known, cause)
+        return planned.with_row(deployment_rules.eased(known) if calm else known, cause)
     return planned.with_state(planned.state.with_resources(lifecycle.eased(known))).touching(known.id, cause)
 
 
@@ -66,7 +66,7 @@ def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause
         return planned
     for rival in rivals:
         older = gone(rival, rival.resource_version, cause)
-        planned = planned.put(older, cause, audit.REPLACED_ACTOR)
+        planned = planned.with_row(older, cause, audit.REPLACED_ACTOR)
     if changed.kind == GITOPS_DEPLOYMENT.kind:
         before = known if isinstance(known, Deployment) else None
         now = deployment_rules.changed(before, changed, origin, cause, context.policy.addresses)
@@ -83,7 +83,7 @@ def _taken_over(
 ) -> Planned:
     """With ``now`` as it was reported; nothing follows from it if a list only showed ``before`` again."""
     if before is None or not context.is_known or not _is_sighting(before, now):
-        return planned.put(now, *why)
+        return planned.with_row(now, *why)
     state = planned.state
     rows = state.with_deployments(now) if isinstance(now, Deployment) else state.with_resources(now)
     return planned.with_state(rows)
@@ -98,7 +98,7 @@ def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
 
 def _put_gone(planned: Planned, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
     """What named a Secret that is gone does not wait for it."""
-    planned = planned.put(row, cause, actor)
+    planned = planned.with_row(row, cause, actor)
     if not isinstance(row, Resource) or row.kind != SECRET.kind:
         return planned
     waiting = [known for known in planned.state.resources.values() if known.refers_to == row.name and known.secret_type]

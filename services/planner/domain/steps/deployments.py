@@ -7,7 +7,7 @@ another environment of that name.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -18,7 +18,8 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Step
+from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
@@ -33,45 +34,38 @@ class CompiledDeployment:
     """Of what shall be on the engine; None: what is there stays as it is, or goes."""
 
 
-def deploy(planned: Planned, context: Context) -> Planned:
-    """Those that an event concerns, then those whose environment looks different, then those there is room for."""
-    concerned = [subject for subject in planned.touched if subject in planned.state.deployments]
-    changed = changed_clusters(planned.state, context.before, context.policy.kinds)
-    if not concerned and not changed and not _may_leave_room(planned, context):
-        return planned
-    environments = Environments(planned.state)
-    usage = Usage.of(context.before.deployments, planned.state)
-    for subject in [*concerned, *_affected(planned, changed, environments, context)]:
-        planned, usage = _take_over(planned, subject, environments, usage, context)
-    for subject in room_for(planned.state.deployments, usage, context.policy.limits):
-        if subject not in planned.compiled:
-            planned, usage = _take_over(planned, subject, environments, usage, context)
-    return planned
+def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> Step:
+    """Those that events ``touched``, then those whose environment looks different, then those there is room for."""
+    concerned = [subject for subject in touched if subject in state.deployments]
+    changed = changed_clusters(state, context.before, context.policy.kinds)
+    if not concerned and not changed and not _may_leave_room(state, context):
+        return Step(state)
+    environments = Environments(state)
+    usage = Usage.of(context.before.deployments, state)
+    step, compiled = Step(state), set[UUID]()
+
+    def compile_all(subjects: Iterable[UUID], step: Step, usage: Usage) -> tuple[Step, Usage]:
+        """Each once; counted as it was before the batch, until it is compiled."""
+        for subject in subjects:
+            if subject not in compiled:
+                known, counted = state.deployments[subject], context.before.deployments.get(subject)
+                found = compile_deployment(known, counted, environments, usage, context)
+                step, usage = _with_deployment(step, known, found), usage.after(counted, found.row)
+                compiled.add(subject)
+        return step, usage
+
+    affected = _affected(state, touched, changed, environments, context)
+    step, usage = compile_all([*concerned, *affected], step, usage)
+    step, _ = compile_all(room_for(step.state.deployments, usage, context.policy.limits), step, usage)
+    return step
 
 
-def _take_over(
-    planned: Planned, subject: UUID, environments: Environments, usage: Usage, context: Context
-) -> tuple[Planned, Usage]:
-    """The tenant with this deployment compiled, and how much of its quota is taken up then."""
-    known, counted = planned.state.deployments[subject], _counted(planned, subject, context)
-    compiled = compile_deployment(known, counted, environments, usage, context)
-    usage = usage.after(counted, compiled.row)
-    state, manifests, touched = planned.state, planned.manifests, planned.touched
-    if compiled.manifest is not None:
-        manifests = {**manifests, compiled.manifest.key: compiled.manifest}
-    if compiled.row != known:
-        state = state.with_deployments(compiled.row)
-        if subject not in touched and planned.cause is not None:
-            touched = {**touched, subject: planned.cause}
-    done = planned.compiled | {subject}
-    return planned._replace(state=state, manifests=manifests, touched=touched, compiled=done), usage
-
-
-def _counted(planned: Planned, subject: UUID, context: Context) -> Deployment | None:
-    """The row as it is counted so far: as it was before the batch, until it is compiled."""
-    if subject in planned.compiled:
-        return planned.state.deployments[subject]
-    return context.before.deployments.get(subject)
+def _with_deployment(step: Step, known: Deployment, found: CompiledDeployment) -> Step:
+    if found.manifest is not None:
+        step = step._replace(manifests={**step.manifests, found.manifest.key: found.manifest})
+    if found.row == known:
+        return step
+    return step._replace(state=step.state.with_deployments(found.row), touched=(*step.touched, known.id))
 
 
 def compile_deployment(
@@ -81,9 +75,15 @@ def compile_deployment(
     return _compiled(_resolved(known, counted, environments, usage, context), environments, context)
 
 
-def _affected(planned: Planned, changed: Collection[UUID], environments: Environments, context: Context) -> list[UUID]:
+def _affected(
+    state: TenantState,
+    touched: Collection[UUID],
+    changed: Collection[UUID],
+    environments: Environments,
+    context: Context,
+) -> list[UUID]:
     """Others of which the environment that they name, or the one that they are bound to, looks different now."""
-    before, state = context.before, planned.state
+    before = context.before
     then = Environments(before)
     rows = [row for each in changed for row in (before.resources.get(each), state.resources.get(each)) if row]
     names = {each.name for each in rows if then.named(each.name) != environments.named(each.name)}
@@ -93,16 +93,14 @@ def _affected(planned: Planned, changed: Collection[UUID], environments: Environ
     affected = [
         known.id
         for known in state.deployments.values()
-        if (known.environment in names or known.environment_id in ids)
-        and known.wanted
-        and known.id not in planned.touched
+        if (known.environment in names or known.environment_id in ids) and known.wanted and known.id not in touched
     ]
     return sorted(affected)
 
 
-def _may_leave_room(planned: Planned, context: Context) -> bool:
+def _may_leave_room(state: TenantState, context: Context) -> bool:
     """Whether there may be room now for deployments that wait for it."""
-    before, state = context.before, planned.state
+    before = context.before
     if state.resources is before.resources and state.objects is before.objects:
         return False
     return bool(waiting_for_room(state.deployments))

@@ -77,7 +77,7 @@ def _deployment_removed(planned: Planned, observation: Observation, uid: str, ca
     if known is None or known.spec is None or known.wanted or not isinstance(observation.event, Removed):
         return planned
     empty = deployment_rules.without_application(known)
-    planned = planned.with_state(state.without_observed(known.id)).put(empty, cause)
+    planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
     message = "the engine did not finish in time" if observation.event.forced else ""
     return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
 

@@ -9,7 +9,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.desired import DesiredInputs, Repository
 from services.kinds.shared.kind import Wishes
-from services.planner.domain.planned import Context, Planned, release, want
+from services.planner.domain.planned import Context, Step, release, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
 from services.planner.domain.table import Counts, view_of
@@ -20,15 +20,14 @@ REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
 """How many deployments use each repository."""
 
 
-def confine(planned: Planned, context: Context) -> Planned:
-    """Projects stay as long as there is a deployment on the engine, or a credential."""
-    if context.is_known and _look_the_same(planned.state, context):
-        return planned
-    manifests = _projects(planned.state, context)
+def confine(state: TenantState, context: Context) -> Step:
+    """Projects stay as long as there is a deployment on the engine, or something else to deploy from."""
+    if context.is_known and _look_the_same(state, context):
+        return Step(state)
+    manifests = _projects(state, context)
     wanted = {manifest.key for manifest in manifests}
-    projects = list(planned.state.objects_of_kind(TENANT))
-    planned = want(planned, manifests, Owner(TENANT, planned.state.tenant.id))
-    return release(planned, [key for key in projects if key not in wanted], {})
+    step = want(Step(state), manifests, Owner(TENANT, state.tenant.id))
+    return release(step, [key for key in state.objects_of_kind(TENANT) if key not in wanted], {})
 
 
 def _look_the_same(now: TenantState, context: Context) -> bool:

@@ -17,7 +17,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.rows import Resource
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.planned import Context, Step
 from services.planner.domain.state import BEYOND, BY_KIND, TenantState
 from services.planner.domain.table import Subset, Totals, differing, view_of
 from services.planner.rows import EngineObject
@@ -32,15 +32,15 @@ NOTHING = Share()
 RowT = TypeVar("RowT")
 
 
-def apply_quotas(planned: Planned, context: Context) -> Planned:
+def apply_quotas(state: TenantState, context: Context) -> Step:
     """Those that are admitted stay; what goes makes room for the oldest of the others."""
-    state, before = planned.state, context.before
+    before = context.before
     if _is_same(state, before, context.policy.kinds):
-        return planned
+        return Step(state)
     fits = _fits(state, context)
     crowded = _crowded(state, context, fits=fits)
     if not crowded:
-        return planned
+        return Step(state)
     limits, held = context.policy.limits, state.objects_by_owner()
     compared = [resource for kind in sorted(crowded) for resource in state.rows_of_kind(kind).values()]
     present = [resource for resource in compared if resource.present]
@@ -52,14 +52,12 @@ def apply_quotas(planned: Planned, context: Context) -> Planned:
         kinds = context.policy.kinds
         claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
         beyond = over_quota(claims, limits, _taken(state, gone, kinds))
-    for resource in present:
-        is_held, within = resource.id in held, resource.id not in beyond
-        now = _admitted(resource, limits, within=within, is_held=is_held)
-        if now is not resource and now != resource:
-            planned = planned.with_state(planned.state.with_resources(now))
-            if planned.cause is not None:
-                planned = planned.touching(now.id, planned.cause)
-    return planned
+    admitted = [
+        _admitted(resource, limits, within=resource.id not in beyond, is_held=resource.id in held)
+        for resource in present
+    ]
+    changed = [now for now, resource in zip(admitted, present, strict=True) if now is not resource and now != resource]
+    return Step(state.with_resources(*changed), touched=tuple(each.id for each in changed))
 
 
 def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:

@@ -16,7 +16,7 @@ from services.kinds.shared.desired import DesiredInputs, SealedSecret
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.lifecycle import refused
 from services.kinds.shared.rows import Resource
-from services.planner.domain.planned import Context, Planned, release, want
+from services.planner.domain.planned import Context, Step, release, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
     allows_cluster_resources,
@@ -44,17 +44,17 @@ class Inputs:
     """A destination allows resources outside of namespaces."""
 
 
-def compile_resources(planned: Planned, context: Context) -> Planned:
+def compile_resources(state: TenantState, context: Context) -> Step:
     """Those that list clusters first: what others become depends on these."""
-    state, before, kinds = planned.state, context.before, context.policy.kinds
+    step, before, kinds = Step(state), context.before, context.policy.kinds
     if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
-        return planned
+        return step
     inputs = Inputs(context, state.secrets(), state.objects_by_owner())
     concerned = _concerned(state, before, inputs.secrets)
-    planned = _compile_all(planned, _chosen(state, kinds.listing, concerned), inputs)
+    step = _compile_all(step, _chosen(state, kinds.listing, concerned), inputs)
     others = [kind for kind in kinds.resource_kinds if kind.accept_spec is not None and kind.destinations is None]
-    planned = _compile_all(planned, *_with_privilege(planned, _chosen(state, others, concerned), others, inputs))
-    return _release_forgotten(planned)
+    step = _compile_all(step, *_with_privilege(step, _chosen(state, others, concerned), others, inputs))
+    return _release_forgotten(step)
 
 
 def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Resource]) -> set[UUID]:
@@ -78,10 +78,10 @@ def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID])
 
 
 def _with_privilege(
-    planned: Planned, chosen: list[Resource], kinds: Sequence[Kind], inputs: Inputs
+    step: Step, chosen: list[Resource], kinds: Sequence[Kind], inputs: Inputs
 ) -> tuple[list[Resource], Inputs]:
     """Those to compile: all of ``kinds`` if deployments now may have resources outside of namespaces, or no more."""
-    state, before, registry = planned.state, inputs.context.before, inputs.context.policy.kinds
+    state, before, registry = step.state, inputs.context.before, inputs.context.policy.kinds
     changed = changed_clusters(state, before, registry)
     if not chosen and not changed:
         return chosen, inputs
@@ -91,36 +91,36 @@ def _with_privilege(
     return chosen, replace(inputs, cluster_resources=privileged)
 
 
-def _compile_all(planned: Planned, resources: Iterable[Resource], inputs: Inputs) -> Planned:
+def _compile_all(step: Step, resources: Iterable[Resource], inputs: Inputs) -> Step:
     for known in resources:
-        planned = _compile_one(planned, known, inputs)
-    return planned
+        step = _compile_one(step, known, inputs)
+    return step
 
 
-def _compile_one(planned: Planned, known: Resource, inputs: Inputs) -> Planned:
+def _compile_one(step: Step, known: Resource, inputs: Inputs) -> Step:
     """The tenant with what follows from ``known``.
 
     One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
     names is gone: taking that away is how a user takes the credentials back.
     """
-    owned = [key for key in inputs.owned.get(known.id, ()) if key in planned.state.objects]
+    owned = [key for key in inputs.owned.get(known.id, ()) if key in step.state.objects]
     if not known.wanted:
-        return _release(planned, known, owned, inputs)
+        return _release(step, known, owned, inputs)
     try:
         row, manifests = _compiled(known, inputs)
     except Refused as why:
-        planned = _with_row(planned, known, refused(known, why))
+        step = _with_row(step, known, refused(known, why))
         secret = inputs.secrets.get(known.refers_to)
         stays = why.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
-        return planned if stays else _release(planned, known, owned, inputs)
-    planned = _with_row(planned, known, refused(row, None))
-    planned = want(_forget_if_withdrawn(planned, row, inputs), manifests, Owner(known.kind, known.id))
+        return step if stays else _release(step, known, owned, inputs)
+    step = _with_row(step, known, refused(row, None))
+    step = want(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
     kept = {manifest.key for manifest in manifests}
-    return _release(planned, row, [key for key in owned if key not in kept], inputs)
+    return _release(step, row, [key for key in owned if key not in kept], inputs)
 
 
-def _with_row(planned: Planned, known: Resource, now: Resource) -> Planned:
-    return planned if now == known else planned.with_state(planned.state.with_resources(now))
+def _with_row(step: Step, known: Resource, now: Resource) -> Step:
+    return step if now == known else step.with_state(step.state.with_resources(now))
 
 
 def _compiled(known: Resource, inputs: Inputs) -> tuple[Resource, tuple[Manifest, ...]]:
@@ -153,17 +153,17 @@ def _manifests(
     )
 
 
-def _forget_if_withdrawn(planned: Planned, known: Resource, inputs: Inputs) -> Planned:
+def _forget_if_withdrawn(step: Step, known: Resource, inputs: Inputs) -> Step:
     """Its object is wanted. If it was not before, no engine holds what once worked."""
-    check = planned.state.checks.get(known.id)
+    check = step.state.checks.get(known.id)
     if check is None or not check.worked or inputs.context.before.checked_digest(known.id) is not None:
-        return planned
-    return planned.with_state(planned.state.with_checks(replace(check, worked="")))
+        return step
+    return step.with_state(step.state.with_checks(replace(check, worked="")))
 
 
-def _release(planned: Planned, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Planned:
-    leaving = [key for key in keys if planned.state.objects[key].wanted]
-    return release(planned, leaving, _departing(planned.state, known, inputs)) if leaving else planned
+def _release(step: Step, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Step:
+    leaving = [key for key in keys if step.state.objects[key].wanted]
+    return release(step, leaving, _departing(step.state, known, inputs)) if leaving else step
 
 
 def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
@@ -177,14 +177,14 @@ def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[Obje
     return {manifest.key: manifest for manifest in _manifests(known, None, inputs, cluster_resources=True)}
 
 
-def _release_forgotten(planned: Planned) -> Planned:
+def _release_forgotten(step: Step) -> Step:
     """What was made of a resource that nobody remembers is not wanted."""
-    resources = planned.state.resources
+    resources = step.state.resources
     forgotten = [
         key
-        for owner, objects in planned.state.objects_by_owner().items()
+        for owner, objects in step.state.objects_by_owner().items()
         if owner not in resources
         for key, held in objects.items()
         if held.wanted and held.owner.kind != TENANT
     ]
-    return release(planned, forgotten, {})
+    return release(step, forgotten, {})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime
 
 from services.kinds.shared.rows import Resource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
-from services.planner.domain.planned import Context, Planned, want
+from services.planner.domain.planned import Context, Step, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.table import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
@@ -23,31 +24,32 @@ OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state
 """Runs that are not over, by the name of what they sync."""
 
 
-def order_syncs(planned: Planned, context: Context) -> Planned:
-    """Let the tenant's runs take their turns; an order that is not given any more is withdrawn."""
-    state, before = planned.state, context.before
+def order_syncs(state: TenantState, at: datetime, context: Context) -> Step:
+    """Let the tenant's runs take their turns; an order that is not given any more is withdrawn.
+
+    ``at``: when that happened which ends runs.
+    """
+    before = context.before
     rows = (state.sync_runs, state.resources, state.deployments)
     if all(
         now is then for now, then in zip(rows, (before.sync_runs, before.resources, before.deployments), strict=True)
     ):
-        return planned
+        return Step(state)
     concerned = _concerned(state, context)
-    ordered: set[ObjectKey] = set()
+    step, ordered = Step(state), set[ObjectKey]()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
         arranged, sequence = sync_run.arrange(runs, deployment, deployment.sync_sequence if deployment else 0)
         if deployment is not None and sequence != deployment.sync_sequence:
-            counted = replace(deployment, sync_sequence=sequence)
-            planned = planned.with_state(planned.state.with_deployments(counted))
+            step = step.with_state(step.state.with_deployments(replace(deployment, sync_sequence=sequence)))
         for run in arranged:
-            planned = _take_over(planned, run)
-        for run in arranged:
-            if (order := _order(planned.state, run, context)) is not None:
-                planned = want(planned, [order], Owner(SYNC_RUN.kind, run.resource_id))
+            step = _with_run(step, run, at)
+            if (order := _order(step.state, run, context)) is not None:
+                step = want(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
                 ordered.add(order.key)
     withdrawn = _ordered(context, concerned) - ordered
-    return planned.with_state(planned.state.without_objects(*sorted(withdrawn))) if withdrawn else planned
+    return step.with_state(step.state.without_objects(*sorted(withdrawn))) if withdrawn else step
 
 
 def _concerned(state: TenantState, context: Context) -> frozenset[str]:
@@ -84,19 +86,16 @@ def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
     return {key for key, held in orders.items() if runs[held.owner.id].deployment_name in names}
 
 
-def _take_over(planned: Planned, now: SyncRun) -> Planned:
-    subject, cause = now.resource_id, planned.cause
-    if cause is None or planned.state.sync_runs.get(subject) == now:
-        return planned
-    planned = planned.with_state(planned.state.with_sync_runs(now))
-    if subject not in planned.touched:
-        planned = planned.touching(subject, cause)
+def _with_run(step: Step, now: SyncRun, at: datetime) -> Step:
+    if step.state.sync_runs.get(now.resource_id) == now:
+        return step
+    step = step._replace(state=step.state.with_sync_runs(now), touched=(*step.touched, now.resource_id))
     if now.state not in sync_run.OVER:
-        return planned
+        return step
     succeeded = now.state == "Ended" and now.phase in {sync_run.SUCCEEDED, ""}
-    change = audit.change_id(planned.state.resources[subject])
-    outcome = OperationMoved(change, "Completed" if succeeded else "Failed", now.message, cause.at)
-    return planned.with_outcome(outcome)
+    change = audit.change_id(step.state.resources[now.resource_id])
+    outcome = OperationMoved(change, "Completed" if succeeded else "Failed", now.message, at)
+    return step._replace(outcomes=(*step.outcomes, outcome))
 
 
 def _order(state: TenantState, run: SyncRun, context: Context) -> Manifest | None:

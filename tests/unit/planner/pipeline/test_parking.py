@@ -55,10 +55,10 @@ def defect(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A rule that fails on one tenant; calling it mends the rule."""
     deploy = plan_module.deploy
 
-    def failing(planned: Any, context: Any) -> Any:
-        if planned.state.tenant.namespace == BROKEN:
+    def failing(state: Any, *others: Any) -> Any:
+        if state.tenant.namespace == BROKEN:
             raise ZeroDivisionError("token of the tenant")
-        return deploy(planned, context)
+        return deploy(state, *others)
 
     monkeypatch.setattr(plan_module, "deploy", failing)
     return lambda: monkeypatch.setattr(plan_module, "deploy", deploy)
