@@ -84,7 +84,7 @@ class MessageHandler:
         except Poison as error:
             metrics.count_failure(SERVICE, error, "decode")
             # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
-            await asyncio.wrap_future(self._dead_letters.send(message, error, datetime.now(UTC)))
+            await asyncio.wrap_future(self._dead_letters.send_letter(message, error, datetime.now(UTC)))
             return acknowledge()
         if not self.offsets.is_current(message.tracked):
             return None  # revoked while it waited for its schema

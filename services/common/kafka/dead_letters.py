@@ -28,7 +28,7 @@ class DeadLetters:
         """``codec`` encodes :class:`DeadLetter`."""
         self._publisher, self._codec, self._service = publisher, codec, service
 
-    def send(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
+    def send_letter(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
         """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
         headers = {name: value for name, value in message.headers if name == TRACEPARENT and value}
         letter = DeadLetter(

@@ -58,7 +58,7 @@ def keep_alive(response: aiohttp.ClientResponse) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
 
 
-async def lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+async def split_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     """Split a chunked body at newlines; a line may be longer than any read buffer."""
     rest = b""
     async for chunk in response.content.iter_any():
@@ -70,7 +70,7 @@ async def lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
 
 def watch_event(line: bytes) -> WatchEvent:
     """One line of a watch. Raises what an ERROR among the events means, Retry if it is none of Kubernetes'."""
-    event = parsed(line)
+    event = parse_json(line)
     try:
         type_, content = event["type"], event["object"]
         if type_ == "ERROR":
@@ -91,7 +91,7 @@ def _details(details: Manifest) -> Details:
     return Details(text_of(details.get("kind")), text_of(details.get("name")), causes)
 
 
-def parsed(text: bytes) -> Manifest:
+def parse_json(text: bytes) -> Manifest:
     """Parse an answer. A proxy on the way may cut it short, or answer in the API server's place."""
     try:
         answer: Manifest = orjson.loads(text)
@@ -100,6 +100,6 @@ def parsed(text: bytes) -> Manifest:
     return answer
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What ``error`` says; its type if it says nothing."""
     return str(error) or type(error).__name__

@@ -21,11 +21,11 @@ from services.common.errors import InvalidConfiguration, Retry
 from services.common.kubernetes.answers import (
     NETWORK_ERRORS,
     WatchEvent,
-    describe,
+    describe_error,
     keep_alive,
-    lines,
-    parsed,
+    parse_json,
     raise_for_status,
+    split_lines,
     watch_event,
 )
 from services.common.kubernetes.resources import ApiResource, Manifest
@@ -149,10 +149,10 @@ class KubeClient:
             async with self._request("GET", path, query, limits=limits, accept=accept) as response:
                 await raise_for_status(response)
                 keep_alive(response)
-                async for line in lines(response):
+                async for line in split_lines(response):
                     yield watch_event(line)
         except NETWORK_ERRORS as error:
-            raise Retry(f"watch of {resource.plural} broke: {describe(error)}") from error
+            raise Retry(f"watch of {resource.plural} broke: {describe_error(error)}") from error
 
     async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         """Create an object in the namespace it names. Raises AlreadyExists."""
@@ -210,9 +210,9 @@ class KubeClient:
         try:
             async with self._request(method, path, query, body, content_type, accept=accept) as response:
                 await raise_for_status(response)
-                return parsed(await response.read())
+                return parse_json(await response.read())
         except NETWORK_ERRORS as error:
-            raise Retry(f"{method} {path}: {describe(error)}") from error
+            raise Retry(f"{method} {path}: {describe_error(error)}") from error
 
     @asynccontextmanager
     async def _request(  # noqa: PLR0917 - what HTTP has

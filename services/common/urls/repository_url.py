@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 from services.common.addresses import AddressPolicy
-from services.common.urls.web_address import Parts, port_problem, shown, split
+from services.common.urls.web_address import Parts, port_problem, quoted, split_url
 
 MAX_REPOSITORY = 512
 """Characters of a repository's URL: an AppProject, one object, lists all of a tenant."""
@@ -78,7 +78,7 @@ def normalised(repository: str) -> str:
 
 def parts_of(url: str) -> Parts | None:
     """The parts of an https, http or ssh URL, also of one in scp form; None if it is neither."""
-    parts = split(url)
+    parts = split_url(url)
     if parts is not None:
         return parts if parts.scheme in {"https", "http", "ssh"} else None
     scp = _SCP.fullmatch(url)
@@ -122,7 +122,7 @@ def _problems_of_text(url: str) -> Iterator[str]:
 
 def _no_url(url: str) -> str:
     scheme, separator, _ = url.partition("://")
-    return f"{NO_URL}; {shown(scheme)} is not supported" if separator else NO_URL
+    return f"{NO_URL}; {quoted(scheme)} is not supported" if separator else NO_URL
 
 
 def _problems_of_access(parts: Parts, *, with_credentials: bool) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Parts:
     """Path, query and fragment; empty, or begins with one of ``/ ? #``."""
 
 
-def split(url: str) -> Parts | None:
+def split_url(url: str) -> Parts | None:
     """The parts of ``url``; None if it is no absolute URL with an authority."""
     match = _URL.fullmatch(url)
     if match is None:
@@ -47,6 +47,6 @@ def port_problem(port: str | None) -> str:
     return BAD_PORT
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """A user's text in a message: quoted, short, printable."""
     return "'" + text[:_MAX_SHOWN].encode("ascii", "backslashreplace").decode() + "'"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from services.common.addresses import AddressPolicy
 from services.common.errors import Permanent, Wait
 from services.common.urls.repository_url import refusal
-from services.common.urls.web_address import shown
+from services.common.urls.web_address import quoted
 from services.kinds.gitops_deployment import catalogue as texts
 from services.kinds.gitops_deployment.model import (
     SYNC_OPTIONS,
@@ -36,7 +36,7 @@ def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeployme
     Raises Permanent with the message for the user.
     """
     if api_version != API_VERSION:
-        raise Permanent(f"apiVersion {shown(api_version)} is not supported; use {API_VERSION}")
+        raise Permanent(f"apiVersion {quoted(api_version)} is not supported; use {API_VERSION}")
     accepted = _filtered(parsed(GitOpsDeploymentSpec, spec))
     for problem in _problems(accepted, policy):
         raise Permanent(problem)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET
 from services.common.urls.repository_url import ASCII_MESSAGE
-from services.common.urls.web_address import Parts, port_problem, split
+from services.common.urls.web_address import Parts, port_problem, split_url
 from services.kinds.managed_environment import catalogue as texts
 from services.kinds.managed_environment.model import (
     API_URL_MESSAGE,
@@ -78,7 +78,7 @@ def _url_problems(url: str, policy: AddressPolicy) -> Iterator[str]:
         yield f"apiURL {ASCII_MESSAGE}"
     if "#" in url:
         yield FRAGMENT_MESSAGE
-    parts = split(url)
+    parts = split_url(url)
     if parts is None or parts.scheme != "https":
         yield API_URL_MESSAGE
     else:

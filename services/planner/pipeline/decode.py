@@ -94,7 +94,7 @@ class Decoder:
 
     def _send(self, message: ConsumedMessage, error: Poison) -> Future[int]:
         try:
-            return self._dead_letters.send(message, error, datetime.now(UTC))
+            return self._dead_letters.send_letter(message, error, datetime.now(UTC))
         except Retry as full:
             raise Unavailable(f"a dead letter cannot be written: {full}") from full
 

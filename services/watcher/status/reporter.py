@@ -135,7 +135,7 @@ class Reporter:
 
     def _give_up(self, message: ConsumedMessage, error: Poison | Permanent) -> None:
         try:
-            delivery = self.dead_letters.send(message, error, datetime.now(UTC))
+            delivery = self.dead_letters.send_letter(message, error, datetime.now(UTC))
         except Retry as undelivered:
             self._fail(_not_written(undelivered))
             return

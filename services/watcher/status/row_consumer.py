@@ -19,7 +19,7 @@ from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
 from services.common.messages import WorkspaceResource
 from services.watcher import SERVICE
-from services.watcher.status.status_writer import known
+from services.watcher.status.status_writer import require_known_kind
 
 log = structlog.get_logger(__name__)
 
@@ -114,4 +114,4 @@ class RowConsumer:
             raise Poison(f"not a row but {type(record).__name__}")
         if record.get("__deleted") == "true" or record.get("workspace", self._workspace) != self._workspace:
             return None
-        return known(WorkspaceResource.from_record(record))
+        return require_known_kind(WorkspaceResource.from_record(record))

@@ -100,7 +100,7 @@ class StatusWriter:
         return manifest if manifest["metadata"]["uid"] == row.uid else None
 
 
-def known(row: WorkspaceResource) -> WorkspaceResource:
+def require_known_kind(row: WorkspaceResource) -> WorkspaceResource:
     """``row`` if its kind is one that can be written. Raises Poison."""
     if row.kind not in BY_NAME:
         raise Poison(f"this watcher knows no resource of kind {row.kind!r}")

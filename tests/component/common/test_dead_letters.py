@@ -25,7 +25,7 @@ def test_dead_letters_when_listed_then_each_tells_its_message_and_why_it_was_giv
     with closing(Publisher(kafka_bootstrap, "tests")) as publisher:
         letters = DeadLetters(publisher, codec, "planner")
         for offset in (7, 20):
-            sent = letters.send(consumed(topic, offset), Poison(f"reason {offset}"), datetime.now(UTC))
+            sent = letters.send_letter(consumed(topic, offset), Poison(f"reason {offset}"), datetime.now(UTC))
             sent.result(timeout=30)
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", kafka_bootstrap)
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry_url)

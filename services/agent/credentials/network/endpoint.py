@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from services.common.urls.web_address import Parts, port_problem, split
+from services.common.urls.web_address import Parts, port_problem, split_url
 
 HTTPS_PORT = 443
 
@@ -37,7 +37,7 @@ class Endpoint:
 
 def parse_https(url: str) -> Endpoint:
     """The endpoint of an API server. Raises ValueError: not https, or with anything but host, port and path."""
-    parts = split(url) if _PRINTABLE.fullmatch(url) and not _AMBIGUOUS & set(url) else None
+    parts = split_url(url) if _PRINTABLE.fullmatch(url) and not _AMBIGUOUS & set(url) else None
     if parts is None or parts.scheme != "https" or parts.user is not None:
         raise ValueError("it is not an https URL of a host, a port and a path alone")
     if {".", ".."} & set(parts.rest.split("/")):

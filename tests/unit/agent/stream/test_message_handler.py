@@ -41,7 +41,7 @@ class FakeDeadLetters:
         self.sent: list[tuple[ConsumedMessage, str]] = []
         self.failure: Exception | None = None
 
-    def send(self, message: ConsumedMessage, error: Exception, at: datetime) -> Future[int]:
+    def send_letter(self, message: ConsumedMessage, error: Exception, at: datetime) -> Future[int]:
         self.sent.append((message, str(error)))
         outcome: Future[int] = Future()
         outcome.set_exception(self.failure) if self.failure else outcome.set_result(0)

@@ -36,7 +36,7 @@ def test_letter_when_its_message_is_large_then_it_fits_and_says_what_was_cut(siz
     sent: Any = Sent()
     headers = [("traceparent", b"00"), ("huge", b"x" * 1_000_000)]
     message = consumed("gitops.commands", 7, value=b"x" * size, headers=headers)
-    DeadLetters(sent, sent, "planner").send(message, Poison("why"), datetime.now(UTC))
+    DeadLetters(sent, sent, "planner").send_letter(message, Poison("why"), datetime.now(UTC))
     (letter,) = sent.letters
     assert letter.value is not None
     assert len(letter.value) == min(size, VALUE_LIMIT)

@@ -91,7 +91,7 @@ class DeadLetters:
     def __init__(self) -> None:
         self.sent: list[int] = []
 
-    def send(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
+    def send_letter(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
         self.sent.append(message.offset)
         delivered: Future[int] = Future()
         delivered.set_result(0)

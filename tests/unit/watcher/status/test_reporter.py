@@ -45,7 +45,7 @@ class FakeDeadLetters:
     outcome: Future[int] = field(default_factory=Future)
     sent: list[ConsumedMessage] = field(default_factory=list)
 
-    def send(self, message: ConsumedMessage, error: Exception, failed_at: Any) -> Future[int]:
+    def send_letter(self, message: ConsumedMessage, error: Exception, failed_at: Any) -> Future[int]:
         self.sent.append(message)
         return self.outcome
 

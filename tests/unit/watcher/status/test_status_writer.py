@@ -8,7 +8,7 @@ import pytest
 from services.common.errors import GitOpsError, Poison, Retry, Wait
 from services.common.kubernetes import Conflict, Manifest, NotFound, Rejected
 from services.kinds.shared.names import FINALIZER
-from services.watcher.status.status_writer import StatusWriter, known
+from services.watcher.status.status_writer import StatusWriter, require_known_kind
 from tests.unit.watcher.manifests import resource, row
 
 OTHER = "example.com/other"
@@ -112,4 +112,4 @@ async def test_finalizer_when_the_list_never_keeps_still_then_it_is_tried_again_
 
 def test_row_when_its_kind_is_unknown_then_it_is_poison() -> None:
     with pytest.raises(Poison, match="OfTheFuture"):
-        known(row(kind="OfTheFuture"))
+        require_known_kind(row(kind="OfTheFuture"))
