@@ -18,12 +18,11 @@ from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
-from services.watcher.commands.last_sent import LastSent
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import Reference, References
 from services.watcher.commands.secrets import SecretTypes
-from services.watcher.commands.translation import Translator
+from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
 
 LOOKUPS = 8
@@ -105,9 +104,9 @@ class CommandSender:
             change, held_back_ms = taken
             # Noted before it is sent: if sending fails, all of this is given up.
             if change.fingerprint is None:
-                self.last_sent.forget_object(change.uid)
+                self.last_sent.pop(change.uid, None)
             else:
-                self.last_sent.note_state(change.uid, change.fingerprint)
+                self.last_sent[change.uid] = change.fingerprint
             command = asyncio.ensure_future(self.builder.build_command(change, self.epoch(), held_back_ms))
             try:
                 await self._begun.put(_Begun(change, command))

@@ -40,13 +40,12 @@ from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
-from services.watcher.commands.last_sent import LastSent, TakeFingerprint, fingerprint
 from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
-from services.watcher.commands.translation import Translator, changed_at
+from services.watcher.commands.translation import LastSent, TakeFingerprint, Translator, changed_at, fingerprint
 from services.watcher.followed_kinds import FollowedKind
 
 log = structlog.get_logger(__name__)
@@ -217,7 +216,7 @@ class Feed:
     def _take_change(self, manifest: Manifest, changes: PendingChanges) -> None:
         """A state that matters waits its turn; so does one the planner knows, if another would be sent before it."""
         uid = manifest["metadata"]["uid"]
-        if uid not in changes and self._last_sent.is_echo(uid, self.fingerprint(manifest)):
+        if uid not in changes and self._last_sent.get(uid) == self.fingerprint(manifest):
             metrics.WATCH_EVENTS.labels(SERVICE, self.kind.name, "echo").inc()
         else:
             changes.add_change(self._changed(manifest), of_list=self._may_be_of_list(uid, changes))

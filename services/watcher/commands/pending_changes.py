@@ -19,8 +19,8 @@ from services.common.clock import Clock, SystemClock
 from services.common.messages import Command, ResourceChanged
 from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
-from services.watcher.commands.last_sent import Fingerprint
 from services.watcher.commands.limits import HeldBytes, RateLimiter
+from services.watcher.commands.translation import Fingerprint
 
 ALL_TENANTS = ""
 CHANGES_PER_LISTED = 8

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from services.common.queueing import Place, WorkQueue
-from services.watcher.commands.last_sent import LastSent
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.translation import LastSent
 
 RECHECK_SECONDS = 60.0
 RECHECKED_AT_ONCE = 100
@@ -91,7 +91,7 @@ class SecretRechecks:
 
     def _tell_again(self, reference: Reference) -> None:
         """The resource is as it was; it is read again when its turn comes."""
-        uid, state = reference.uid, self.last_sent.state_of(reference.uid)
+        uid, state = reference.uid, self.last_sent.get(reference.uid)
         if state is not None and uid not in self.changes:
             self.changes.add_change(Change(uid, reference.namespace, reference.name, state, datetime.now(UTC)))
             self.references.forget_resource(uid)  # until it is sent: what is on its way is not told a second time

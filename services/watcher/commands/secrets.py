@@ -12,9 +12,8 @@ import orjson
 
 from services.common.kubernetes import SECRET, Manifest, ObjectStore, Reflection, namespace_and_name
 from services.common.sealing import SealingKeys, SecretContext, key_id_of
-from services.watcher.commands.last_sent import Fingerprint
 from services.watcher.commands.object_reader import ObjectReader
-from services.watcher.commands.translation import OMITTED_SPEC
+from services.watcher.commands.translation import OMITTED_SPEC, Fingerprint
 from services.watcher.followed_kinds import TYPE_IS
 
 ROTATION_SECONDS = 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,11 @@ OMITTED_SPEC = "{}"
 
 Content = Callable[[Manifest], tuple[str, str]]
 """The spec of a resource as JSON, and why it was left out: "" if it was not."""
+Fingerprint = Hashable
+"""All of an object that can change what the planner decides: tells changes of users from our own status writes."""
+TakeFingerprint = Callable[[Manifest], Fingerprint]
+LastSent = dict[str, Fingerprint]
+"""The state of each object that was sent since the last list began, by uid; nothing of objects that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,12 @@ class Translator:
 
     def _command(self, namespace: str, event: CommandEvent, seen_at: datetime) -> Command:
         return Command(self.workspace, self.workspace, namespace, seen_at, event)
+
+
+def fingerprint(manifest: Manifest) -> Fingerprint:
+    """Of an object whose generation stands for its spec."""
+    meta = manifest["metadata"]
+    return (meta.get("generation", 0), is_deleting(meta), finalizers(meta))
 
 
 def is_deleting(meta: Manifest) -> bool:

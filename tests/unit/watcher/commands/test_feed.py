@@ -181,7 +181,7 @@ async def test_kafka_when_it_takes_nothing_again_and_again_then_the_process_give
         await running_
 
 
-async def test_changes_when_they_are_last_sent_of_our_status_then_they_are_not_sent(
+async def test_changes_when_only_our_status_writes_made_them_then_they_are_not_sent(
     server: FakeApiServer, publisher: FakePublisher, feed: Feed
 ) -> None:
     await server.put("a", spec=SPEC)

@@ -9,7 +9,15 @@ import pytest
 from services.common.kubernetes import Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.commands.translation import Translator, actor, bounded_spec, created_at, spec_within
+from services.watcher.commands.translation import (
+    Translator,
+    actor,
+    bounded_spec,
+    changed_at,
+    created_at,
+    fingerprint,
+    spec_within,
+)
 from tests.unit.watcher.manifests import NOW, SPEC, resource
 
 TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024))
@@ -102,3 +110,42 @@ def test_spec_when_its_json_has_this_many_bytes_then_it_is_sent_or_accounted_for
 @pytest.mark.parametrize("value", [None, "", "yesterday", 7])
 def test_creation_when_it_is_no_time_then_it_is_unknown(value: Any) -> None:
     assert created_at({"creationTimestamp": value}) == 0
+
+
+SENT: dict[str, Any] = {"generation": 3, "finalizers": ["a/b"]}
+
+CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "nothing": ({}, True),
+    "status-only": ({"resourceVersion": "43"}, True),
+    "labels": ({"labels": {"a": "b"}}, True),
+    "spec": ({"generation": 4}, False),
+    "deletion-asked-for": ({"deletionTimestamp": "2026-05-04T12:00:00Z"}, False),
+    "finalizer-added": ({"finalizers": ["a/b", "c/d"]}, False),
+    "finalizers-gone": ({"finalizers": []}, False),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_fingerprint_when_only_what_does_not_matter_changed_then_it_is_the_same(
+    change: dict[str, Any], expected: bool
+) -> None:
+    assert (fingerprint(resource(**SENT)) == fingerprint(resource(**SENT | change))) is expected
+
+
+EARLY, LATE = "2026-05-04T12:00:00Z", "2026-05-04T12:30:00Z"
+
+MOMENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "not-said": ({}, ""),
+    "created": ({"creationTimestamp": EARLY}, EARLY),
+    "written": ({"creationTimestamp": EARLY, "managedFields": [{"time": LATE}]}, LATE),
+    "deletion-asked-for": ({"creationTimestamp": EARLY, "deletionTimestamp": LATE}, LATE),
+    "status-only": ({"creationTimestamp": EARLY, "managedFields": [{"time": LATE, "subresource": "status"}]}, EARLY),
+    "without-a-time": ({"creationTimestamp": EARLY, "managedFields": [{"manager": "kubectl"}]}, EARLY),
+}
+
+
+@pytest.mark.parametrize(("meta", "expected"), MOMENTS.values(), ids=MOMENTS)
+def test_change_when_made_then_its_moment_is_known_unless_it_was_to_the_status(
+    meta: dict[str, Any], expected: str
+) -> None:
+    assert changed_at(resource(**meta)["metadata"]) == expected
