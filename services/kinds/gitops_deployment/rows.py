@@ -15,7 +15,7 @@ class Deployment(Incarnation):
 
     spec: str | None
     """The spec that its Application is compiled from."""
-    offered: str | None
+    pending_spec: str | None
     """A newer spec, well-formed, that waits for its environment or for room; None if ``spec`` is the newest."""
     environment: str | None
     """Name of the environment that the newest of the two names."""
@@ -23,7 +23,7 @@ class Deployment(Incarnation):
     digest: str | None
     error: str
     """What is wrong with the newest spec as it was written."""
-    blocked: str
+    pending_reason: str
     """Why the newest valid spec cannot be applied yet."""
     sync_sequence: int
     """Of the newest sync that was started for it."""
@@ -35,7 +35,7 @@ class Deployment(Incarnation):
     @property
     def problem(self) -> str:
         """What its user is told; empty if nothing is wrong."""
-        return self.error or self.blocked
+        return self.error or self.pending_reason
 
     @property
     def releasable(self) -> bool:

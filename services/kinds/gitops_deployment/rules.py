@@ -33,12 +33,12 @@ def without_application(known: Deployment) -> Deployment:
     return replace(
         known,
         spec=None,
-        offered=None,
+        pending_spec=None,
         environment=None,
         environment_id=None,
         repository=None,
         digest=None,
-        blocked="",
+        pending_reason="",
         over_quota=False,
     )
 
@@ -97,12 +97,12 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
             deleting=event.deleting,
             finalizer=held,
             spec=None,
-            offered=None,
+            pending_spec=None,
             environment=None,
             repository=None,
             digest=None,
             error="",
-            blocked="",
+            pending_reason="",
             over_quota=False,
             held_back_ms=event.held_back_ms,
             sync_sequence=0,
@@ -127,9 +127,9 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
 
 
 def refused(seen: Deployment, error: str) -> Deployment:
-    """The newest spec cannot be had, and what was on offer before it is not wanted any more."""
+    """The newest spec cannot be had, and what waited before it is not wanted any more."""
     environment = accepted_deployment(seen.spec).destination.environment if seen.spec is not None else None
-    return replace(seen, offered=None, environment=environment, error=error, blocked="", over_quota=False)
+    return replace(seen, pending_spec=None, environment=environment, error=error, pending_reason="", over_quota=False)
 
 
 def eased(known: Deployment) -> Deployment:
@@ -138,7 +138,7 @@ def eased(known: Deployment) -> Deployment:
 
 
 def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
-    """The row with the event's spec on offer, or with what is wrong with it; then its Application stays as it was."""
+    """The row with the event's spec pending, or with what is wrong with it; then its Application stays as it was."""
     if event.spec_omitted:
         return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
     try:
@@ -146,5 +146,5 @@ def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) 
     except Permanent as error:
         return refused(seen, str(error))
     text = spec.model_dump_json(by_alias=True, exclude_none=True)
-    offered = text if text != seen.spec else None
-    return replace(seen, offered=offered, environment=spec.destination.environment, error="")
+    pending_spec = text if text != seen.spec else None
+    return replace(seen, pending_spec=pending_spec, environment=spec.destination.environment, error="")

@@ -88,5 +88,5 @@ class Check:
     """Of the compiled manifest that was tried."""
     reason: str
     message: str
-    worked: str
+    working_spec: str
     """JSON of the spec with which credentials last worked, which an engine holds since; empty if none ever did."""

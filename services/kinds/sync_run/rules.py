@@ -154,12 +154,12 @@ def _blocker(resource: Resource, run: SyncRun, target: Deployment | None, *, is_
 
 def _is_in_force(target: Deployment) -> bool:
     """Its Application is what its newest spec asks for: a run must not sync what was asked for before that."""
-    return target.spec is not None and target.offered is None and not target.problem
+    return target.spec is not None and target.pending_spec is None and not target.problem
 
 
 def _is_automated(target: Deployment | None) -> bool:
     """By its newest spec; of one that is wrong nobody knows."""
-    newest = (target.offered or target.spec) if target is not None and not target.error else None
+    newest = (target.pending_spec or target.spec) if target is not None and not target.error else None
     return newest is not None and accepted_deployment(newest).automated
 
 

@@ -86,7 +86,7 @@ class Store:
         self._fleet = FleetView({}, engines)
         self.tenants = TenantCache(kept_bytes)
 
-    def load(self, wanted: Collection[UUID]) -> Loaded:
+    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
         """The tenants with these ids that there are."""
         known = {tenant: self.tenants.find_tenant(tenant) for tenant in wanted}
         states = {tenant: state for tenant, state in known.items() if state is not None}
@@ -97,7 +97,9 @@ class Store:
         self._keep_fleet(loaded.fleet)
         return replace(loaded, states=states | loaded.states)
 
-    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+    def look_up_dormant(
+        self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
+    ) -> Mapping[UUID, TenantState]:
         """``states`` with the dormant rows that ``lookups`` ask for, by tenant."""
         with self._translated() as connection:
             return look_up(connection, states, lookups)
@@ -107,13 +109,13 @@ class Store:
         with self._translated() as connection:
             return find_unseen(connection, scopes)
 
-    def save(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+    def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
-        self.write(changes, spans)
+        self.write_changes(changes, spans)
         with self._translated() as connection:
             connection.commit()
 
-    def write(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+    def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)

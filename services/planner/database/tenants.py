@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from services.planner.domain.state import TABLES, TenantState
-from services.planner.domain.table import differing
+from services.planner.domain.views import differing
 
 OVERHEAD = 500
 """Bytes of a row besides its texts: its fields, its ids and times, and its place in the table."""

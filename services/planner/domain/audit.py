@@ -16,7 +16,7 @@ from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Cause, Resource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.ids import operation_id
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.progress import Context, Progress
 from services.planner.rows import Action, Operation, OperationMoved, OperationState, Tenant
 
 DELETION = "deletion"
@@ -34,7 +34,7 @@ def change_id(subject: Audited) -> UUID:
 
 
 def operations(
-    planned: Planned, finished: Collection[UUID], context: Context
+    planned: Progress, finished: Collection[UUID], context: Context
 ) -> tuple[tuple[Operation, ...], tuple[OperationMoved, ...]]:
     """Those opened, with what has become of them already, and what has become of older ones."""
     opened = {operation.id: operation for operation in _opened(planned, context)}
@@ -47,7 +47,7 @@ def operations(
     return tuple(opened.values()), tuple(moved.values())
 
 
-def _audited(planned: Planned, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
+def _audited(planned: Progress, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
     """What was touched of the kinds that are audited: as it was before, as it is now, and why."""
     for subject, cause in planned.touched.items():
         deployment, resource = planned.state.deployments.get(subject), planned.state.resources.get(subject)
@@ -57,13 +57,13 @@ def _audited(planned: Planned, context: Context) -> Iterator[tuple[Audited | Non
             yield context.before.resources.get(subject), resource, cause
 
 
-def _opened(planned: Planned, context: Context) -> Iterator[Operation]:
+def _opened(planned: Progress, context: Context) -> Iterator[Operation]:
     for before, now, _ in _audited(planned, context):
         if before is None or _is_change(before, now) or _problem(before) != _problem(now):
             yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
 
 
-def _superseded(planned: Planned, context: Context) -> Iterator[OperationMoved]:
+def _superseded(planned: Progress, context: Context) -> Iterator[OperationMoved]:
     """The operations before these, should they still be open: there is nothing left to do for them."""
     for before, now, cause in _audited(planned, context):
         if before is not None and _is_change(before, now):
@@ -82,7 +82,7 @@ def _problem(subject: Audited) -> str:
     return subject.problem if isinstance(subject, Deployment) else ""
 
 
-def _concluded(planned: Planned, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
+def _concluded(planned: Progress, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
     """The ends of operations of touched resources that have come to their end."""
     for _, now, cause in _audited(planned, context):
         if isinstance(now, Resource):
@@ -92,13 +92,13 @@ def _concluded(planned: Planned, finished: Collection[UUID], context: Context) -
                 yield OperationMoved(change_id(now), *outcome, cause.at)
 
 
-def _is_remembered_only(planned: Planned, known: Resource) -> bool:
+def _is_remembered_only(planned: Progress, known: Resource) -> bool:
     """A run whose CR is gone and that is over: its row stays, but nothing more happens."""
     run = planned.state.sync_runs.get(known.id)
     return not known.present and run is not None and run.state in OVER
 
 
-def _outcome(planned: Planned, known: Resource, context: Context) -> Outcome | None:
+def _outcome(planned: Progress, known: Resource, context: Context) -> Outcome | None:
     """The outcome of a change that is refused, or that an engine has nothing to do for; None while it has."""
     refusal = refusal_of(known)
     if refusal is not None and known.wanted:
@@ -148,5 +148,5 @@ def _state(before: Audited | None, now: Audited) -> OperationState:
     if now.problem and now.wanted:
         return "Failed"
     compiled = (before.digest, before.wanted) if isinstance(before, Deployment) else (None, False)
-    idle = now.offered is None and (now.digest is None or compiled == (now.digest, now.wanted))
+    idle = now.pending_spec is None and (now.digest is None or compiled == (now.digest, now.wanted))
     return "Completed" if idle else "Waiting"

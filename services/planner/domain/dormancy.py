@@ -30,13 +30,13 @@ from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.state import BEYOND, TenantState
-from services.planner.domain.table import Subset, view_of
+from services.planner.domain.views import Subset, view_of
 
 WAITING_KEPT = 100
 """Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
 
 
-IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.offered is None)
+IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.pending_spec is None)
 """Deployments without a spec that counts."""
 GONE: Subset[Resource] = Subset(lambda each: not each.present)
 """Resources without a CR."""

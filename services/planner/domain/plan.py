@@ -15,8 +15,8 @@ from services.common.messages import Command, Observation, ResourceChanged
 from services.planner.domain.changes import Changes, TenantChanges
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.fleet import FleetView, place
-from services.planner.domain.planned import Context, Planned
 from services.planner.domain.policy import Policy
+from services.planner.domain.progress import Context, Progress
 from services.planner.domain.result import changes_of
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.commands import look_again, take_command, take_unseen
@@ -49,9 +49,9 @@ def plan(
     return changes_of(planned, shown, tenant.tenant, context)
 
 
-def take_events(events: Sequence[Event], context: Context, now: datetime) -> Planned:
+def take_events(events: Sequence[Event], context: Context, now: datetime) -> Progress:
     """The tenant's rows as ``events`` say they are; nothing follows from that yet."""
-    planned = Planned(context.before)
+    planned = Progress(context.before)
     for event in events:
         cause = event.cause(now)
         match event.message:

@@ -16,10 +16,10 @@ from services.kinds.shared.rows import Cause, Resource
 from services.planner.domain.audit import operations
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_resources
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.progress import Context, Progress
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.statuses import StatusChanges
-from services.planner.domain.table import Subset, differing, view_of
+from services.planner.domain.views import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
 from services.planner.rows import EngineAbsence, EngineKey, ObjectKey, Owner, Tenant
 
@@ -32,7 +32,7 @@ LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is
 """Deployments without a CR and without anything on an engine."""
 
 
-def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
+def changes_of(planned: Progress, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
     """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
@@ -73,7 +73,7 @@ def changes_of(planned: Planned, shown: StatusChanges, stored: Tenant, context: 
     return TenantChanges(state.tenant.id, written, kept)
 
 
-def _with_due_times(planned: Planned) -> TenantState:
+def _with_due_times(planned: Progress) -> TenantState:
     """The clock asks for touched rows again when a deletion has taken long, and when throttling is no news any more."""
     state = planned.state
     for subject, cause in planned.touched.items():
@@ -146,7 +146,7 @@ def _split(
     return tuple(full), tuple(sightings)
 
 
-def _engine(planned: Planned, context: Context) -> dict[str, tuple[Any, ...]]:
+def _engine(planned: Progress, context: Context) -> dict[str, tuple[Any, ...]]:
     """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
     rows: dict[str, list[Any]] = {}
     for name, row in (*_of_deployments(planned, context), *_of_objects(planned, context)):
@@ -154,14 +154,14 @@ def _engine(planned: Planned, context: Context) -> dict[str, tuple[Any, ...]]:
     return {name: tuple(found) for name, found in rows.items()}
 
 
-def _oversized(planned: Planned, context: Context) -> Iterator[EngineKey]:
+def _oversized(planned: Progress, context: Context) -> Iterator[EngineKey]:
     """Of deployments none: their specs are short."""
     for key, manifest in planned.manifests.items():
         if manifest.is_oversized and context.engine.deployment_uid(key) is None:
             yield engine_key(context.engine, context.placement, key)
 
 
-def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
+def _of_deployments(planned: Progress, context: Context) -> Iterator[tuple[str, object]]:
     engine, placement = context.engine, context.placement
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
@@ -179,7 +179,7 @@ def _of_deployments(planned: Planned, context: Context) -> Iterator[tuple[str, o
             )
 
 
-def _of_objects(planned: Planned, context: Context) -> Iterator[tuple[str, object]]:
+def _of_objects(planned: Progress, context: Context) -> Iterator[tuple[str, object]]:
     before, objects, cause = context.before.objects, planned.state.objects, planned.cause
     if cause is None:
         return
@@ -202,7 +202,7 @@ def _absence(key: ObjectKey, cause: Cause, context: Context) -> EngineAbsence:
     return EngineAbsence(*engine_key(context.engine, context.placement, key), cause.trace_id, cause.at)
 
 
-def _deployments_changed(planned: Planned, context: Context) -> Iterator[tuple[Deployment, Cause]]:
+def _deployments_changed(planned: Progress, context: Context) -> Iterator[tuple[Deployment, Cause]]:
     """With what is measured from: the change of the CR, or the event that made it look different to an engine."""
     deployments, known = planned.state.deployments, context.before.deployments
     for subject in differing(deployments, known):

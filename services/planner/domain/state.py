@@ -12,7 +12,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.domain.table import Groups, Subset, Table, view_of
+from services.planner.domain.views import Groups, Subset, Table, view_of
 from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
 
 

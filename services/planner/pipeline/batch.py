@@ -44,10 +44,12 @@ Name = tuple[str, str]
 class Database(Protocol):
     """What a batch asks."""
 
-    def load(self, wanted: Collection[UUID]) -> Loaded:
+    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
         """The tenants with these ids that there are."""
 
-    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+    def look_up_dormant(
+        self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
+    ) -> Mapping[UUID, TenantState]:
         """``states`` with dormant rows."""
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
@@ -78,7 +80,7 @@ def plan_batch(
     routed, refused = route(events, database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
-    loaded = database.load([ids.tenant_id(*name) for name in routed])
+    loaded = database.load_tenants([ids.tenant_id(*name) for name in routed])
     kept = {name: each for name, each in routed.items() if ids.tenant_id(*name) in loaded.parked}
     live = {name: each for name, each in routed.items() if name not in kept}
     read = {ids.tenant_id(*name): _state(name, each, loaded) for name, each in live.items()}
@@ -173,7 +175,7 @@ def _looked_up(
         wanted = {tenant: lookup for tenant, lookup in lookups.items() if lookup}
         if not wanted:
             break
-        found = database.look_up({tenant: states[tenant] for tenant in wanted}, wanted)
+        found = database.look_up_dormant({tenant: states[tenant] for tenant in wanted}, wanted)
         if all(found[tenant] is states[tenant] for tenant in wanted):
             break
         states = {**states, **found}

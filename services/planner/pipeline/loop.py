@@ -93,7 +93,7 @@ class Planner:
         self._decode = measured("decode", self.decoder.decode_messages)
         self._coalesce = measured("coalesce", coalesced)
         self._plan = measured("plan", plan_batch)
-        self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.store.save)
+        self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.store.save_changes)
         self._acknowledge = measured("commit", self.consumer.acknowledge_batch)
 
     def run(self) -> None:
@@ -107,18 +107,18 @@ class Planner:
             if len(batch.messages) > 1:
                 self.stopping.wait(GATHER_SECONDS)
 
-    def process(self, batch: Batch) -> None:
+    def process_batch(self, batch: Batch) -> None:
         """The life of a batch."""
         events = self._coalesce(self._decode(batch.messages))
-        self.apply(events, batch.spans)
+        self.apply_events(events, batch.spans)
         self._acknowledge(batch)
 
-    def apply(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
+    def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         """Effects and offsets, in one transaction."""
         *before, last = split_at_markers(events)
         for part in before:
             changes = self._plan(part, self.store, self.policy, datetime.now(UTC))
-            self.store.write(changes, [replace(span, next=span.expected) for span in spans])
+            self.store.write_changes(changes, [replace(span, next=span.expected) for span in spans])
             self._complain(changes)
         changes = self._plan(last, self.store, self.policy, datetime.now(UTC))
         self._save(changes, spans)
@@ -154,7 +154,7 @@ class Planner:
         What the database refuses for good is passed over, alone: it is due again, and the log says so each time.
         """
         try:
-            self.apply(events, self.consumer.fence_partitions(event.partition for event in events))
+            self.apply_events(events, self.consumer.fence_partitions(event.partition for event in events))
         except Poison as error:
             if len(events) == 1:
                 self._failed(error)
@@ -199,7 +199,7 @@ class Planner:
         spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
         written = Changes(unparked=(tenant.tenant_id,), parked=(tenant,), parked_events=tuple(kept))
         try:
-            self.store.save(BatchChanges(other=written), spans)
+            self.store.save_changes(BatchChanges(other=written), spans)
         except Poison as error:  # more than PostgreSQL takes at once
             self._failed(error)
             return rows
@@ -207,7 +207,7 @@ class Planner:
 
     def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
-        self.store.write(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
+        self.store.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
         for number, part in enumerate(parts):
             self.heartbeat.beat()
             name = (tenant.workspace, tenant.namespace)
@@ -216,7 +216,7 @@ class Planner:
                 if changes.other.parked:
                     self.store.abandon()
                     return None
-                self.store.write(changes, spans)
+                self.store.write_changes(changes, spans)
             except Poison as error:
                 self.store.abandon()
                 return Refused(number, error)
@@ -236,7 +236,7 @@ class Planner:
 
     def _until_done(self, batch: Batch) -> bool:
         try:
-            return self.until_done(partial(self.process, batch))
+            return self.until_done(partial(self.process_batch, batch))
         except Poison as error:
             return self._narrow_down(batch, error)
 
@@ -248,7 +248,7 @@ class Planner:
         if len(batch.messages) > 1:
             return all(self._until_done(single) for single in batch.split_batch())
         self.decoder.give_up_messages([(batch.messages[0], error)])
-        if done := self.until_done(partial(self.store.save, BatchChanges(), batch.spans)):
+        if done := self.until_done(partial(self.store.save_changes, BatchChanges(), batch.spans)):
             self.consumer.acknowledge_batch(batch)
         return done
 

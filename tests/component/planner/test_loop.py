@@ -252,7 +252,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
             zombie.consumer.poll_batch(10, 0.1)
         with pytest.raises(Fenced):
             successor.save(BatchChanges(), [Span(*source, 3, 4)])
-        zombie.store.save(BatchChanges(), [Span(*source, 3, 3)])
+        zombie.store.save_changes(BatchChanges(), [Span(*source, 3, 3)])
 
 
 def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_later(rig: Rig) -> None:

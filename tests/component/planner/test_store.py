@@ -98,16 +98,16 @@ def take(
     written = []
     for part in split_at_markers(coalesce(events)):
         changes = plan_batch(part, store, policy or Policy(), now)
-        store.write(changes, ())
+        store.write_changes(changes, ())
         written.append(changes.written)
-    store.save(BatchChanges(), spans)
+    store.save_changes(BatchChanges(), spans)
     return Changes.merged(written)
 
 
 def read(database: Database, tenants: Collection[UUID]) -> dict[UUID, TenantState]:
     """Tenants as a planner would read them that has none in memory."""
     with closing(Store(database.planner_url, ENGINES)) as fresh:
-        return fresh.load(tenants).states
+        return fresh.load_tenants(tenants).states
 
 
 def contents(database: Database) -> dict[str, list[Any]]:
@@ -184,7 +184,7 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     for batch in life(application.engine_instance_id, application.digest):
         assert take(store, *batch) == world.take(*batch)
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
-    store.save(BatchChanges(), [])
+    store.save_changes(BatchChanges(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
     assert {row["name"] for row in stored["engine_resources"]} == {row.name for row in world.engine.values()}
@@ -287,7 +287,7 @@ def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(store: St
     changes = take(store, changed(1))
     with psycopg.connect(database.owner_url) as owner:
         before = owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall()
-        store.save(BatchChanges(other=Changes(engine=changes.engine)), [])
+        store.save_changes(BatchChanges(other=Changes(engine=changes.engine)), [])
         assert owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall() == before
 
 
@@ -303,7 +303,7 @@ def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_s
 ) -> None:
     remote = spec(destination={"environment": "prod", "namespace": "web"})
     take(store, secret(1), environment(2), changed(3, content=remote))
-    (tenant,) = store.load([TENANT]).states.values()
+    (tenant,) = store.load_tenants([TENANT]).states.values()
     (((kind, name), held),) = tenant.objects.items()
     instance = tenant.tenant.engine_instance_id
     checked = Checked(held.digest, "Succeeded", "")
@@ -469,7 +469,7 @@ def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read
                 )
             with pytest.raises(Retry):
                 take(store, changed(2, "api", uid="uid-2"))
-    (known,) = store.load([TENANT]).states[TENANT].deployments.values()
+    (known,) = store.load_tenants([TENANT]).states[TENANT].deployments.values()
     assert known.generation == 7
 
 
@@ -498,8 +498,8 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
     ((name, _, error, kept),) = parked_tenants(database.owner_url)
     assert (name, error.partition(" ")[0], kept) == ("local/team-a", "ZeroDivisionError", len(rows))
     assert contents(database)["deployments"] == []
-    store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
-    store.save(plan_batch([kept_event(row) for row in rows], store, Policy(), NOW), [])
+    store.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    store.save_changes(plan_batch([kept_event(row) for row in rows], store, Policy(), NOW), [])
     assert [row["generation"] for row in contents(database)["deployments"]] == [3]
     assert take(store, changed(4, generation=4)).deployments != ()
     with store.connected() as connection:
@@ -527,11 +527,11 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
     assert {event.message.id for event in shown if isinstance(event.message, Due)} == {
         resource_id(WORKSPACE, uid) for uid in ("uid-1", "uid-prod")
     }
-    store.write(BatchChanges(other=Changes(unparked=(TENANT,))), [])
-    store.write(plan_batch([*kept[:1], *shown], store, Policy(), NOW), [])
+    store.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    store.write_changes(plan_batch([*kept[:1], *shown], store, Policy(), NOW), [])
     left = store.still_shown(parked)
     assert sorted((key[1], exists) for key, _, exists in left) == [("api", True), ("brief", False)]
-    store.save(resolved(parked, left, NOW), [])
+    store.save_changes(resolved(parked, left, NOW), [])
     assert set(told()) == {"web", "prod", "api"}
     assert {each["reason"] for conditions in told().values() for each in conditions} == {
         "ErrorOccurredResolved", "Checking"
@@ -550,7 +550,7 @@ def test_events_when_much_has_happened_to_a_parked_tenant_then_those_that_count_
         assert maintenance.kept_events(connection, [5]) == {}
     kept, _ = compacted(rows)
     written = Changes(unparked=(TENANT,), parked=(parked,), parked_events=tuple(kept))
-    store.save(BatchChanges(other=written), [])
+    store.save_changes(BatchChanges(other=written), [])
     with store.connected() as connection:
         assert (count, maintenance.kept_events(connection, [0])) == (5, {parked: 2})
         assert maintenance.parked_events(connection, TENANT) == [rows[3], rows[4]] == kept
@@ -638,7 +638,7 @@ def test_tenant_when_this_build_does_not_know_its_engine_then_only_that_one_is_p
 def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Store) -> None:
     changes = plan_batch([changed(1)], store, Policy(), NOW)
     with pytest.raises(Poison):
-        store.save(BatchChanges((*changes.tenants, *changes.tenants)), [])
+        store.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
 STATEMENTS = {
@@ -665,14 +665,14 @@ def test_statement_when_postgresql_prepares_it_then_tables_columns_and_types_are
 
 
 def test_connection_when_it_is_cut_then_the_batch_can_be_retried(store: Store, database: Database) -> None:
-    store.load([TENANT])
+    store.load_tenants([TENANT])
     with psycopg.connect(database.planner_url, autocommit=True) as same_role:
         same_role.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'planner' AND datname = current_database()"
         )
     with pytest.raises(Retry):
-        store.save(BatchChanges(), [Span(TOPIC, 0, 0, 1)])
+        store.save_changes(BatchChanges(), [Span(TOPIC, 0, 0, 1)])
     assert len(take(store, changed(1)).engine) == 2
 
 
@@ -754,7 +754,7 @@ def test_change_when_held_back_then_it_is_found_once_that_is_long_past(store: St
 def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(store: Store, database: Database) -> None:
     take(store, changed(1, content=spec(type="manual")), sync_run(2))
     take(store, resource_gone(3, SYNC_RUN, "now"))
-    instance = store.load([TENANT]).states[TENANT].tenant.engine_instance_id
+    instance = store.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
     ended = SyncMoved("uid-now", "Failed", "", "", "", "")
     take(store, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
     assert _forget(store, at(1)) == 0

@@ -30,22 +30,24 @@ def crowd(world: World, make: Callable[[int], Event]) -> None:
 
 def stored(world: World) -> int:
     """Bytes of everything that users wrote."""
-    deployments = sum(len(known.spec or "") + len(known.offered or "") for known in world.deployments.values())
+    deployments = sum(len(known.spec or "") + len(known.pending_spec or "") for known in world.deployments.values())
     return deployments + sum(len(known.spec) for known in world.resources.values())
 
 
 def test_deployments_when_they_are_a_crowd_then_as_many_have_an_application_as_may(world: World) -> None:
     crowd(world, lambda number: changed(number, f"w-{number:05d}", uid=f"uid-{number}"))
     applications = [row for row in world.engine.values() if row.kind == "Application"]
-    offers = [known for known in world.deployments.values() if known.offered is not None]
-    assert (len(applications), len(offers)) == (LIMITS.of(GITOPS_DEPLOYMENT.kind), LIMITS.of(GITOPS_DEPLOYMENT.kind))
+    pending = [known for known in world.deployments.values() if known.pending_spec is not None]
+    assert (len(applications), len(pending)) == (LIMITS.of(GITOPS_DEPLOYMENT.kind), LIMITS.of(GITOPS_DEPLOYMENT.kind))
     assert stored(world) < MEBIBYTE
 
 
-def test_deployments_when_a_crowd_waits_for_an_environment_then_as_many_offers_are_kept_as_may(world: World) -> None:
+def test_deployments_when_a_crowd_waits_for_an_environment_then_as_many_pending_are_kept_as_may(world: World) -> None:
     remote = spec(destination={"environment": "none", "namespace": "web"})
     crowd(world, lambda number: changed(number, f"w-{number:05d}", uid=f"uid-{number}", content=remote))
-    assert sum(known.offered is not None for known in world.deployments.values()) == LIMITS.of(GITOPS_DEPLOYMENT.kind)
+    assert sum(known.pending_spec is not None for known in world.deployments.values()) == LIMITS.of(
+        GITOPS_DEPLOYMENT.kind
+    )
     assert [row for row in world.engine.values() if row.kind == "Application"] == []
 
 

@@ -44,14 +44,14 @@ def test_deployment_when_its_tenant_has_too_many_bytes_then_it_waits_for_room(wo
     world.take(changed(1), changed(2, "api", uid="uid-2"))
     (api,) = [known for known in world.deployments.values() if known.name == "api"]
     assert (api.spec, api.over_quota) == (None, True)
-    assert api.blocked.startswith("quota exceeded: ")
+    assert api.pending_reason.startswith("quota exceeded: ")
 
 
 def test_deployments_when_more_wait_than_may_be_had_then_further_offers_are_not_kept(world: World) -> None:
     world.policy = Policy(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
     world.take(*(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(1, 5)))
-    offers = {known.name: (known.offered is not None, known.error != "") for known in world.deployments.values()}
-    assert offers == {"w-1": (False, False), "w-2": (True, False), "w-3": (False, True), "w-4": (False, True)}
+    pending = {known.name: (known.pending_spec is not None, known.error != "") for known in world.deployments.values()}
+    assert pending == {"w-1": (False, False), "w-2": (True, False), "w-3": (False, True), "w-4": (False, True)}
     assert conditions(world, "GitOpsDeployment", "w-4")["ErrorOccurred"][2].startswith("quota exceeded: ")
 
 

@@ -79,18 +79,20 @@ class World:
         written = []
         for part in split_at_markers(coalesce(events)):
             changes = plan_batch(part, self, self.policy, NOW)
-            self.save(changes)
+            self.save_changes(changes)
             written.append(changes.written)
         return Changes.merged(written)
 
     # What a batch asks of the database
 
-    def load(self, wanted: Collection[UUID]) -> Loaded:
+    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
         """Tenants in memory come from there, and the database is not asked whether they are parked."""
         states = {known: self.memory.get(known) or self.state(known) for known in wanted if known in self.tenants}
         return Loaded(states, frozenset(self.parked.keys() - self.memory.keys()), self.view)
 
-    def look_up(self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]) -> Mapping[UUID, TenantState]:
+    def look_up_dormant(
+        self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
+    ) -> Mapping[UUID, TenantState]:
         return {known: self._with_dormant(state, lookups[known]) for known, state in states.items()}
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
@@ -191,9 +193,9 @@ class World:
 
     # What becomes of it
 
-    def save(self, changes: BatchChanges) -> None:
+    def save_changes(self, changes: BatchChanges) -> None:
         """Write ``changes``, and commit."""
-        self.write(changes)
+        self.write_changes(changes)
         self._before = {}
         for known in self._touched & self.memory.keys():
             self._check_memory(known)
@@ -207,7 +209,7 @@ class World:
             setattr(self, name, rows)
         self._before = {}
 
-    def write(self, changes: BatchChanges) -> None:
+    def write_changes(self, changes: BatchChanges) -> None:
         self._before = self._before or {name: copy(getattr(self, name)) for name in WRITTEN}
         self.apply(changes.written)
         for tenant in changes.tenants:

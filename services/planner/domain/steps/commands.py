@@ -19,12 +19,12 @@ from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import first_seen
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Unseen
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.progress import Context, Progress
 
 IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
 
 
-def take_command(planned: Planned, command: Command, cause: Cause, context: Context) -> Planned:
+def take_command(planned: Progress, command: Command, cause: Cause, context: Context) -> Progress:
     """The tenant after a watcher's report."""
     match command.event:
         case ResourceChanged() as changed:
@@ -36,7 +36,7 @@ def take_command(planned: Planned, command: Command, cause: Cause, context: Cont
             return planned
 
 
-def take_unseen(planned: Planned, unseen: Unseen, cause: Cause) -> Planned:
+def take_unseen(planned: Progress, unseen: Unseen, cause: Cause) -> Progress:
     """What a complete list did not show is gone, unless an event has shown it since."""
     for subject in sorted(unseen.ids):
         known = planned.state.find(subject)
@@ -45,7 +45,7 @@ def take_unseen(planned: Planned, unseen: Unseen, cause: Cause) -> Planned:
     return planned
 
 
-def look_again(planned: Planned, known: Deployment | Resource, cause: Cause) -> Planned:
+def look_again(planned: Progress, known: Deployment | Resource, cause: Cause) -> Progress:
     """The clock asks to look at ``known``; what was held back long ago is no news any more."""
     if isinstance(known, Deployment):
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
@@ -53,7 +53,7 @@ def look_again(planned: Planned, known: Deployment | Resource, cause: Cause) -> 
     return planned.with_state(planned.state.with_resources(lifecycle.eased(known))).touching(known.id, cause)
 
 
-def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause: Cause, context: Context) -> Planned:
+def _changed(planned: Progress, command: Command, changed: ResourceChanged, cause: Cause, context: Context) -> Progress:
     """One of the same name and another uid is an older incarnation, or the event is a late one of an older."""
     state = planned.state
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
@@ -79,8 +79,8 @@ def _changed(planned: Planned, command: Command, changed: ResourceChanged, cause
 
 
 def _taken_over(
-    planned: Planned, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
-) -> Planned:
+    planned: Progress, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
+) -> Progress:
     """With ``now`` as it was reported; nothing follows from it if a list only showed ``before`` again."""
     if before is None or not context.is_known or not _is_sighting(before, now):
         return planned.with_row(now, *why)
@@ -96,7 +96,7 @@ def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
     return now == replace(before, epoch=now.epoch, resource_version=now.resource_version)
 
 
-def _put_gone(planned: Planned, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
+def _put_gone(planned: Progress, row: Deployment | Resource, cause: Cause, actor: str = "") -> Progress:
     """What named a Secret that is gone does not wait for it."""
     planned = planned.with_row(row, cause, actor)
     if not isinstance(row, Resource) or row.kind != SECRET.kind:

@@ -18,7 +18,7 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
-from services.planner.domain.planned import Context, Step
+from services.planner.domain.progress import Context, Step
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
@@ -109,19 +109,19 @@ def _may_leave_room(state: TenantState, context: Context) -> bool:
 def _resolved(
     now: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
 ) -> Deployment:
-    newest = now.offered or now.spec
+    newest = now.pending_spec or now.spec
     if newest is None or not now.wanted:
         return now
     limits = context.policy.limits
-    waits_already = counted is not None and counted.spec is None and counted.offered is not None
-    is_newcomer = now.spec is None and now.offered is not None and not waits_already
+    waits_already = counted is not None and counted.spec is None and counted.pending_spec is not None
+    is_newcomer = now.spec is None and now.pending_spec is not None and not waits_already
     if is_newcomer and usage.waiting >= limits.of(GITOPS_DEPLOYMENT.kind):
         # Offers are kept for as many deployments again as may be had: beyond that they would fill the database.
         quota = limits.message(GITOPS_DEPLOYMENT.kind)
         return deployment_rules.refused(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
-    if now.offered is not None and not usage.has_room(counted, now, limits):
-        return replace(now, blocked=limits.message(GITOPS_DEPLOYMENT.kind), over_quota=True)
-    free = replace(now, blocked="", over_quota=False) if now.blocked or now.over_quota else now
+    if now.pending_spec is not None and not usage.has_room(counted, now, limits):
+        return replace(now, pending_reason=limits.message(GITOPS_DEPLOYMENT.kind), over_quota=True)
+    free = replace(now, pending_reason="", over_quota=False) if now.pending_reason or now.over_quota else now
     return _with_spec(free, newest, environments, context)
 
 
@@ -136,11 +136,11 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
     except Wait:
         return now
     except Permanent as error:
-        return replace(now, blocked=str(error))
+        return replace(now, pending_reason=str(error))
     return replace(
         now,
         spec=newest,
-        offered=None,
+        pending_spec=None,
         environment=environment,
         environment_id=UUID(view.id) if view is not None else None,
         repository=normalised(spec.source.repo_url),
@@ -170,7 +170,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
                 environment_id=sent.environment_id,
                 repository=sent.repository,
                 digest=sent.digest,
-                offered=None,
+                pending_spec=None,
             )
         )
     spec = accepted_deployment(now.spec)

@@ -15,7 +15,7 @@ from services.kinds.shared.kind import Wishes
 from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.rows import Check, Resource
 from services.planner.domain.state import TenantState
-from services.planner.domain.table import differing
+from services.planner.domain.views import differing
 from services.planner.engines.interface import Destination
 
 
@@ -79,7 +79,7 @@ def _parts(state: TenantState, known: UUID) -> object:
 
 def clusters_in_force(known: Resource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
     """Those by which an engine may hold it: of the accepted spec, and of that with which credentials last worked."""
-    return _clusters(kinds[known.kind].desired, known.accepted, check.worked if check is not None else "")
+    return _clusters(kinds[known.kind].desired, known.accepted, check.working_spec if check is not None else "")
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +116,7 @@ def _held_clusters(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, 
 
 def _view(state: TenantState, environment: Resource) -> EnvironmentView:
     check = state.checks.get(environment.id)
-    worked, compiled = _parsed(check.worked if check else ""), _parsed(environment.accepted)
+    worked, compiled = _parsed(check.working_spec if check else ""), _parsed(environment.accepted)
     same = worked is not None and compiled is not None and worked.api_url == compiled.api_url
     digest = state.checked_digest(environment.id)
     force = worked or compiled

@@ -28,13 +28,13 @@ from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, read
 from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.progress import Context, Progress
 from services.planner.rows import TENANT, EngineObject, ObjectKey, OperationMoved, OperationState
 
 NEVER_CHECKED = CheckReasons("", "")
 
 
-def take_observation(planned: Planned, observation: Observation, cause: Cause, context: Context) -> Planned:
+def take_observation(planned: Progress, observation: Observation, cause: Cause, context: Context) -> Progress:
     """The tenant after an agent's report. Those of another instance's objects change nothing."""
     if isinstance(observation.event, SyncMoved):
         return _sync_moved(planned, observation.workspace, observation.event, cause)
@@ -46,7 +46,7 @@ def take_observation(planned: Planned, observation: Observation, cause: Cause, c
     return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
 
-def take_outcomes(planned: Planned, events: Sequence[Event], context: Context, now: datetime) -> Planned:
+def take_outcomes(planned: Progress, events: Sequence[Event], context: Context, now: datetime) -> Progress:
     """What agents say of manifests counts if those are wanted at the end of the batch."""
     for event in events:
         observation = event.message
@@ -70,7 +70,7 @@ def concerns(observation: Observation, context: Context) -> bool:
     return observation.engine_instance_id == context.before.tenant.engine_instance_id
 
 
-def _deployment_removed(planned: Planned, observation: Observation, uid: str, cause: Cause) -> Planned:
+def _deployment_removed(planned: Progress, observation: Observation, uid: str, cause: Cause) -> Progress:
     """What it became is gone from the engine."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
@@ -83,8 +83,8 @@ def _deployment_removed(planned: Planned, observation: Observation, uid: str, ca
 
 
 def _object_reported(
-    planned: Planned, held: EngineObject, observation: Observation, cause: Cause, context: Context
-) -> Planned:
+    planned: Progress, held: EngineObject, observation: Observation, cause: Cause, context: Context
+) -> Progress:
     """Whose object it is decides what the report means."""
     known = planned.state.resources.get(held.owner.id)
     if isinstance(observation.event, Removed):
@@ -97,7 +97,7 @@ def _object_reported(
     return _check_reported(planned, known, observation, cause, context)
 
 
-def _object_removed(planned: Planned, key: ObjectKey, owner: Resource | None, cause: Cause) -> Planned:
+def _object_removed(planned: Progress, key: ObjectKey, owner: Resource | None, cause: Cause) -> Progress:
     """It is gone from the engine."""
     planned = planned.with_state(planned.state.without_objects(key))._replace(cause=cause)
     if owner is None:
@@ -107,8 +107,8 @@ def _object_removed(planned: Planned, key: ObjectKey, owner: Resource | None, ca
 
 
 def _check_reported(
-    planned: Planned, known: Resource, observation: Observation, cause: Cause, context: Context
-) -> Planned:
+    planned: Progress, known: Resource, observation: Observation, cause: Cause, context: Context
+) -> Progress:
     match observation.event:
         case Checked() as checked if _is_news(planned, known, observation, checked.digest):
             return _checked(planned, known, checked, cause, context)
@@ -122,7 +122,7 @@ def _check_reported(
             return planned
 
 
-def _is_news(planned: Planned, known: Resource, observation: Observation, digest: str) -> bool:
+def _is_news(planned: Progress, known: Resource, observation: Observation, digest: str) -> bool:
     """A result for an older recipe says nothing any more once there is one for that which is out now."""
     checked, check = planned.state.checked_object(known.id), planned.state.checks.get(known.id)
     if checked is None or checked[0] != (observation.kind, observation.name):
@@ -130,7 +130,7 @@ def _is_news(planned: Planned, known: Resource, observation: Observation, digest
     return check is None or check.digest != checked[1].digest or digest == checked[1].digest
 
 
-def _checked(planned: Planned, known: Resource, checked: Checked, cause: Cause, context: Context) -> Planned:
+def _checked(planned: Progress, known: Resource, checked: Checked, cause: Cause, context: Context) -> Progress:
     before = planned.state.checks.get(known.id)
     reason = readable(checked.reason)[:MAX_CHECK_REASON]
     message = readable(checked.message)[:MAX_CHECK_MESSAGE]
@@ -143,12 +143,12 @@ def _checked(planned: Planned, known: Resource, checked: Checked, cause: Cause, 
     return planned.with_outcome(OperationMoved(audit.change_id(known), state, message, cause.at))
 
 
-def _worked(planned: Planned, known: Resource, checked: Checked, before: Check | None, context: Context) -> str:
+def _worked(planned: Progress, known: Resource, checked: Checked, before: Check | None, context: Context) -> str:
     """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
     held = planned.state.checked_object(known.id)
     if checked.reason == _reasons(known, context).succeeded and held is not None and held[1].digest == checked.digest:
         return known.accepted
-    return before.worked if before is not None else ""
+    return before.working_spec if before is not None else ""
 
 
 def _reasons(known: Resource, context: Context) -> CheckReasons:
@@ -156,8 +156,8 @@ def _reasons(known: Resource, context: Context) -> CheckReasons:
 
 
 def _sync_refused(
-    planned: Planned, observation: Observation, known: Resource, held: EngineObject, cause: Cause
-) -> Planned:
+    planned: Progress, observation: Observation, known: Resource, held: EngineObject, cause: Cause
+) -> Progress:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
     match observation.event:
         case Failed(digest=digest, permanent=True) if held.digest == digest:
@@ -166,7 +166,7 @@ def _sync_refused(
     return planned
 
 
-def _sync_moved(planned: Planned, workspace: str, event: SyncMoved, cause: Cause) -> Planned:
+def _sync_moved(planned: Progress, workspace: str, event: SyncMoved, cause: Cause) -> Progress:
     known = planned.state.sync_runs.get(ids.resource_id(workspace, event.run))
     if known is None:
         return planned
@@ -183,8 +183,8 @@ def _sync_moved(planned: Planned, workspace: str, event: SyncMoved, cause: Cause
 
 
 def _observed(
-    planned: Planned, deployment: Deployment, event: StatusReported | Applied | Failed, cause: Cause, context: Context
-) -> Planned:
+    planned: Progress, deployment: Deployment, event: StatusReported | Applied | Failed, cause: Cause, context: Context
+) -> Progress:
     known = planned.state.observed.get(deployment.id) or deployment_rules.unobserved(deployment)
     outcome: OperationMoved | None = None
     match event:
@@ -205,8 +205,8 @@ def _observed(
 
 
 def _project_refused(
-    planned: Planned, held: EngineObject, observation: Observation, cause: Cause, context: Context
-) -> Planned:
+    planned: Progress, held: EngineObject, observation: Observation, cause: Cause, context: Context
+) -> Progress:
     """What a project suffers is shown where users look: on the deployments that wait for it."""
     failed = observation.event
     if not isinstance(failed, Failed) or held.owner.kind != TENANT or not held.wanted or held.digest != failed.digest:
@@ -217,7 +217,7 @@ def _project_refused(
     return planned
 
 
-def _waiting(planned: Planned) -> Iterator[Deployment]:
+def _waiting(planned: Progress) -> Iterator[Deployment]:
     """Wanted deployments whose manifest no engine was seen to hold."""
     for known in planned.state.deployments.values():
         if known.wanted and known.spec is not None:

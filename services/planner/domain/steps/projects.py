@@ -9,10 +9,10 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.desired import DesiredInputs, Repository
 from services.kinds.shared.kind import Wishes
-from services.planner.domain.planned import Context, Step, release, want
+from services.planner.domain.progress import Context, Step, release, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
-from services.planner.domain.table import Counts, view_of
+from services.planner.domain.views import Counts, view_of
 from services.planner.engines.interface import Confinement, Destination, Manifest
 from services.planner.rows import TENANT, Owner
 

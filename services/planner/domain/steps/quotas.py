@@ -17,9 +17,9 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.rows import Resource
-from services.planner.domain.planned import Context, Step
+from services.planner.domain.progress import Context, Step
 from services.planner.domain.state import BEYOND, BY_KIND, TenantState
-from services.planner.domain.table import Subset, Totals, differing, view_of
+from services.planner.domain.views import Subset, Totals, differing, view_of
 from services.planner.rows import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
@@ -97,7 +97,7 @@ class Usage:
     deployments: int = 0
     """With something on an engine."""
     waiting: int = 0
-    """That wait for their first manifest with a spec on offer."""
+    """That wait for their first manifest with a pending spec."""
     bytes: int = 0
     """Of their specs."""
     other_bytes: int = 0
@@ -131,12 +131,12 @@ def spec_bytes(deployment: Deployment | None) -> int:
     if deployment is None:
         return 0
     return (_bytes(deployment.spec) if deployment.spec else 0) + (
-        _bytes(deployment.offered) if deployment.offered else 0
+        _bytes(deployment.pending_spec) if deployment.pending_spec else 0
     )
 
 
 def _waits(deployment: Deployment | None) -> bool:
-    return deployment is not None and deployment.spec is None and deployment.offered is not None
+    return deployment is not None and deployment.spec is None and deployment.pending_spec is not None
 
 
 def _counts(deployment: Deployment | None) -> bool:
@@ -211,7 +211,7 @@ def _claim(state: TenantState, before: TenantState, known: Resource, kinds: Regi
 def _in_force(state: TenantState, known: Resource) -> tuple[str, str]:
     """Specs, JSON text, by which an engine may hold it; empty ones if there are none."""
     check = state.checks.get(known.id)
-    return known.accepted, check.worked if check is not None else ""
+    return known.accepted, check.working_spec if check is not None else ""
 
 
 def _destinations(kinds: Registry, known: Resource, *specs: str) -> int:

@@ -16,7 +16,7 @@ from services.kinds.shared.desired import DesiredInputs, SealedSecret
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.lifecycle import refused
 from services.kinds.shared.rows import Resource
-from services.planner.domain.planned import Context, Step, release, want
+from services.planner.domain.progress import Context, Step, release, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
     allows_cluster_resources,
@@ -24,7 +24,7 @@ from services.planner.domain.steps.environments import (
     clusters_in_force,
     owners_differing,
 )
-from services.planner.domain.table import differing
+from services.planner.domain.views import differing
 from services.planner.engines.interface import Manifest
 from services.planner.rows import TENANT, ObjectKey, Owner
 
@@ -156,9 +156,9 @@ def _manifests(
 def _forget_if_withdrawn(step: Step, known: Resource, inputs: Inputs) -> Step:
     """Its object is wanted. If it was not before, no engine holds what once worked."""
     check = step.state.checks.get(known.id)
-    if check is None or not check.worked or inputs.context.before.checked_digest(known.id) is not None:
+    if check is None or not check.working_spec or inputs.context.before.checked_digest(known.id) is not None:
         return step
-    return step.with_state(step.state.with_checks(replace(check, worked="")))
+    return step.with_state(step.state.with_checks(replace(check, working_spec="")))
 
 
 def _release(step: Step, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Step:

@@ -18,10 +18,10 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.rows import Cause, Resource
-from services.planner.domain.planned import Context, Planned
+from services.planner.domain.progress import Context, Progress
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
-from services.planner.domain.table import differing
+from services.planner.domain.views import differing
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -35,7 +35,7 @@ class StatusChanges:
     gone: tuple[WorkspaceKey, ...] = ()
 
 
-def compile_statuses(planned: Planned, context: Context) -> tuple[Planned, StatusChanges]:
+def compile_statuses(planned: Progress, context: Context) -> tuple[Progress, StatusChanges]:
     """The tenant with its statuses, and the rows that say so."""
     names = {each.id: each.name for each in planned.state.rows_of_kind(MANAGED_ENVIRONMENT.kind).values()}
     owned = planned.state.objects_by_owner()
@@ -66,7 +66,7 @@ def compile_statuses(planned: Planned, context: Context) -> tuple[Planned, Statu
     return planned, shown
 
 
-def _concerned(planned: Planned, context: Context) -> Iterator[tuple[str, Deployment | Resource, Cause]]:
+def _concerned(planned: Progress, context: Context) -> Iterator[tuple[str, Deployment | Resource, Cause]]:
     """Deployments that were touched; resources that were, or of which anything differs that their status shows."""
     state = planned.state
     for subject, cause in planned.touched.items():
@@ -80,7 +80,7 @@ def _concerned(planned: Planned, context: Context) -> Iterator[tuple[str, Deploy
                 yield resource.kind, resource, at
 
 
-def _resources_concerned(planned: Planned, context: Context) -> list[UUID]:
+def _resources_concerned(planned: Progress, context: Context) -> list[UUID]:
     state, before = planned.state, context.before
     found = dict.fromkeys(each for each in planned.touched if each in state.resources)
     found |= dict.fromkeys(differing(state.resources, before.resources))
@@ -90,7 +90,7 @@ def _resources_concerned(planned: Planned, context: Context) -> list[UUID]:
     return sorted(each for each in found if each in state.resources)
 
 
-def _owner(planned: Planned, kind: str, touched: Deployment | Resource) -> Deployment | Resource | None:
+def _owner(planned: Progress, kind: str, touched: Deployment | Resource) -> Deployment | Resource | None:
     """The incarnation that exists."""
     if touched.present:
         return touched
@@ -98,7 +98,7 @@ def _owner(planned: Planned, kind: str, touched: Deployment | Resource) -> Deplo
 
 
 def _of_deployment(
-    planned: Planned,
+    planned: Progress,
     owner: Deployment,
     previous: str,
     at: datetime,
@@ -111,7 +111,7 @@ def _of_deployment(
     return deployment_status.compiled(owner, observed, report, previous, at)
 
 
-def _of_resource(planned: Planned, owner: Resource, previous: str, at: datetime, context: Context) -> str:
+def _of_resource(planned: Progress, owner: Resource, previous: str, at: datetime, context: Context) -> str:
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
@@ -126,14 +126,14 @@ def _is_there(state: TenantState, name: str) -> bool:
     return any(each.name == name and each.wanted for each in state.deployments.values())
 
 
-def _is_releasable(planned: Planned, owner: Resource, owned: Collection[UUID]) -> bool:
+def _is_releasable(planned: Progress, owner: Resource, owned: Collection[UUID]) -> bool:
     """It waits for us, and there is nothing left to wait for."""
     return owner.deleting and owner.finalizer and owner.id not in owned
 
 
 def _stamped(
-    planned: Planned, owner: Deployment | Resource, own: StoredStatus | None, cause: Cause
-) -> tuple[Planned, Cause]:
+    planned: Progress, owner: Deployment | Resource, own: StoredStatus | None, cause: Cause
+) -> tuple[Progress, Cause]:
     """The first status after a change of the CR counts from that change, later ones from their own event."""
     changed = Cause(owner.seen_at, owner.trace_id)
     if isinstance(owner, Resource):
@@ -148,13 +148,13 @@ def _stamped(
 
 
 def _write(
-    planned: Planned, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
-) -> tuple[Planned, StatusChanges]:
+    planned: Progress, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
+) -> tuple[Progress, StatusChanges]:
     row = status_row(planned.state.tenant, key, now, stamp)
     return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
 
 
-def _withdraw(planned: Planned, shown: StatusChanges, key: StatusKey) -> tuple[Planned, StatusChanges]:
+def _withdraw(planned: Progress, shown: StatusChanges, key: StatusKey) -> tuple[Progress, StatusChanges]:
     tenant = planned.state.tenant
     gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)
     return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))

@@ -11,9 +11,9 @@ from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
-from services.planner.domain.planned import Context, Step, want
+from services.planner.domain.progress import Context, Step, want
 from services.planner.domain.state import TenantState
-from services.planner.domain.table import Groups, differing, view_of
+from services.planner.domain.views import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, OperationMoved, Owner
 

@@ -9,10 +9,10 @@ from tests.unit.kinds.given import at, conditions, deployment
 
 
 @pytest.mark.parametrize(
-    ("error", "blocked", "expected"), [("bad path", "", "bad path"), ("", "no room", "no room"), ("a", "b", "a")]
+    ("error", "reason", "expected"), [("bad path", "", "bad path"), ("", "no room", "no room"), ("a", "b", "a")]
 )
-def test_status_when_its_spec_cannot_be_had_then_an_error_occurred(error: str, blocked: str, expected: str) -> None:
-    status = compiled(deployment(error=error, blocked=blocked), None, Report(), "{}", at(0))
+def test_status_when_its_spec_cannot_be_had_then_an_error_occurred(error: str, reason: str, expected: str) -> None:
+    status = compiled(deployment(error=error, pending_reason=reason), None, Report(), "{}", at(0))
     assert conditions(status) == {"ErrorOccurred": ("True", "ErrorOccurred", expected)}
 
 

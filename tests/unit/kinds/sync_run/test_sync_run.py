@@ -113,14 +113,18 @@ def test_run_when_its_deployment_is_there_then_it_starts() -> None:
         ),
         pytest.param(deployment("automated"), ("a", "Refused", AUTOMATED), id="automated"),
         pytest.param(deployment("Automated"), ("a", "Refused", AUTOMATED), id="automated-in-capitals"),
-        pytest.param(deployment(offered=deployment().spec), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-on-offer"),
-        pytest.param(deployment(error="wrong"), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-wrong"),
-        pytest.param(deployment(blocked="no environment"), ("a", "Waiting", NOT_ACCEPTED), id="blocked"),
         pytest.param(
-            deployment("automated", offered=deployment().spec), ("a", "Waiting", NOT_ACCEPTED), id="manual-on-offer"
+            deployment(pending_spec=deployment().spec), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-pending"
+        ),
+        pytest.param(deployment(error="wrong"), ("a", "Waiting", NOT_ACCEPTED), id="newer-spec-wrong"),
+        pytest.param(deployment(pending_reason="no environment"), ("a", "Waiting", NOT_ACCEPTED), id="no-environment"),
+        pytest.param(
+            deployment("automated", pending_spec=deployment().spec),
+            ("a", "Waiting", NOT_ACCEPTED),
+            id="manual-pending",
         ),
         pytest.param(
-            deployment(offered=deployment("automated").spec), ("a", "Refused", AUTOMATED), id="automated-on-offer"
+            deployment(pending_spec=deployment("automated").spec), ("a", "Refused", AUTOMATED), id="automated-pending"
         ),
         pytest.param(deployment("automated", error="wrong"), ("a", "Waiting", NOT_ACCEPTED), id="nobody-knows"),
     ],

@@ -109,8 +109,8 @@ class Memory:
     abandoned: int = 0
     spans: list[tuple[Span, ...]] = field(default_factory=list)
 
-    def load(self, wanted: Collection[UUID]) -> Loaded:
-        return self.world.load(wanted)
+    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
+        return self.world.load_tenants(wanted)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return self.world.find_unseen(scopes)
@@ -122,17 +122,17 @@ class Memory:
         self.abandoned += 1
         self.world.abandon()
 
-    def write(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+    def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         if self.failures:
             raise self.failures.pop(0)
         if self.poisonous & {deployment.name for deployment in changes.written.deployments}:
             raise Poison("refused")
-        self.world.write(changes)
+        self.world.write_changes(changes)
         self.spans.append(tuple(spans))
 
-    def save(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
-        self.write(changes, spans)
-        self.world.save(BatchChanges())
+    def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
+        self.write_changes(changes, spans)
+        self.world.save_changes(BatchChanges())
         self.offset = max([self.offset, *(span.next for span in spans)])
 
 
@@ -164,7 +164,7 @@ def test_batch_when_the_process_shall_stop_while_it_fails_then_nothing_is_commit
     store = Memory([Retry("away")] * 1000)
     planner, log, _ = planner_with(store)
     planner.stopping.set()
-    planner.until_done(lambda: planner.process(log.batch))
+    planner.until_done(lambda: planner.process_batch(log.batch))
     assert (log.acknowledged, store.offset, planner.failing) == ([], 0, "away")
 
 
@@ -390,7 +390,9 @@ def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_i
 ):
     store = Memory()
     planner, _, _ = planner_with(store)
-    planner.apply([changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)])
+    planner.apply_events(
+        [changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)]
+    )
     assert {row.name for row in store.world.deployments.values() if row.present} == {"api"}
     assert store.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
 
@@ -399,7 +401,7 @@ def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is
     store = Memory()
     planner, _, _ = planner_with(store)
     made = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)]
-    planner.apply([*made, resync(3, epoch=2)], [])
+    planner.apply_events([*made, resync(3, epoch=2)], [])
     assert all(row.present for row in store.world.deployments.values())
 
 

@@ -72,14 +72,14 @@ def retry(world: World) -> bool:
     """As the loop does it: whether the tenant goes on."""
     (parked,) = world.parked.values()
     events = coalesce([*(kept_event(row) for row in world.parked_events), *world.shown_of(parked.tenant_id)])
-    world.write(BatchChanges(other=Changes(unparked=(parked.tenant_id,))))
+    world.write_changes(BatchChanges(other=Changes(unparked=(parked.tenant_id,))))
     for part in split_at_markers(events):
         changes = plan_batch(part, world, world.policy, NOW, (parked.workspace, parked.namespace))
         if changes.other.parked:
             world.abandon()
             return False
-        world.write(changes)
-    world.save(resolved(parked, world.still_shown(parked), NOW))
+        world.write_changes(changes)
+    world.save_changes(resolved(parked, world.still_shown(parked), NOW))
     return True
 
 

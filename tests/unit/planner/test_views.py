@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.planner.domain.table import Counts, Groups, Subset, Table, Totals, View, differing, view_of
+from services.planner.domain.views import Counts, Groups, Subset, Table, Totals, View, differing, view_of
 
 Row = tuple[str, int]
 KEYS = st.integers(0, 5)

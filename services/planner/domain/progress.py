@@ -73,7 +73,7 @@ class Step(NamedTuple):
         return self._replace(state=state)
 
 
-class Planned(NamedTuple):
+class Progress(NamedTuple):
     """See the module."""
 
     state: TenantState
@@ -88,7 +88,7 @@ class Planned(NamedTuple):
     manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
 
-    def after(self, step: Step) -> Planned:
+    def after(self, step: Step) -> Progress:
         """The same once a step was taken."""
         if self.cause is None or (step.state is self.state and not step.manifests):
             return self
@@ -100,19 +100,19 @@ class Planned(NamedTuple):
             manifests={**self.manifests, **step.manifests} if step.manifests else self.manifests,
         )
 
-    def with_state(self, state: TenantState) -> Planned:
+    def with_state(self, state: TenantState) -> Progress:
         """The same with another state."""
         return self._replace(state=state)
 
-    def touching(self, subject: UUID, cause: Cause) -> Planned:
+    def touching(self, subject: UUID, cause: Cause) -> Progress:
         """The same after another event that concerned this deployment or resource."""
         return self._replace(touched=_last(self.touched, subject, cause))
 
-    def with_outcome(self, outcome: OperationMoved) -> Planned:
+    def with_outcome(self, outcome: OperationMoved) -> Progress:
         """Something has become of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
-    def with_row(self, row: Deployment | Resource, cause: Cause, actor: str = "") -> Planned:
+    def with_row(self, row: Deployment | Resource, cause: Cause, actor: str = "") -> Progress:
         """The same with this row; the steps will compile what depends on it."""
         rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_resources(row)
         actors = {**self.actors, row.id: actor} if actor else self.actors
