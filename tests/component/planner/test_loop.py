@@ -225,7 +225,7 @@ def test_zombie_when_it_saves_after_its_successor_then_it_is_fenced(rig: Rig) ->
         rig.send(changed(1))
         rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
     with closing(Store(rig.database.planner_url, ENGINES)) as zombie, pytest.raises(Fenced):
-        zombie.save(BatchChanges(), [Span(rig.commands, 0, 0, 1)])
+        zombie.save_changes(BatchChanges(), [Span(rig.commands, 0, 0, 1)])
 
 
 def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_group_assigns_it_something(
@@ -243,7 +243,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
         source = batch.messages[0].tracked.source
         assert taken[source] == 0
         for offset in range(3):
-            successor.save(BatchChanges(), [Span(*source, offset, offset + 1)])
+            successor.save_changes(BatchChanges(), [Span(*source, offset, offset + 1)])
             assert zombie.consumer.fence_partitions([source.partition]) == []
         assert zombie.failing
         deadline = time.monotonic() + DEADLINE_SECONDS
@@ -251,7 +251,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
             assert time.monotonic() < deadline
             zombie.consumer.poll_batch(10, 0.1)
         with pytest.raises(Fenced):
-            successor.save(BatchChanges(), [Span(*source, 3, 4)])
+            successor.save_changes(BatchChanges(), [Span(*source, 3, 4)])
         zombie.store.save_changes(BatchChanges(), [Span(*source, 3, 3)])
 
 
