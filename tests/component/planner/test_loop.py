@@ -238,7 +238,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
         while not batch.messages:
             batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
         taken = successor.positions(zombie.consumer.offsets.partitions)
-        assert not zombie.until_done(partial(zombie.process, batch))
+        assert not zombie.until_done(partial(zombie.process_batch, batch))
         assert zombie.consumer.partitions == []
         source = batch.messages[0].tracked.source
         assert taken[source] == 0
