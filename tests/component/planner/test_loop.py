@@ -184,7 +184,7 @@ def test_message_when_it_cannot_be_understood_then_the_others_take_effect_and_th
 
 def test_planner_when_a_dead_letter_cannot_be_written_then_it_stops_and_the_offsets_stay(rig: Rig) -> None:
     class Refusing:
-        def send(self, *_: Any) -> Future[int]:
+        def send_letter(self, *_: Any) -> Future[int]:
             outcome: Future[int] = Future()
             outcome.set_exception(Retry("refused"))
             return outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.planner.domain.events import Event
-from tests.unit.planner.given import CREDENTIAL, Failed, Removed, credential, resource, resource_gone, secret
+from tests.unit.planner.given import CREDENTIAL, Failed, Removed, changed, credential, resource, resource_gone, secret
 from tests.unit.planner.tenant import check, conditions, manifest, row, says
 from tests.unit.planner.world import World
 
@@ -14,6 +14,14 @@ def test_credential_when_its_secret_is_there_then_only_the_tenants_project_may_u
     assert recipe["project"] == row(world, "AppProject").name
     assert recipe["repository"] == "https://git.example.com/team-a/private.git"
     assert manifest(world, "AppProject")["spec"]["sourceRepos"] == ["https://git.example.com/team-a/private"]
+
+
+def test_credential_when_its_secret_is_missing_then_the_project_lists_its_repository_all_the_same(world: World) -> None:
+    world.take(changed(1), credential(2))
+    assert manifest(world, "AppProject")["spec"]["sourceRepos"] == [
+        "https://git.example.com/team-a/config",
+        "https://git.example.com/team-a/private",
+    ]
 
 
 def test_credential_when_checked_then_it_has_its_three_conditions(world: World) -> None:

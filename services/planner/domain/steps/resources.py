@@ -106,13 +106,17 @@ def _compile_one(step: Step, known: Resource, inputs: Inputs) -> Step:
     owned = [key for key in inputs.owned.get(known.id, ()) if key in step.state.objects]
     if not known.wanted:
         return _release(step, known, owned, inputs)
+    row = known
     try:
-        row, manifests = _compiled(known, inputs)
+        row = _accepted(known, inputs)
+        manifests = _compiled(row, inputs)
     except Refused as why:
-        step = _with_row(step, known, refused(known, why))
+        # The spec of a cluster counts once its object is compiled; a repository is listed without its login, too.
+        row = known if inputs.context.policy.kinds[known.kind].destinations is not None else row
+        step = _with_row(step, known, refused(row, why))
         secret = inputs.secrets.get(known.refers_to)
         stays = why.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
-        return step if stays else _release(step, known, owned, inputs)
+        return step if stays else _release(step, row, owned, inputs)
     step = _with_row(step, known, refused(row, None))
     step = want(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
     kept = {manifest.key for manifest in manifests}
@@ -123,21 +127,26 @@ def _with_row(step: Step, known: Resource, now: Resource) -> Step:
     return step if now == known else step.with_state(step.state.with_resources(now))
 
 
-def _compiled(known: Resource, inputs: Inputs) -> tuple[Resource, tuple[Manifest, ...]]:
-    """The row with its accepted spec, and what an engine shall hold because of that. Raises Refused."""
+def _accepted(known: Resource, inputs: Inputs) -> Resource:
+    """With its spec as accepted. Raises Refused."""
     policy = inputs.context.policy
-    kind = policy.kinds[known.kind]
-    if kind.accept_spec is None:
-        return known, ()
-    spec = kind.accept_spec(known, policy.addresses, policy.limits)
-    row = replace(known, accepted=spec.model_dump_json(by_alias=True, exclude_none=True))
-    secret = None
+    accept = policy.kinds[known.kind].accept_spec
+    if accept is None:
+        return known
+    spec = accept(known, policy.addresses, policy.limits)
+    return replace(known, accepted=spec.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def _compiled(row: Resource, inputs: Inputs) -> tuple[Manifest, ...]:
+    """What an engine shall hold because of its accepted spec. Raises Refused."""
+    policy = inputs.context.policy
+    kind, secret = policy.kinds[row.kind], None
     if kind.reference is not None and kind.names_a_secret:
-        secret = read_secret(kind.reference, known, inputs.secrets.get(known.refers_to), policy.limits)
+        secret = read_secret(kind.reference, row, inputs.secrets.get(row.refers_to), policy.limits)
     manifests = _manifests(row, secret, inputs, cluster_resources=inputs.cluster_resources)
     if any(manifest.is_oversized for manifest in manifests):
         raise Refused("Unknown", Reason.INVALID_SPEC, OVERSIZED)
-    return row, manifests
+    return manifests
 
 
 def _manifests(
