@@ -97,15 +97,24 @@ class Instance:
         """Watch. Work begins with :meth:`start_work`."""
         self._informers.start(self._dependencies.follow)
 
-    def start_work(self, rows: Iterable[EngineResource], *, complete: bool = True) -> None:
+    def start_work(
+        self,
+        rows: Iterable[EngineResource],
+        unacknowledged: Iterable[EngineResource] = (),
+        *,
+        complete: bool = True,
+    ) -> None:
         """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
 
-        Unless they are ``complete`` nothing is deleted for want of a row.
+        Those ``unacknowledged`` go ahead where they can. Unless they are ``complete`` nothing is deleted for want of a
+        row.
         """
         self._complete = complete
         self._rows.clear()
         self._rows.update((key_of(row), row) for row in rows)
         self._working, self._takeover = True, Takeover(self._rows)
+        for row in unacknowledged:
+            self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_store(self._begin_work)
 
     async def suspend(self) -> None:

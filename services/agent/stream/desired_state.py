@@ -83,6 +83,8 @@ class DesiredState:
         self._rows: dict[TopicPartition, dict[Identity, EngineResource]] = {}
         self._newest: dict[TopicPartition, dict[bytes, int]] = {}
         """Of each key that is consumed again, the offset at which it was read last."""
+        self._unacknowledged: set[Identity] = set()
+        """Of rows whose newest message was not committed when they were loaded."""
         self.complete = True
         """Every row could be understood; if not, an object without a row may still be wanted."""
 
@@ -99,9 +101,10 @@ class DesiredState:
             for source, newest in snapshot.newest.items()
         }
         self.complete = True
-        for newest in snapshot.newest.values():
+        self._unacknowledged.clear()
+        for source, newest in snapshot.newest.items():
             for count, message in enumerate(newest.values()):
-                self._load_row(message)
+                self._load_row(message, snapshot.starts[source])
                 if count % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
 
@@ -127,11 +130,18 @@ class DesiredState:
         for rows in self._rows.values():
             yield from (row for identity, row in rows.items() if identity[0] == instance)
 
-    def _load_row(self, message: ConsumedMessage) -> None:
+    def unacknowledged_rows_of(self, instance: str) -> list[EngineResource]:
+        """Those of them whose newest message may not have had its effect: it is sent again, however late."""
+        return [row for row in self.rows_of(instance) if row.identity in self._unacknowledged]
+
+    def _load_row(self, message: ConsumedMessage, start: int) -> None:
         if not message.value:
             return  # a tombstone
         try:
-            self.keep_row(message.tracked.source, self._decode(message.value))
+            row = self._decode(message.value)
+            self.keep_row(message.tracked.source, row)
+            if message.offset >= start:
+                self._unacknowledged.add(row.identity)
         except Poison as error:
             # As a message it became a dead letter when it came; the object it spoke of is unknown.
             self.complete = False

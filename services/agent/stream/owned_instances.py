@@ -52,7 +52,8 @@ class OwnedInstances:
             self._watch(name)
         log.info("instances assigned", instances=sorted(owned), partitions=sorted(partitions))
         for name, instance in self._instances.items():
-            instance.start_work(desired.rows_of(name), complete=desired.complete)
+            unacknowledged = desired.unacknowledged_rows_of(name)
+            instance.start_work(desired.rows_of(name), unacknowledged, complete=desired.complete)
         self._assigned = True
 
     async def suspend(self) -> None:

@@ -129,6 +129,15 @@ async def test_replayed_row_when_a_newer_one_was_read_then_it_is_acknowledged_an
     assert rig.submitted == ["of today", "of tomorrow"]
 
 
+@pytest.mark.parametrize(("start", "unacknowledged"), [(20, ["of today"]), (21, [])])
+async def test_row_when_loaded_then_it_is_known_whether_its_message_was_committed(
+    start: int, unacknowledged: list[str]
+) -> None:
+    rig = Rig()
+    await rig.load(20, "of today", start)
+    assert [row.digest for row in rig.desired.unacknowledged_rows_of("argocd")] == unacknowledged
+
+
 @pytest.mark.parametrize("newest", ["deleted", None], ids=["deleted", "tombstone"])
 async def test_replayed_row_when_its_deletion_was_read_then_it_does_not_come_back(newest: str | None) -> None:
     rig = Rig()

@@ -33,7 +33,7 @@ class FakeInstance:
     def start(self) -> None:
         self.told.append("start")
 
-    def start_work(self, rows: Any, *, complete: bool = True) -> None:
+    def start_work(self, rows: Any, unacknowledged: Any = (), *, complete: bool = True) -> None:
         self.told.append("work")
         self.rows, self.complete = list(rows), complete
 
