@@ -75,6 +75,9 @@ argocd-redis)
     ;;
 argocd-repo-server)
     prepare_argocd
+    python -c 'import pathlib, sys; from devstack.setup.argocd_requirements import install_generators
+install_generators(pathlib.Path(sys.argv[1]))' "$TMPDIR/generators"
+    export PATH="$TMPDIR/generators:$PATH" GENERATORS_FOLDER="$programs/generators"
     exec argocd-repo-server --address=0.0.0.0 --port=8081 --metrics-address=0.0.0.0 --metrics-port=8084 \
         "--redis=argocd-redis-$ARGOCD_INSTANCE:6379" --revision-cache-expiration=1s --logformat=text
     ;;

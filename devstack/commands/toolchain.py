@@ -19,15 +19,12 @@ app = typer.Typer(help="The programs that the local stack runs.", no_args_is_hel
 @app.command()
 def install(
     link: Annotated[Path | None, typer.Option(help="Folder to fill with a link to each component.")] = None,
-    argocd: Annotated[bool, typer.Option(help="Argo CD too, for stacks with --argocd.")] = True,
-    kustomize: Annotated[bool, typer.Option(help="kustomize too, for the tests of k8s/.")] = True,
+    argocd: Annotated[bool, typer.Option(help="Argo CD with kustomize and helm, for stacks with --argocd.")] = True,
 ) -> None:
     """Download and build what is missing, so that 'dev up' need not."""
     console = Console(highlight=False)
     with reporter(console) as report:
         tools = toolchain.install(report, argocd=argocd)
-        if kustomize:
-            toolchain.kustomize(report)
     console.print(f"installed below {cache_root()}")
     if link is not None:
         link.mkdir(parents=True, exist_ok=True)

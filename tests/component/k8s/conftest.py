@@ -16,7 +16,7 @@ from tests.component.k8s.manifests import Rendered, render
 def kustomize() -> Path:
     """Built if it is not there yet."""
     with reporter(Console()) as report:
-        return toolchain.kustomize(report)
+        return toolchain.generators(report) / "kustomize"
 
 
 @pytest.fixture(scope="package")

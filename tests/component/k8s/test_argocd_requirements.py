@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.setup.argocd_requirements import VARIABLES, repo_server_environment, requirements
+from devstack.setup.argocd_requirements import (
+    CONTROLLER_VARIABLES,
+    REPO_SERVER_VARIABLES,
+    TIMEOUT,
+    controller_environment,
+    install_generators,
+    repo_server_environment,
+    requirements,
+)
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from services.agent.instances.engine_requirements import Found, unmet
@@ -85,19 +93,49 @@ def test_configuration_when_patched_then_what_argo_cd_excludes_by_itself_stays_e
         assert excluded(own) <= excluded(patched)
 
 
-def test_parameters_when_patched_then_the_repo_servers_container_takes_them(installed: list[Manifest]) -> None:
+def container_of(component: str, namespace: str, installed: list[Manifest]) -> dict[str, Any]:
+    """Of that name in the workload of that name."""
+    (found,) = [
+        item for item in containers(workloads(within(namespace, installed))[component]) if item["name"] == component
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("component", "variables", "environment"),
+    [
+        ("argocd-repo-server", REPO_SERVER_VARIABLES, repo_server_environment()),
+        ("argocd-application-controller", CONTROLLER_VARIABLES, controller_environment()),
+    ],
+)
+def test_parameters_when_patched_then_the_container_takes_what_the_local_stack_has(
+    installed: list[Manifest], component: str, variables: dict[str, str], environment: dict[str, str]
+) -> None:
     for namespace in NAMESPACES:
         parameters = config_of(namespace, installed, PARAMETERS)
-        (container,) = [
-            item
-            for item in containers(workloads(within(namespace, installed))["argocd-repo-server"])
-            if item["name"] == "argocd-repo-server"
-        ]
+        container = container_of(component, namespace, installed)
         sources = {item["name"]: item.get("valueFrom", {}) for item in container["env"]}
-        taken = {variable: sources[variable]["configMapKeyRef"] for variable in VARIABLES.values()}
+        taken = {variable: sources[variable]["configMapKeyRef"] for variable in variables.values()}
         assert {source["name"] for source in taken.values()} == {PARAMETERS}
         found = {variable: parameters[source["key"]] for variable, source in taken.items()}
-        assert found == repo_server_environment()
+        assert found == {name: value for name, value in environment.items() if name != TIMEOUT}
+
+
+def test_repo_server_when_patched_then_it_finds_our_generators_first_and_is_bounded(
+    installed: list[Manifest], tmp_path: Path
+) -> None:
+    install_generators(tmp_path)
+    for namespace in NAMESPACES:
+        container = container_of("argocd-repo-server", namespace, installed)
+        (mount,) = [item for item in container["volumeMounts"] if item["name"] == "generators"]
+        variables = {item["name"]: item.get("value") for item in container["env"]}
+        assert variables["PATH"].split(":")[0] == mount["mountPath"]
+        assert variables[TIMEOUT] == repo_server_environment()[TIMEOUT]
+        assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+        scripts = of_kind("ConfigMap", within(namespace, installed))["argocd-generators"]["data"]
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+            ("kustomize", "helm"), scripts["generator.sh"]
+        )
 
 
 def test_local_stack_when_it_configures_argo_cd_then_as_the_component_does(installed: list[Manifest]) -> None:
@@ -107,4 +145,6 @@ def test_local_stack_when_it_configures_argo_cd_then_as_the_component_does(insta
             there = of_kind(manifest["kind"], within(namespace, installed))[name]
             assert manifest.get("data", {}).items() <= there.get("data", {}).items()
             assert manifest.get("spec") == there.get("spec")
-    assert {item["metadata"]["name"] for item in requirements("any")} == {CONFIG, PARAMETERS, "default"}
+    assert {item["metadata"]["name"] for item in requirements("any")} == {
+        CONFIG, PARAMETERS, "default", "argocd-generators",
+    }  # fmt: skip

@@ -32,7 +32,7 @@ PLACES = {
 """Flags whose values are addresses or paths: another in every stack."""
 OF_CONTAINERS = {"ARGOCD_INSTANCE", "ARGOCD_NAMESPACE"}
 """From which run.sh makes flags."""
-ELSEWHERE = {"PATH", "TZ", "LANG", "SSL_CERT_FILE"}
+ELSEWHERE = {"PATH", "GENERATORS_FOLDER", "TZ", "LANG", "SSL_CERT_FILE"}
 """Set by run.sh, or the caller's."""
 OF_EACH_STACK = {"REDIS_PASSWORD", "ARGOCD_ASK_PASS_SOCK"}
 

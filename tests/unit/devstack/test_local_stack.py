@@ -14,7 +14,7 @@ from devstack.components.java import class_path, overlaid
 from devstack.stack.pki import Account, Pki
 from devstack.stack.state import State
 from devstack.toolchain import install as toolchain
-from devstack.toolchain.gobuild import ARGOCD, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.gobuild import ARGOCD, HELM, KUBERNETES, KUSTOMIZE, Build, Product
 from services.common.errors import InvalidConfiguration
 
 
@@ -115,11 +115,16 @@ def test_build_when_it_builds_a_program_then_go_mod_keeps_its_modules(package: s
     assert f"\t{package}\n" in (toolchain.SOURCES / "go.mod").read_text().partition("tool (")[2]
 
 
-def test_build_when_it_is_kustomizes_then_go_mod_keeps_its_module() -> None:
-    build = Build(toolchain.KUSTOMIZE_SOURCES, KUSTOMIZE)
-    assert build.version().startswith("v5.")
-    (package,) = KUSTOMIZE.packages.values()
-    assert f"tool {package}\n" in (toolchain.KUSTOMIZE_SOURCES / "go.mod").read_text()
+@pytest.mark.parametrize(
+    ("sources", "product", "major"),
+    [(toolchain.KUSTOMIZE_SOURCES, KUSTOMIZE, "v5."), (toolchain.HELM_SOURCES, HELM, "v3.")],
+)
+def test_build_when_it_is_a_generators_then_go_mod_keeps_its_module(
+    sources: Path, product: Product, major: str
+) -> None:
+    assert Build(sources, product).version().startswith(major)
+    (package,) = product.packages.values()
+    assert f"tool {package}\n" in (sources / "go.mod").read_text()
 
 
 @pytest.mark.parametrize("write", [lambda pki: pki.ensure("127.0.0.1"), lambda pki: pki.ensure("kube-apiserver")])

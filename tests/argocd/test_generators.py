@@ -1,0 +1,136 @@
+"""Repositories with kustomize and helm: what they are for, and what hostile ones try with them, on real Argo CD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from services.common.kubernetes import Manifest
+from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.sources import NAME, Source, Sources, config_map
+from tests.e2e.tenant import Tenant
+
+CHART = {"apiVersion": "v2", "name": "chart", "version": "1.0.0"}
+TEMPLATE = yaml.safe_dump(config_map("{{ .Values.value }}"))
+NOBODY = "https://charts.example.com"
+
+
+def kustomization(**content: Any) -> dict[str, Any]:
+    """An overlay of nothing but what its file says."""
+    return {"app/kustomization.yaml": content}
+
+
+def chart(**changes: Any) -> dict[str, Any]:
+    """A chart of one config map."""
+    return {
+        "app/settings.yaml": None,
+        "app/Chart.yaml": CHART | changes,
+        "app/values.yaml": {"value": "from the chart"},
+        "app/templates/settings.yaml": TEMPLATE,
+    }
+
+
+def of_source(**parameters: Any) -> dict[str, Any]:
+    """What Argo CD takes from a repository as if the Application said it."""
+    return {"app/.argocd-source.yaml": parameters}
+
+
+async def deploy(tenant: Tenant, source: Source, files: dict[str, Any]) -> Manifest:
+    """Commit ``files``, then deploy the folder ``app``."""
+    source.repository.commit(
+        {path: item if item is None or isinstance(item, str) else yaml.safe_dump(item) for path, item in files.items()}
+    )
+    return await tenant.create(source=source.spec())
+
+
+async def test_overlay_when_it_has_a_base_in_the_repository_then_it_is_deployed(
+    tenant: Tenant, source: Sources, deployed: Deployed
+) -> None:
+    overlay = kustomization(resources=["../base"], patches=[{"path": "settings.yaml"}])
+    base = {
+        "base/kustomization.yaml": {"resources": ["settings.yaml"], "namePrefix": "our-"},
+        "base/settings.yaml": config_map("of the base"),
+    }
+    overlay["app/settings.yaml"] = config_map("of the overlay", f"our-{NAME}")
+    await deploy(tenant, source(), overlay | base)
+    await tenant.until_status("deployed", **HEALTHY)
+    assert deployed.value(tenant.namespace, f"our-{NAME}") == "of the overlay"
+
+
+async def test_chart_when_it_has_another_in_the_repository_then_it_is_deployed(
+    tenant: Tenant, source: Sources, deployed: Deployed
+) -> None:
+    dependency = {"name": "common", "version": "1.0.0", "repository": "file://../common"}
+    common = {
+        "common/Chart.yaml": CHART | {"name": "common"},
+        "common/templates/settings.yaml": yaml.safe_dump(config_map("of the other", "common")),
+    }
+    await deploy(tenant, source(), chart(dependencies=[dependency]) | common)
+    await tenant.until_status("deployed", **HEALTHY)
+    assert deployed.value(tenant.namespace) == "from the chart"
+    assert deployed.value(tenant.namespace, "common") == "of the other"
+
+
+@pytest.mark.parametrize(
+    ("files", "refusal"),
+    [
+        (kustomization(resources=[f"{NOBODY}/base.yaml"]), "127.0.0.1:9: connect: connection refused"),
+        (kustomization(resources=["git@git.example.com:some/base.git?ref=main"]), "no 'git' program on path"),
+        (kustomization(resources=["https://git.example.com/a.git?ref=--upload-pack=id"]), "no 'git' program on path"),
+        (kustomization(helmCharts=[{"name": "chart", "repo": NOBODY}]), "must specify --enable-helm"),
+        (kustomization(generators=["plugin.yaml"]) | {"app/plugin.yaml": "PLUGIN"}, "external plugins disabled"),
+        (kustomization(configMapGenerator=[{"name": "a", "files": ["/etc/passwd"]}]), "is not in or below"),
+        (kustomization(resources=["/etc"]), "cannot be absolute"),
+        (chart(dependencies=[{"name": "far", "version": "1", "repository": NOBODY}]), "are not permitted in project"),
+        (chart() | of_source(helm={"valueFiles": [f"{NOBODY}/values.yaml"]}), "URL scheme 'https' is not allowed"),
+        (chart() | of_source(helm={"valueFiles": ["../../../../etc/passwd"]}), "outside repository root"),
+        (chart() | {"app/templates/bomb.yaml": "{{ range until 1000000000 }}{{ end }}"}, "out of memory"),
+    ],
+    ids=[
+        "remote file",
+        "base by ssh",
+        "option for git",
+        "chart in an overlay",
+        "plugin",
+        "file of the repo server",
+        "folder of the repo server",
+        "remote chart",
+        "remote values",
+        "values of the repo server",
+        "memory",
+    ],
+)
+async def test_repository_when_it_reaches_for_more_than_it_holds_then_argo_cd_refuses(
+    tenant: Tenant, source: Sources, deployed: Deployed, files: dict[str, Any], refusal: str
+) -> None:
+    plugin = {"apiVersion": "someone/v1", "kind": "Plugin", "metadata": {"name": "plugin"}}
+    files = {path: plugin if item == "PLUGIN" else item for path, item in files.items()}
+    await deploy(tenant, source(), files)
+    assert refusal in (await tenant.until_condition("ComparisonError", "True"))["message"]
+    assert deployed.value(tenant.namespace) is None
+
+
+async def test_overlay_when_it_asks_for_the_repo_servers_environment_then_it_gets_nothing(
+    tenant: Tenant, source: Sources, deployed: Deployed
+) -> None:
+    generator = [{"name": "stolen", "envs": ["names"], "options": {"disableNameSuffixHash": True}}]
+    names = "REDIS_PASSWORD\nARGOCD_GIT_MODULES_ENABLED\nvalue=\n"
+    await deploy(tenant, source(), kustomization(configMapGenerator=generator) | {"app/names": names})
+    await tenant.until_status("deployed", **HEALTHY)
+    stolen = deployed.config_maps.objects[tenant.namespace, "stolen"]["data"]
+    assert stolen == {"REDIS_PASSWORD": "", "ARGOCD_GIT_MODULES_ENABLED": "", "value": ""}
+
+
+async def test_repository_when_it_has_jsonnet_then_nobody_evaluates_it(
+    tenant: Tenant, source: Sources, deployed: Deployed
+) -> None:
+    stolen = config_map("", "stolen") | {"data": {"value": "ENVIRONMENT"}}
+    text = yaml.safe_dump(stolen, default_flow_style=True, width=10_000).replace(
+        "ENVIRONMENT", "(importstr '/proc/self/environ')"
+    )
+    await deploy(tenant, source(), {"app/stolen.jsonnet": text})
+    await tenant.until_status("deployed", **HEALTHY)
+    assert deployed.value(tenant.namespace) == "first"
+    assert deployed.value(tenant.namespace, "stolen") is None
