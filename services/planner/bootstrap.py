@@ -33,7 +33,7 @@ from services.planner.database.requirements import check_database, head
 from services.planner.database.store import Store
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.registry import ENGINES
-from services.planner.pipeline.consume import BatchConsumer
+from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.upkeep import Upkeep

@@ -6,7 +6,7 @@ lost, every object is an orphan: so a great share of the objects is reported, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 import structlog
@@ -27,19 +27,15 @@ class Orphans:
         self._since: dict[ObjectKey, datetime] = {}
         self._deletable: set[ObjectKey] = set()
 
-    def find_due(self, unwanted: Iterable[ObjectKey], existing: int, now: datetime) -> Iterator[ObjectKey]:
-        """Those of ``unwanted`` whose grace period has ended, of ``existing`` objects in all."""
+    def find_due(self, unwanted: Iterable[ObjectKey], existing: int, now: datetime) -> Collection[ObjectKey]:
+        """Those of ``unwanted`` whose grace period has ended, of ``existing`` objects in all; no others may go."""
         self._since = {key: self._since.get(key, now) for key in unwanted}
-        if not self._since:
-            return
         guarded = len(self._since) > max(ALWAYS_ALLOWED, SHARE * existing) or len(self._since) == existing
-        log.warning("objects that no row desires", count=len(self._since), existing=existing, kept=guarded)
-        if guarded:
-            return
-        for key, since in self._since.items():
-            if now - since >= self._grace:
-                self._deletable.add(key)
-                yield key
+        if self._since:
+            log.warning("objects that no row desires", count=len(self._since), existing=existing, kept=guarded)
+        due = () if guarded else (key for key, since in self._since.items() if now - since >= self._grace)
+        self._deletable = set(due)
+        return self._deletable
 
     def may_delete(self, key: ObjectKey) -> bool:
         """Whether it may be deleted although no row says so."""

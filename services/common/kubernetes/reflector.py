@@ -27,7 +27,7 @@ from services.common.kubernetes.access import GRACE_SECONDS, ForbiddenGrace
 from services.common.kubernetes.client import PAGE, KubeClient, Page
 from services.common.kubernetes.errors import Expired, Rejected, ServerFailed
 from services.common.kubernetes.merge import merged
-from services.common.kubernetes.resources import ApiResource, Manifest, namespace_and_name
+from services.common.kubernetes.resources import ApiResource, Manifest
 
 log = structlog.get_logger(__name__)
 
@@ -116,15 +116,18 @@ async def reflect(
 
 
 async def _collected(parts: Sequence[AsyncGenerator[Reflection | _PartListed]]) -> AsyncGenerator[Reflection]:
-    """The parts as one collection. An object that has changed is left out of the list: what that shows is older."""
-    changed: set[tuple[str, str]] = set()
+    """The parts as one collection. An object that has changed is left out of the list: what that shows is older.
+
+    Not so one of the same name, which another part may list: a Secret that was made anew with another type.
+    """
+    changed: set[str] = set()
     unlisted, count = len(parts), 0
     async with aclosing(merged(parts)) as events:
         async for event in events:
             match event:
                 case Seen(item):
                     count += 1
-                    if namespace_and_name(item) not in changed:
+                    if item["metadata"]["uid"] not in changed:
                         yield event
                 case _PartListed():
                     unlisted -= 1
@@ -133,7 +136,7 @@ async def _collected(parts: Sequence[AsyncGenerator[Reflection | _PartListed]]) 
                         yield ListCompleted(count)
                 case Changed(item) | Removed(item):
                     if unlisted:
-                        changed.add(namespace_and_name(item))
+                        changed.add(item["metadata"]["uid"])
                     yield event
                 case _:
                     yield event

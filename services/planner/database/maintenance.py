@@ -14,10 +14,9 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.common.api_resource import SECRET
-from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database.columns import names
 from services.planner.domain.events import Due, Event
-from services.planner.domain.parked_statuses import LeftStatus
+from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
 
 # What keeps waiting because its tenant is parked takes nobody else's place among those that are found.
@@ -55,7 +54,6 @@ SELECT w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer,
                 WHERE (r.tenant_id, r.kind, r.name, r.uid) = (t.id, w.kind, w.name, w.uid) AND r.present)
   FROM (SELECT %s::uuid AS id, %s AS workspace, %s AS namespace) AS t
   JOIN workspace_resources w USING (workspace, namespace)
- WHERE position(%s IN w.status) > 0
 """
 FORGET_RUNS = """
 DELETE FROM resources
@@ -128,11 +126,12 @@ def shown(connection: Connection[Any], tenant: UUID) -> list[Event]:
 
 def still_shown(connection: Connection[Any], tenant: ParkedTenant) -> list[LeftStatus]:
     """Statuses that show that ``tenant`` is parked."""
-    values = (tenant.tenant_id, tenant.workspace, tenant.namespace, TENANT_PARKED.message)
-    return [
+    values = (tenant.tenant_id, tenant.workspace, tenant.namespace)
+    found = (
         ((kind, name), StoredStatus(*stored), exists)
         for kind, name, *stored, exists in connection.execute(STILL_SHOWN, values)
-    ]
+    )
+    return [left for left in found if shows_parked(left[1].status)]
 
 
 def _found(connection: Connection[Any], query: LiteralString, values: dict[str, Any]) -> list[Event]:

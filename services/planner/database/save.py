@@ -174,7 +174,7 @@ DELETE FROM tenants AS t
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Statement:
     """One statement: which rows of the changes it writes."""
 
     field: str
@@ -185,33 +185,33 @@ class Step:
     """It is Poison if the database has not written every row: the id of one is another tenant's."""
 
 
-STEPS = (
+STATEMENTS = (
     # What is referred to comes before what refers to it; what goes, goes before what comes under the same key.
-    Step("unparked", "parked_tenants", UNPARKED),
-    Step("parked", "parked_tenants", PARKED),
-    Step("parked_events", "parked_events", PARKED_EVENTS),
-    Step("observed_gone", "observed_states", OBSERVED_GONE),
-    Step("tenants", "tenants", TENANTS),
-    Step("deployments", "deployments", DEPLOYMENTS, writes_all=True),
-    Step("sightings", "deployments", SIGHTINGS),
-    Step("resources", "resources", RESOURCES, writes_all=True),
-    Step("resource_sightings", "resources", RESOURCE_SIGHTINGS),
-    Step("checks", "checks", CHECKS),
-    Step("sync_runs", "sync_runs", SYNC_RUNS),
-    Step("observed", "observed_states", OBSERVED),
-    Step("operations", "operations", OPERATIONS),
-    Step("operations_moved", "operations", OPERATIONS_MOVED),
-    Step("engine", "engine_resources", ENGINE),
-    Step("engine_absent", "engine_resources", ENGINE_ABSENT),
-    Step("engine_departing", "engine_resources", ENGINE),
-    Step("engine_gone", "engine_resources", ENGINE_GONE),
-    Step("workspace", "workspace_resources", WORKSPACE),
-    Step("workspace_gone", "workspace_resources", WORKSPACE_GONE),
-    Step("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
-    Step("resources_dormant", "resources", RESOURCES_DORMANT),
-    Step("resources_gone", "resources", RESOURCES_GONE),
-    Step("deployments_gone", "deployments", DEPLOYMENTS_GONE),
-    Step("tenants_gone", "tenants", TENANTS_GONE),
+    Statement("unparked", "parked_tenants", UNPARKED),
+    Statement("parked", "parked_tenants", PARKED),
+    Statement("parked_events", "parked_events", PARKED_EVENTS),
+    Statement("observed_gone", "observed_states", OBSERVED_GONE),
+    Statement("tenants", "tenants", TENANTS),
+    Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
+    Statement("sightings", "deployments", SIGHTINGS),
+    Statement("resources", "resources", RESOURCES, writes_all=True),
+    Statement("resource_sightings", "resources", RESOURCE_SIGHTINGS),
+    Statement("checks", "checks", CHECKS),
+    Statement("sync_runs", "sync_runs", SYNC_RUNS),
+    Statement("observed", "observed_states", OBSERVED),
+    Statement("operations", "operations", OPERATIONS),
+    Statement("operations_moved", "operations", OPERATIONS_MOVED),
+    Statement("engine", "engine_resources", ENGINE),
+    Statement("engine_absent", "engine_resources", ENGINE_ABSENT),
+    Statement("engine_departing", "engine_resources", ENGINE),
+    Statement("engine_gone", "engine_resources", ENGINE_GONE),
+    Statement("workspace", "workspace_resources", WORKSPACE),
+    Statement("workspace_gone", "workspace_resources", WORKSPACE_GONE),
+    Statement("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
+    Statement("resources_dormant", "resources", RESOURCES_DORMANT),
+    Statement("resources_gone", "resources", RESOURCES_GONE),
+    Statement("deployments_gone", "deployments", DEPLOYMENTS_GONE),
+    Statement("tenants_gone", "tenants", TENANTS_GONE),
 )
 
 
@@ -222,7 +222,7 @@ class Fenced(Exception):
 def prepare(connection: Connection[Any]) -> None:
     """Have the statements planned, once for the connection."""
     statements = [f"PREPARE fence AS {FENCE}"]
-    statements += [f"PREPARE save_{number} AS {step.statement}" for number, step in enumerate(STEPS)]
+    statements += [f"PREPARE save_{number} AS {each.statement}" for number, each in enumerate(STATEMENTS)]
     connection.execute("; ".join(statements))
 
 
@@ -236,24 +236,24 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     3. The caller commits. A crash after it leaves effects and offsets, and the next process goes on behind them.
     4. Kafka is told the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
     """
-    needed = {number: rows for number, step in enumerate(STEPS) if (rows := getattr(changes, step.field))}
+    needed = {number: rows for number, each in enumerate(STATEMENTS) if (rows := getattr(changes, each.field))}
     fence, *counts = _execute(connection, (document(spans), owner), needed)
     if fence != len(spans):
         raise Fenced(f"{len(spans) - fence} partitions have moved on, or are another planner's by now")
     complete = True
     for (number, rows), count in zip(needed.items(), counts, strict=True):
-        step, missing = STEPS[number], len(rows) - count
-        ROWS_WRITTEN.labels(step.table).inc(count)
-        if missing and step.writes_all:
-            raise Poison(f"{missing} rows of {step.table} have the id of another tenant's")
-        if missing and step.statement is ENGINE:
+        statement, missing = STATEMENTS[number], len(rows) - count
+        ROWS_WRITTEN.labels(statement.table).inc(count)
+        if missing and statement.writes_all:
+            raise Poison(f"{missing} rows of {statement.table} have the id of another tenant's")
+        if missing and statement.statement is ENGINE:
             complete = False
             _tell_collisions(connection, rows)
     return complete
 
 
 def _execute(connection: Connection[Any], fence: tuple[str, UUID], needed: Mapping[int, Sequence[Any]]) -> list[int]:
-    """How many rows the fence and each of the steps has written."""
+    """How many rows the fence and each of the statements has written."""
     is_begun = connection.info.transaction_status == TransactionStatus.INTRANS
     statements = [*(() if is_begun else ("BEGIN",)), "EXECUTE fence(%s, %s)"]
     statements += [f"EXECUTE save_{number}(%s)" for number in needed]

@@ -1,8 +1,8 @@
 """The database as the loop sees it: tenants, the transaction of a batch, and what the log's positions are.
 
-One connection, one transaction per batch: opened by the first write, closed by the commit in :meth:`Store.save`; what
-is read before that is the planner's own. Tenants that were seen before come from memory. Library errors are translated
-here: Retry (the database is away or busy), Poison (it refuses these values).
+One connection, one transaction per batch: opened by the first write, closed by the commit in
+:meth:`Store.save_changes`; what is read before that is the planner's own. Tenants that were seen before come from
+memory. Library errors are translated here: Retry (the database is away or busy), Poison (it refuses these values).
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ class Shown:
 LeftStatus = tuple[StatusKey, StoredStatus, bool]
 """A status that shows that its tenant was parked, and whether its resource exists."""
 
+PARKED = (TENANT_PARKED.type, TENANT_PARKED.message)
+
 Subjects = Mapping[StatusKey, Shown | None]
 """By kind and name; None: the resource is gone."""
 
@@ -81,6 +83,12 @@ def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) 
         else:
             gone.append(WorkspaceKey(tenant.workspace, tenant.namespace, *key))
     return StatusChanges(tuple(rows), tuple(gone))
+
+
+def shows_parked(status: str) -> bool:
+    """Whether a status, JSON text, says that its tenant is parked."""
+    conditions = parsed_status(status).get("conditions") or ()
+    return any((each.get("type"), each.get("message")) == PARKED for each in conditions)
 
 
 def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[tuple[StatusKey, StoredStatus]]:

@@ -19,7 +19,7 @@ from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Owner
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every step may read: the tenant before the batch, the fleet and the rules."""
+    """What every step may read: the tenant before the batch, the fleet and the policy."""
 
     before: TenantState
     """The tenant itself as it is now: placed."""

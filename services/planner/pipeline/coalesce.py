@@ -39,11 +39,10 @@ def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
     markers: Counter[int] = Counter()
     for number, event in enumerate(events):
         key = _key(event, markers)
-        if key is None:
+        if key is None or _is_revived(kept.get(key), event):
             kept[number] = event
         else:
-            newest = _newest(kept.pop(key, None), event)
-            kept[key] = newest
+            kept[key] = _newest(kept.pop(key, None), event)
     return tuple(kept.values())
 
 
@@ -85,6 +84,15 @@ def _aspect(observation: Observation) -> Hashable:
             return ("sync", run)
 
 
+def _is_revived(before: Event | None, event: Event) -> bool:
+    """Whether what is gone is there again: late, or back from a backup of its API server. Only its row can tell."""
+    match before, event:
+        case Event(message=Command(event=ResourceGone())), Event(message=Command(event=ResourceChanged())):
+            return True
+        case _:
+            return False
+
+
 def _newest(before: Event | None, event: Event) -> Event:
     """The later of two, unless it is a late one; a change is known to be as recent as either says."""
     match before, event:
@@ -104,8 +112,6 @@ def _newest(before: Event | None, event: Event) -> Event:
             older = version_order(latter.resource_version) < version_order(former.resource_version)
             return before if older and at <= then else event
         case Event(message=Observation(event=SyncMoved(phase=phase))), _ if phase in FINAL:
-            return before
-        case Event(message=Command(event=ResourceGone())), Event(message=Command(event=ResourceChanged())):
             return before
         case _:
             return event

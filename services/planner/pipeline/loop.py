@@ -26,8 +26,8 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.pipeline.consume import Batch, BatchConsumer
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, raised_at, resolved
 from services.planner.rows import ParkedEvent, ParkedTenant
@@ -66,7 +66,7 @@ def coalesced(events: Sequence[Event]) -> Sequence[Event]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedPart:
     """Which part of what was kept the database does not take, and why."""
 
     part: int
@@ -137,10 +137,13 @@ class Planner:
             log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
 
     def _keep_up(self) -> None:
-        """What is due by the clock is tried once and then again when it is due: messages do not wait for it."""
+        """What is due by the clock is tried once and then again when it is due: messages do not wait for it.
+
+        Not even if the database refuses it for good.
+        """
         try:
             self.upkeep(self)
-        except (Retry, Wait) as error:
+        except (Retry, Wait, Poison) as error:
             self._failed(error)
         except Fenced as error:
             self._failed(error)
@@ -205,7 +208,9 @@ class Planner:
             return rows
         return kept
 
-    def _replay(self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]) -> Refused | None:
+    def _replay(
+        self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]
+    ) -> RefusedPart | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
         self.store.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
         for number, part in enumerate(parts):
@@ -219,13 +224,15 @@ class Planner:
                 self.store.write_changes(changes, spans)
             except Poison as error:
                 self.store.abandon()
-                return Refused(number, error)
+                return RefusedPart(number, error)
             self._complain(changes)
         self._save(resolved(tenant, self.store.still_shown(tenant), datetime.now(UTC)), spans)
         log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
         return None
 
-    def _narrowed(self, tenant: ParkedTenant, parts: list[Sequence[Event]], refused: Refused) -> list[Sequence[Event]]:
+    def _narrowed(
+        self, tenant: ParkedTenant, parts: list[Sequence[Event]], refused: RefusedPart
+    ) -> list[Sequence[Event]]:
         """The part that the database refuses in halves; without it if it is one event, which is given up."""
         part, half = parts[refused.part], len(parts[refused.part]) // 2
         if half:

@@ -30,7 +30,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.engines.registry import ENGINES
-from services.planner.pipeline.consume import BatchConsumer
+from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.upkeep import Upkeep

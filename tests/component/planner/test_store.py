@@ -31,7 +31,7 @@ from services.planner.database import load as load_module
 from services.planner.database import maintenance, sweeps
 from services.planner.database import save as save_module
 from services.planner.database import store as store_module
-from services.planner.database.save import STEPS, Fenced, Span
+from services.planner.database.save import STATEMENTS, Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
@@ -375,14 +375,16 @@ def test_planner_when_fenced_then_its_next_batch_begins_anew(store: Store, datab
     assert next_offset(database) == 1
 
 
-@pytest.mark.parametrize("crash_at", range(len(STEPS)), ids=lambda number: f"step-{number}-{STEPS[number].table}")
+@pytest.mark.parametrize(
+    "crash_at", range(len(STATEMENTS)), ids=lambda number: f"statement-{number}-{STATEMENTS[number].table}"
+)
 def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offsets_remain(
     store: Store, database: Database, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
     die = "WITH given AS (SELECT $1::text) SELECT pg_terminate_backend(pg_backend_pid()) FROM given"
-    broken = list(STEPS)
-    broken[crash_at] = save_module.Step("deployments", "crash", die)
-    monkeypatch.setattr(save_module, "STEPS", tuple(broken))
+    broken = list(STATEMENTS)
+    broken[crash_at] = save_module.Statement("deployments", "crash", die)
+    monkeypatch.setattr(save_module, "STATEMENTS", tuple(broken))
     store.positions([(TOPIC, 0)])
     before = contents(database)
     with pytest.raises(Retry):
@@ -641,7 +643,7 @@ def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Stor
         store.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
-STATEMENTS = {
+SQL_TEXTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
     for module in (load_module, save_module, store_module, sweeps, maintenance)
     for name, text in vars(module).items()
@@ -651,12 +653,12 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", SQL_TEXTS)
 def test_statement_when_postgresql_prepares_it_then_tables_columns_and_types_are_right(
     database: Database, statement: str
 ) -> None:
     numbers = itertools.count(1)
-    text = re.sub(r"%(\(\w+\))?[bs]", lambda _: f"${next(numbers)}", STATEMENTS[statement])
+    text = re.sub(r"%(\(\w+\))?[bs]", lambda _: f"${next(numbers)}", SQL_TEXTS[statement])
     with psycopg.connect(database.planner_url) as planner:
         planner.execute(f"PREPARE checked AS {text}")  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from devstack.components.connect import CONFIGURATION as CONNECT
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import load_acls, load_topics
-from services.planner.pipeline.consume import GROUP as PLANNER_GROUP
+from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
 from services.watcher.status.row_consumer import consumer_group
 
 RIGHTS = load_acls()

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.shared.rows import Check, Resource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
@@ -20,7 +19,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.ids import tenant_id
-from services.planner.domain.parked_statuses import LeftStatus
+from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
 from services.planner.engines.interface import Engine
@@ -188,7 +187,7 @@ class World:
         return [
             (key[2:], StoredStatus(row.uid, row.generation, row.status, row.release_finalizer), row.uid in uids)
             for key, row in self.workspace.items()
-            if key[:2] == (tenant.workspace, tenant.namespace) and TENANT_PARKED.message in row.status
+            if key[:2] == (tenant.workspace, tenant.namespace) and shows_parked(row.status)
         ]
 
     # What becomes of it

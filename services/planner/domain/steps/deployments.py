@@ -27,7 +27,7 @@ from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
 @dataclass(frozen=True, slots=True)
 class CompiledDeployment:
-    """What a deployment has come to."""
+    """A deployment, and what it becomes on its engine."""
 
     row: Deployment
     manifest: Manifest | None = None

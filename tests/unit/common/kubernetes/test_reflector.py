@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -535,6 +536,25 @@ async def test_parts_when_history_of_one_is_lost_then_all_are_listed_again(
     await parts.until_lists(2)
     assert [item["fieldSelector"] for item in server.lists] == ["type=x", "type=y"] * 2
     assert set(parts.picture) == {"a", "b"}
+
+
+async def test_parts_when_an_object_is_made_anew_in_another_part_then_the_list_shows_it() -> None:
+    """As a Secret whose type was changed: it was deleted, and created under its name."""
+    former, latter = ({"metadata": {"namespace": "a", "name": "s", "uid": uid}} for uid in ("1", "2"))
+    removed = asyncio.Event()
+
+    async def first() -> AsyncGenerator[Any]:
+        yield Removed(former)
+        removed.set()
+        yield reflector._PartListed()
+
+    async def second() -> AsyncGenerator[Any]:
+        await removed.wait()
+        yield Seen(latter)
+        yield reflector._PartListed()
+
+    events = [event async for event in reflector._collected([first(), second()])]
+    assert events == [Removed(former), Seen(latter), ListCompleted(1)]
 
 
 def test_events_when_represented_then_the_object_does_not_show() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.common.kafka import TopicPartition
 from services.planner.database.save import Span
-from services.planner.pipeline.consume import Batch
+from services.planner.pipeline.batch_consumer import Batch
 from tests.unit.common.kafka.messages import consumed
 
 COMMANDS, OBSERVATIONS = "gitops.commands", "gitops.observations"

@@ -12,6 +12,7 @@ from tests.unit.planner.given import Applied, Failed, Removed, changed, gone, ob
 A1, A2, A3 = (changed(number) for number in (1, 2, 3))
 B1 = changed(1, "other", uid="uid-9")
 GONE = gone(4)
+REVIVED = changed(7, epoch=2)
 MARKER = resync(5, epoch=5)
 MARKER_ELSEWHERE = resync(5, epoch=5, partition=1)
 S1, S2, S3 = (observed(number, status(number), instance="e") for number in (1, 2, 3))
@@ -38,7 +39,8 @@ ELSEWHERE = [
         pytest.param([A1, B1, A2], [B1, A2], id="newest-keeps-its-own-place"),
         pytest.param([A3, A1], [A3], id="late-one-is-dropped"),
         pytest.param([A1, GONE], [GONE], id="the-end-replaces-the-rest"),
-        pytest.param([GONE, A1], [GONE], id="a-uid-does-not-return"),
+        pytest.param([GONE, A1], [GONE, A1], id="one-that-is-back-is-late-or-restored"),
+        pytest.param([GONE, REVIVED, gone(8)], [REVIVED, gone(8)], id="one-that-was-back-and-is-gone-again"),
         pytest.param([A1, GONE, RECREATED], [GONE, RECREATED], id="incarnations-are-apart"),
         pytest.param([A1, MARKER, A2], [A1, MARKER, A2], id="nothing-across-a-marker"),
         pytest.param([A1, MARKER_ELSEWHERE, A2], [MARKER_ELSEWHERE, A2], id="markers-are-of-their-partition"),

@@ -29,7 +29,7 @@ from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.engines import interface
 from services.planner.pipeline import loop, parking, upkeep
-from services.planner.pipeline.consume import Batch
+from services.planner.pipeline.batch_consumer import Batch
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
@@ -235,6 +235,20 @@ def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_loo
     store.poisonous = frozenset({"web-1"})
     planner.look_again(events)
     assert sorted(known.name for known in store.world.deployments.values()) == ["web-0", "web-2"]
+
+
+def test_upkeep_when_the_database_refuses_it_for_good_then_messages_are_still_planned() -> None:
+    planner, log, _ = planner_with(Memory(), 2)
+    due = [Poison("refused")]
+
+    def upkeep(planner: Planner) -> None:
+        if due:
+            raise due.pop()
+        planner.stopping.set()
+
+    planner.upkeep = upkeep
+    planner.run()
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
 
 
 TENANT = tenant_id(WORKSPACE, NAMESPACE)
