@@ -21,6 +21,12 @@ SELECTOR = f"{MANAGED_BY}={MANAGER}"
 CASCADE_FINALIZER = "resources-finalizer.argocd.argoproj.io/background"
 """Makes Argo CD delete what an Application deployed, in the background, before the Application goes."""
 
+HOOK_FINALIZERS = ("pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io")
+"""By which Argo CD makes time for hooks of a repository when its Application goes; each may end with a stage.
+
+It runs them with its own rights, and wherever they say: no AppProject is asked (GHSA-fmxq-cgp8-87wp).
+"""
+
 VERBS = ("list", "watch", "get", "create", "patch", "delete")
 """Every call that an agent makes to objects of these kinds; what it updates it patches."""
 
@@ -34,6 +40,8 @@ class ManagedKind:
     """Fields of the spec that are ours, whole; the others are the engine's or an operator's. Empty: all of it."""
     cascade_finalizer: str = ""
     """Put on before deletion, so that what was deployed goes too."""
+    hook_finalizers: tuple[str, ...] = ()
+    """Taken away before deletion, and whenever they are there during one: nothing of a repository is run then."""
     propagation: Literal["Background", "Foreground"] = "Background"
     reports_status: bool = False
     selector: str = SELECTOR
@@ -46,6 +54,7 @@ APPLICATION_KIND = ManagedKind(
     APPLICATION,
     owned_spec=("source", "destination", "project", "syncPolicy"),
     cascade_finalizer=CASCADE_FINALIZER,
+    hook_finalizers=HOOK_FINALIZERS,
     propagation="Foreground",
     reports_status=True,
 )

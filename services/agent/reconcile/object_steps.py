@@ -51,6 +51,8 @@ class Delete:
     """It exists, and its deletion was not asked for yet."""
 
     uid: str
+    version: int | None = None
+    """Only of this version: what matters of it would be lost with another one. None: of any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,16 @@ def next_step(
         return Unchanged() if desired is None else Create(desired)
     if live.deletion_started is not None:
         # Desired or not: what is being deleted has to be gone before it can be made again.
-        return _going(live, live.deletion_started + deletion_timeout, now)
+        return _going(kind, live, live.deletion_started + deletion_timeout, now)
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 
-def _going(live: LiveObject, deadline: datetime, now: datetime) -> Step:
+def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetime) -> Step:
     if now >= deadline:
         return RemoveFinalizers(live.uid, live.version)
+    finalizers = _without_hooks(kind, live)
+    if finalizers != [*live.finalizers]:  # somebody else has deleted it
+        return Patch({"metadata": {"resourceVersion": str(live.version), "finalizers": finalizers}})
     return end_of_operation(live) or AwaitRemoval(deadline)
 
 
@@ -96,14 +101,22 @@ def end_of_operation(live: LiveObject) -> Patch | None:
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> Step:
-    """Deletion needs the cascade finalizer, and our label, so that the watch sees the end of it."""
-    lacks_finalizer = kind.cascade_finalizer and kind.cascade_finalizer not in live.finalizers
-    if not lacks_finalizer and live.labels.get(MANAGED_BY) == MANAGER:
-        return Delete(live.uid)
-    finalizers = [*live.finalizers, *([kind.cascade_finalizer] if lacks_finalizer else [])]
+    """Deletion needs the cascade finalizer, none of hooks, and our label, so that the watch sees the end of it.
+
+    Argo CD puts a hook's finalizer on at any time before the deletion, and at none after it: the version decides.
+    """
+    finalizers = _without_hooks(kind, live)
+    if kind.cascade_finalizer and kind.cascade_finalizer not in finalizers:
+        finalizers.append(kind.cascade_finalizer)
+    if finalizers == [*live.finalizers] and live.labels.get(MANAGED_BY) == MANAGER:
+        return Delete(live.uid, live.version if kind.hook_finalizers else None)
     # Lists are replaced whole by a merge patch: the version makes sure that no finalizer added meanwhile is lost.
     metadata = {"resourceVersion": str(live.version), "finalizers": finalizers, "labels": OURS}
     return Patch({"metadata": metadata})
+
+
+def _without_hooks(kind: ManagedKind, live: LiveObject) -> list[str]:
+    return [each for each in live.finalizers if each.partition("/")[0] not in kind.hook_finalizers]
 
 
 def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:

@@ -154,9 +154,11 @@ class Reconciler:
                 )
             case RemoveFinalizers(uid, version):
                 await self._strip(kind, key, uid, version)
-            case Delete(uid):
+            case Delete(uid, version):
                 _count(kind, "delete")
-                await self._cluster.delete(resource, key.namespace, key.name, propagation=kind.propagation, uid=uid)
+                await self._cluster.delete(
+                    resource, key.namespace, key.name, propagation=kind.propagation, uid=uid, version=version
+                )
                 return True
         if answer is not None:
             self._live.put_answer(key.kind, answer, known)

@@ -191,11 +191,16 @@ class KubeClient:
         *,
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         uid: str | None = None,
+        version: int | None = None,
     ) -> None:
-        """Ask for deletion; with ``uid`` only of that incarnation. Raises NotFound, Conflict (another uid)."""
+        """Ask for deletion; with ``uid`` only of that incarnation, with ``version`` only of that state of it.
+
+        Raises NotFound, Conflict (another uid or version).
+        """
         options: Manifest = {"propagationPolicy": propagation}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": str(version) if version is not None else None}
+        if given := {name: value for name, value in preconditions.items() if value}:
+            options["preconditions"] = given
         await self._call("DELETE", resource.path(namespace, name), body=options)
 
     async def _call(

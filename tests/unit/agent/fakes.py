@@ -94,10 +94,19 @@ class MemoryCluster:
         return self._store(resource, _merged(known, patch))
 
     async def delete(
-        self, resource: ApiResource, namespace: str | None, name: str, *, propagation: str = "", uid: str | None = None
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        *,
+        propagation: str = "",
+        uid: str | None = None,
+        version: int | None = None,
     ) -> None:
         await self._enter("delete", name)
         known = copy.deepcopy(self._existing(resource, name))
+        if version is not None and str(version) != known["metadata"]["resourceVersion"]:
+            raise Conflict(name)
         known["metadata"].setdefault("deletionTimestamp", self.clock.now().isoformat())
         self._store(resource, known)
 

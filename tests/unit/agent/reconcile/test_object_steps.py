@@ -10,8 +10,17 @@ import pytest
 
 from services.agent.objects.desired import desired_object, desired_secret
 from services.agent.objects.live import live_object
-from services.agent.objects.managed_kinds import APPLICATION_KIND, SECRET_KIND
-from services.agent.reconcile.object_steps import Apply, Delete, Patch, Step, Unchanged, difference, next_step
+from services.agent.objects.managed_kinds import APPLICATION_KIND, CASCADE_FINALIZER, SECRET_KIND
+from services.agent.reconcile.object_steps import (
+    Apply,
+    AwaitRemoval,
+    Delete,
+    Patch,
+    Step,
+    Unchanged,
+    difference,
+    next_step,
+)
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from tests.unit.agent.fakes import secret_of
@@ -78,6 +87,31 @@ def test_application_when_it_carries_an_operation_then_that_is_no_difference() -
         "status": {"operationState": {"phase": "Running"}},
     }
     assert difference(APPLICATION_KIND, desired, live_object(APPLICATION_KIND, desired | carried)) == {}
+
+
+HOOKS = ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io/cleanup"]
+
+
+def removal(*finalizers: str, **metadata: Any) -> Step:
+    """What becomes of an Application that no row desires."""
+    desired = desired_object(application_row())
+    meta = desired["metadata"] | {"uid": "u", "resourceVersion": "3", "finalizers": [*finalizers]} | metadata
+    live = live_object(APPLICATION_KIND, desired | {"metadata": meta})
+    return next_step(APPLICATION_KIND, None, live, EPOCH, timedelta(seconds=60))
+
+
+def test_application_when_it_shall_go_then_no_hook_has_a_finalizer_in_the_version_that_is_deleted() -> None:
+    patched = removal("kept", *HOOKS)
+    assert isinstance(patched, Patch)
+    assert patched.patch["metadata"]["finalizers"] == ["kept", CASCADE_FINALIZER]
+    assert patched.patch["metadata"]["resourceVersion"] == "3"
+    assert removal("kept", CASCADE_FINALIZER) == Delete("u", 3)
+
+
+def test_application_when_somebody_else_has_deleted_it_then_finalizers_of_hooks_go() -> None:
+    going = removal(CASCADE_FINALIZER, *HOOKS, deletionTimestamp=EPOCH.isoformat())
+    assert going == Patch({"metadata": {"resourceVersion": "3", "finalizers": [CASCADE_FINALIZER]}})
+    assert isinstance(removal(CASCADE_FINALIZER, deletionTimestamp=EPOCH.isoformat()), AwaitRemoval)
 
 
 @pytest.mark.parametrize("labels", ["text", ["a"]])
