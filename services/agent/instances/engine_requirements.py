@@ -1,6 +1,7 @@
 """What an Argo CD lacks of what tenancy needs of it, as far as an agent may read it. ``k8s/argocd`` brings all of it.
 
-Pure: ``engine_inspection`` reads, and tells. How the repo server treats submodules is not to be seen from here.
+Pure: ``engine_inspection`` reads, and tells. How the repo server treats submodules, and calls kustomize and helm, is
+not to be seen from here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from services.common.kubernetes import Manifest
 CONFIG = "argocd-cm"
 DEFAULT_PROJECT = "default"
 EXCLUDED = (APPLICATION, "ApplicationSet", APP_PROJECT)
+VALUES = "helm.valuesFileSchemes"
+KUSTOMIZE = ("kustomize.buildOptions", "kustomize.path", "kustomize.version")
+"""Of these no setting may have a value; each may end with a version."""
 TRACKING = ("annotation", "annotation+label")
 RESPECTING = ("normal", "strict")
 
@@ -54,6 +58,17 @@ def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iter
         yield "application.resourceTrackingMethod is not 'annotation': labels are cut off, and tenants' to set"
     if config.get("resource.respectRBAC") not in RESPECTING:
         yield "resource.respectRBAC is not 'normal': a tenant's cluster with few rights cannot be deployed to"
+    yield from _of_generators(config)
+
+
+def _of_generators(config: Mapping[str, str]) -> Iterator[str]:
+    """What a repository may have the repo server do."""
+    if config.get("jsonnet.enable") != "false":
+        yield "jsonnet.enable is not 'false': a tenant's Jsonnet reads any file of the repo server"
+    if config.get(VALUES, "https").strip():
+        yield f"{VALUES} is not empty: values of a chart are fetched from wherever a repository says"
+    if options := sorted(name for name, value in config.items() if name.startswith(KUSTOMIZE) and value.strip()):
+        yield f"{', '.join(options)}: kustomize is called with options, or by another path"
 
 
 def _is_excluded(kind: str, exclusions: str) -> bool:

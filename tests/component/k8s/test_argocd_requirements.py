@@ -80,7 +80,7 @@ def test_instances_when_installed_with_the_component_then_the_agents_find_nothin
 
 def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest]) -> None:
     config = of_kind("ConfigMap", plain)[CONFIG]["data"]
-    assert len(unmet({"one": Found(config, None)})["one"]) == 5
+    assert len(unmet({"one": Found(config, None)})["one"]) == 7
 
 
 def test_configuration_when_patched_then_what_argo_cd_excludes_by_itself_stays_excluded(

@@ -21,7 +21,10 @@ from tests.unit.fake_clock import FakeClock
 SHIPPED = {item["metadata"]["name"]: item for item in requirements("argocd")}
 CONFIG: dict[str, str] = SHIPPED["argocd-cm"]["data"]
 PROJECT: Manifest = SHIPPED["default"]
-NEEDED = ("resource.exclusions", "installationID", "application.resourceTrackingMethod", "resource.respectRBAC")
+NEEDED = (
+    "resource.exclusions", "installationID", "application.resourceTrackingMethod", "resource.respectRBAC",
+    "jsonnet.enable", "helm.valuesFileSchemes",
+)  # fmt: skip
 ALL = "Application, ApplicationSet, AppProject"
 PERMISSIVE = {"spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]}}
 
@@ -69,6 +72,18 @@ def test_exclusions_when_they_leave_a_kind_out_then_it_is_named(text: str, kinds
 def test_installation_ids_when_two_instances_have_the_same_then_both_are_told_of() -> None:
     found = unmet({name: Found(CONFIG, PROJECT) for name in ("one", "two")})
     assert [told.split(" ")[0] for told in (*found["one"], *found["two"])] == ["installationID"] * 2
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("jsonnet.enable", "true"),
+    ("helm.valuesFileSchemes", "https"),
+    ("kustomize.buildOptions", "--enable-helm"),
+    ("kustomize.buildOptions.v5.8.1", "--enable-exec"),
+    ("kustomize.path.v4.0.0", "/custom/kustomize"),
+])  # fmt: skip
+def test_generators_when_a_repository_may_have_more_done_then_the_setting_is_named(name: str, value: str) -> None:
+    (told,) = of_one(CONFIG | {name: value})
+    assert told.startswith(name)
 
 
 def test_config_when_there_is_none_then_that_is_all_that_is_said_of_it() -> None:
