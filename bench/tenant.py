@@ -37,7 +37,7 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.registry import ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.rows import Instance, Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from devstack.demo.board import Board, Row
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, NAMESPACE, ApiResource, KubeClient, Manifest
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 
 TENANTS = ("team-red", "team-green", "team-blue")
 FIELD_MANAGER = "demo-user"

@@ -8,7 +8,7 @@ from pathlib import PurePath
 import yaml
 
 from services.kinds.registry import Registry
-from services.kinds.shared.crd import custom_resource_definition
+from services.kinds.shared.definition import custom_resource_definition
 from services.watcher.followed_kinds import FollowedKind, access_to, followed
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"

@@ -7,11 +7,11 @@ from typing import Any
 
 from devstack.generate.markdown import Row, code, table
 from services.kinds.registry import Registry
+from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.crd import Schema, structural
+from services.kinds.shared.definition import Schema, structural
 from services.kinds.shared.kind import CustomKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
-from services.kinds.shared.names import GROUP, VERSION
 from services.watcher.settings import WatcherSettings
 
 FIELD_HEADINGS = ("Field", "Type", "Required", "Default", "Limit", "Description")

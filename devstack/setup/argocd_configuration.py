@@ -14,7 +14,7 @@ from devstack.setup.argocd_requirements import requirements
 from devstack.supervisor.probes import HOST
 from services.common.errors import GitOpsError, Unavailable
 from services.common.kubernetes import APP_PROJECT, AlreadyExists, KubeClient, connect
-from services.common.kubernetes.resources import CONFIG_MAP, SECRET, Manifest
+from services.common.kubernetes.builtin_kinds import CONFIG_MAP, SECRET, Manifest
 from services.common.settings import parse_engine_namespaces
 
 FIELD_MANAGER = "gitopsctl"

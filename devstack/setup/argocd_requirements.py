@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from devstack.paths import ROOT
-from services.common.kubernetes.resources import Manifest
+from services.common.kubernetes.builtin_kinds import Manifest
 
 FOLDER = ROOT / "k8s" / "argocd"
 CONFIG = "argocd-cm"

@@ -14,11 +14,11 @@ from pathlib import Path
 import structlog
 
 from services.agent import SERVICE
+from services.agent.agent import Agent, Shutdown
 from services.agent.credentials.checker import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.instance import Instance
 from services.agent.instances.wiring import Dependencies
-from services.agent.lifecycle import Agent, Shutdown
 from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
@@ -35,7 +35,7 @@ from services.common.kafka import (
     ENGINE,
     OBSERVATIONS,
     Brokers,
-    DeadLetters,
+    DeadLetterQueue,
     OffsetTracker,
     Publisher,
     Topic,
@@ -130,7 +130,7 @@ def build(
     app = faust_app(settings, offsets, data)
     reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
     stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, Progress())
-    dead_letters = DeadLetters(publisher, found.dead_letters, SERVICE)
+    dead_letters = DeadLetterQueue(publisher, found.dead_letters, SERVICE)
     stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown)

@@ -10,7 +10,7 @@ import yaml
 
 from services.common.errors import GitOpsError, NoPermission, Unavailable
 from services.common.kubernetes import Changed, KubeClient, Rejected, Seen, connect, reflect
-from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, Manifest
+from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION, Manifest
 from services.common.package_data import CRDS
 
 app = typer.Typer(help="Custom resource definitions.", no_args_is_help=True)

@@ -13,7 +13,7 @@ from services.cli.crds import read_manifests
 from services.cli.engines import NAMESPACES, engine_namespaces
 from services.common.errors import GitOpsError, NoPermission, Unavailable
 from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Rejected, connect
-from services.common.kubernetes.resources import ApiResource, Manifest
+from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 from services.common.package_data import RBAC
 
 app = typer.Typer(help="Service accounts, and what they may do.", no_args_is_help=True)

@@ -13,7 +13,7 @@ from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENT
 from services.kinds.secret.kind import KIND as SECRET
 from services.kinds.shared.kind import CustomKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.kind import KIND as SYNC_RUN
 
 
@@ -36,8 +36,8 @@ class Registry:
 
     @cached_property
     def resource_kinds(self) -> tuple[Kind, ...]:
-        """Those of which the planner keeps no more than a Resource: generic steps serve them all."""
-        return tuple(kind for kind in self.kinds if kind.row is Resource)
+        """Those of which the planner keeps no more than a PlainResource: generic steps serve them all."""
+        return tuple(kind for kind in self.kinds if kind.row is PlainResource)
 
     @cached_property
     def listing(self) -> tuple[Kind, ...]:

@@ -17,7 +17,7 @@ from services.common.kafka import (
     DEAD_LETTERS,
     OBSERVATIONS,
     Brokers,
-    DeadLetters,
+    DeadLetterQueue,
     OffsetTracker,
     Publisher,
     TopicPartition,
@@ -32,7 +32,7 @@ from services.planner import SERVICE
 from services.planner.database.requirements import check_database, head
 from services.planner.database.store import Store
 from services.planner.domain.policy import Policy, SweepGuard
-from services.planner.engines.registry import ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
@@ -120,7 +120,7 @@ def _decoder(registry: SchemaRegistry, publisher: Publisher, offsets: OffsetTrac
         OBSERVATIONS: AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
     }
     letters = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
-    return Decoder(codecs, DeadLetters(publisher, letters, SERVICE), offsets)
+    return Decoder(codecs, DeadLetterQueue(publisher, letters, SERVICE), offsets)
 
 
 def _check_topics(brokers: Brokers) -> None:

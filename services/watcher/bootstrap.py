@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, DEAD_LETTERS, WORKSPACE, DeadLetters, Publisher, count_partitions, kafka_at
+from services.common.kafka import (
+    COMMANDS,
+    DEAD_LETTERS,
+    WORKSPACE,
+    DeadLetterQueue,
+    Publisher,
+    count_partitions,
+    kafka_at,
+)
 from services.common.kubernetes import Election, KubeClient, connect, require_access
 from services.common.messages import Command, DeadLetter
 from services.common.sealing import SealingKeys
@@ -21,17 +29,17 @@ from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
-from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import Sealer, SecretTypes
+from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
 from services.watcher.followed_kinds import CUSTOM_KINDS, KINDS, SECRETS, access_to, access_to_lease
 from services.watcher.leadership import Leadership, lease_name
-from services.watcher.lifecycle import Watcher
 from services.watcher.settings import WatcherSettings
-from services.watcher.status.reporter import Reporter
+from services.watcher.status.delivery import StatusDelivery
 from services.watcher.status.row_consumer import RowConsumer
 from services.watcher.status.status_writer import StatusWriter
+from services.watcher.watcher import Watcher
 
 SPARE_CONNECTIONS = LOOKUPS + 5
 """For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
@@ -133,10 +141,10 @@ def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient)
     publisher = Publisher(settings, SERVICE)
     epochs = Epochs(floor=log.newest_command)
     rows = RowConsumer(settings, log.registry, settings.workspace, topics.workspace)
-    reporter = Reporter(
+    reporter = StatusDelivery(
         write=StatusWriter(kube).write_status,
         offsets=rows.offsets,
-        dead_letters=DeadLetters(publisher, log.dead_letters, SERVICE),
+        dead_letters=DeadLetterQueue(publisher, log.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
     )
     leadership = Leadership(

@@ -1,6 +1,7 @@
 """Who follows the workspace: this process, or, where several serve it, the one that holds the lease.
 
-Run by :mod:`lifecycle`. Only the leader reads resources and declares epochs complete; statuses are written by all.
+Run by :mod:`services.watcher.watcher`. Only the leader reads resources and declares epochs complete; statuses are
+written by all.
 """
 
 from __future__ import annotations

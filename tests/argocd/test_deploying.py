@@ -6,7 +6,7 @@ import pytest
 
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, Manifest
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import NAME, Sources, config_map
 from tests.e2e.tenant import USER, Tenant, condition, find

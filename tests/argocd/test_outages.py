@@ -13,7 +13,7 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from services.common.errors import Unavailable
 from services.common.kubernetes import ApiResource, KubeClient, Manifest
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import Source, Sources, config_map, endless_hook
 from tests.e2e.api import Api

@@ -7,7 +7,7 @@ import pytest
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, Rejected
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.e2e.tenant import Tenant, application_name, create_namespace, deployment, find
 
 

@@ -15,7 +15,7 @@ from devstack.git.repository import AUTHOR, BRANCH, Repository
 from devstack.git.site import PUBLIC, GitSite
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APP_PROJECT, APPLICATION, CONFIG_MAP, NAMESPACE, KubeClient, Manifest
-from services.common.kubernetes.resources import SECRET
+from services.common.kubernetes.builtin_kinds import SECRET
 
 USER = "laboratory"
 ENGINE = ENGINE_NAMESPACES[0]

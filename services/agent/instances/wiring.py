@@ -16,7 +16,7 @@ from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
-from services.agent.private_repositories.store import PrivateRepositoryStore
+from services.agent.private_repositories.stored_registry import PrivateRepositoryStore
 from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier

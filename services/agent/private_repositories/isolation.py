@@ -26,7 +26,7 @@ from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
-from services.agent.private_repositories.store import (
+from services.agent.private_repositories.stored_registry import (
     Identity,
     PrivateRepositoryStore,
     StoreFull,

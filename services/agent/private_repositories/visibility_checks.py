@@ -9,7 +9,7 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials.check_result import Checker
-from services.agent.private_repositories.store import Identity, PrivateRepositoryStore, identity_of
+from services.agent.private_repositories.stored_registry import Identity, PrivateRepositoryStore, identity_of
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
 from services.common.messages import EngineResource

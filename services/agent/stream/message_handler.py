@@ -19,7 +19,7 @@ from services.agent.stream.owned_instances import OwnedInstances
 from services.common.avro import unframe
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition
+from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition
 from services.common.kafka.consumed_message import measure_messages
 from services.common.messages import EngineResource
 from services.common.telemetry import metrics
@@ -35,7 +35,7 @@ class MessageHandler:
         decode: Decode,
         desired: DesiredState,
         instances: OwnedInstances,
-        dead_letters: DeadLetters,
+        dead_letters: DeadLetterQueue,
         offsets: OffsetTracker,
     ) -> None:
         self._decode, self._desired, self._instances, self._dead_letters = decode, desired, instances, dead_letters

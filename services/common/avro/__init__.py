@@ -1,7 +1,7 @@
 """Messages as the log carries them: Avro with the schemas of ``schemas/avro/``, which a schema registry holds."""
 
 from services.common.avro.codec import AvroCodec, decode_record, frame, unframe
-from services.common.avro.registry import SUBJECTS, SchemaRegistry, local_schemas, value_subject
+from services.common.avro.schema_registry import SUBJECTS, SchemaRegistry, local_schemas, value_subject
 
 __all__ = [
     "SUBJECTS",

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import fastavro
 
-from services.common.avro.registry import SchemaRegistry
+from services.common.avro.schema_registry import SchemaRegistry
 from services.common.errors import Poison
 
 MessageT = TypeVar("MessageT")

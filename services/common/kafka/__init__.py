@@ -3,7 +3,7 @@
 from services.common.kafka.connection import Brokers, check_login, client_properties, count_partitions, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import Consumer, Membership
-from services.common.kafka.dead_letters import DeadLetters
+from services.common.kafka.dead_letter_queue import DeadLetterQueue
 from services.common.kafka.latest_messages import LatestMessages
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
 from services.common.kafka.partition_reader import PartitionReader
@@ -30,7 +30,7 @@ __all__ = [
     "Brokers",
     "ConsumedMessage",
     "Consumer",
-    "DeadLetters",
+    "DeadLetterQueue",
     "LatestMessages",
     "Membership",
     "OffsetTracker",

@@ -5,8 +5,7 @@ orjson, because the package's generated methods spend several times the CPU of t
 """
 
 from services.common.kubernetes.access import Access, ForbiddenGrace, require_access, startup_error
-from services.common.kubernetes.client import KubeClient, connect
-from services.common.kubernetes.errors import (
+from services.common.kubernetes.api_errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -16,6 +15,18 @@ from services.common.kubernetes.errors import (
     ServerFailed,
     Unauthenticated,
 )
+from services.common.kubernetes.builtin_kinds import (
+    APP_PROJECT,
+    APPLICATION,
+    CONFIG_MAP,
+    LEASE,
+    NAMESPACE,
+    SECRET,
+    ApiResource,
+    Manifest,
+    namespace_and_name,
+)
+from services.common.kubernetes.client import KubeClient, connect
 from services.common.kubernetes.informer import Informer, ObjectStore
 from services.common.kubernetes.lease import Election
 from services.common.kubernetes.reflector import (
@@ -26,17 +37,6 @@ from services.common.kubernetes.reflector import (
     Removed,
     Seen,
     reflect,
-)
-from services.common.kubernetes.resources import (
-    APP_PROJECT,
-    APPLICATION,
-    CONFIG_MAP,
-    LEASE,
-    NAMESPACE,
-    SECRET,
-    ApiResource,
-    Manifest,
-    namespace_and_name,
 )
 
 __all__ = [

@@ -24,9 +24,9 @@ from services.common.errors import (
     Unavailable,
     Wait,
 )
+from services.common.kubernetes.api_errors import FORBIDDEN, NotFound, Rejected, Unauthenticated
+from services.common.kubernetes.builtin_kinds import ApiResource
 from services.common.kubernetes.client import KubeClient
-from services.common.kubernetes.errors import FORBIDDEN, NotFound, Rejected, Unauthenticated
-from services.common.kubernetes.resources import ApiResource
 from services.common.ownership import FIELD_MANAGER
 from services.common.startup import one_line
 

@@ -13,8 +13,8 @@ import orjson
 
 from services.common.errors import GitOpsError, Retry
 from services.common.json_values import dict_of, dicts_of, text_of
-from services.common.kubernetes.errors import Details, from_status
-from services.common.kubernetes.resources import Manifest
+from services.common.kubernetes.api_errors import Details, from_status
+from services.common.kubernetes.builtin_kinds import Manifest
 
 MESSAGE_LIMIT = 1024  # an admission message can hold a user's whole object; a log line must not
 
@@ -33,7 +33,7 @@ class WatchEvent:
 
 
 async def raise_for_status(response: aiohttp.ClientResponse) -> None:
-    """Raise what a refusal means; see :mod:`services.common.kubernetes.errors`."""
+    """Raise what a refusal means; see :mod:`services.common.kubernetes.api_errors`."""
     if response.status < 400:  # noqa: PLR2004 - HTTP's own boundary
         return
     body = await response.read()

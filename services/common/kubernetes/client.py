@@ -28,7 +28,7 @@ from services.common.kubernetes.answers import (
     split_lines,
     watch_event,
 )
-from services.common.kubernetes.resources import ApiResource, Manifest
+from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
@@ -82,7 +82,7 @@ def client_of(configuration: Configuration) -> KubeClient:
 
 @dataclass(slots=True)
 class KubeClient:
-    """Calls to one API server. Every method raises the types of :mod:`services.common.kubernetes.errors` or Retry."""
+    """Calls to one API server. Every method raises the types of :mod:`.api_errors` or Retry."""
 
     configuration: Configuration
     session: aiohttp.ClientSession

@@ -12,8 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from services.common.kubernetes.builtin_kinds import Manifest
 from services.common.kubernetes.reflector import Changed, ListCompleted, ListStarted, Reflection, Removed, Seen
-from services.common.kubernetes.resources import Manifest
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ItemT = TypeVar("ItemT")

@@ -17,9 +17,9 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.clock import Clock, SystemClock
 from services.common.errors import Retry, Wait
+from services.common.kubernetes.api_errors import AlreadyExists, NotFound, Rejected
+from services.common.kubernetes.builtin_kinds import LEASE, Manifest
 from services.common.kubernetes.client import KubeClient
-from services.common.kubernetes.errors import AlreadyExists, NotFound, Rejected
-from services.common.kubernetes.resources import LEASE, Manifest
 from services.common.ownership import FIELD_MANAGER
 from services.common.times import rfc3339_micro
 

@@ -24,10 +24,10 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kubernetes.access import GRACE_SECONDS, ForbiddenGrace
+from services.common.kubernetes.api_errors import Expired, Rejected, ServerFailed
+from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 from services.common.kubernetes.client import PAGE, KubeClient, Page
-from services.common.kubernetes.errors import Expired, Rejected, ServerFailed
 from services.common.kubernetes.merge import merged
-from services.common.kubernetes.resources import ApiResource, Manifest
 
 log = structlog.get_logger(__name__)
 

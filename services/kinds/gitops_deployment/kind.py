@@ -7,8 +7,8 @@ from pathlib import Path
 from services.kinds.gitops_deployment.catalogue import ENTRIES
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec, GitOpsDeploymentStatus
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.kind import Column, CustomKind
-from services.kinds.shared.names import FINALIZER
 
 KIND = CustomKind(
     resource=GITOPS_DEPLOYMENT,

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from services.common.api_resource import ApiResource
-from services.kinds.shared.names import GROUP, VERSION
-from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition, cel, rule
+from services.kinds.shared.api_group import GROUP, VERSION
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.text import MAX_LABEL, MAX_NAME, MAX_PATH, MAX_REVISION, MAX_SYNC_OPTIONS, MAX_URL
 from services.kinds.shared.url_rules import REVISION, has_no_password, is_ascii, repository
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from services.kinds.shared.rows import Incarnation
+from services.kinds.shared.resource import Incarnation
 
 
 @dataclass(frozen=True, slots=True)

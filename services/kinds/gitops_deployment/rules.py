@@ -13,10 +13,10 @@ from services.common.errors import Permanent
 from services.common.messages import Applied, Failed, ResourceChanged, StatusReported
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.gitops_deployment.validation import accept, accepted_deployment
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import UNKNOWN_ERROR
-from services.kinds.shared.lifecycle import version_order
-from services.kinds.shared.names import FINALIZER
-from services.kinds.shared.rows import Cause, Origin
+from services.kinds.shared.incarnation import version_order
+from services.kinds.shared.resource import Cause, Origin
 from services.kinds.shared.text import MAX_REFUSAL
 
 

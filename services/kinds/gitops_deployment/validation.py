@@ -23,7 +23,7 @@ from services.kinds.gitops_deployment.model import (
 )
 from services.kinds.managed_environment.rules import EnvironmentView, Usability
 from services.kinds.managed_environment.validation import is_namespace
-from services.kinds.shared.names import API_VERSION
+from services.kinds.shared.api_group import API_VERSION
 from services.kinds.shared.spec_text import parsed
 from services.kinds.shared.text import cleaned
 

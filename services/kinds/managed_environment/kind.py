@@ -13,8 +13,8 @@ from services.kinds.managed_environment.model import (
 from services.kinds.managed_environment.rules import SUCCEEDED, desired, destinations
 from services.kinds.managed_environment.status import environment_status
 from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
-from services.kinds.shared.names import FINALIZER
 
 KIND = CustomKind(
     resource=MANAGED_ENVIRONMENT,

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from services.common.api_resource import ApiResource
-from services.kinds.shared.names import GROUP, VERSION
-from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition, cel, rule
+from services.kinds.shared.api_group import GROUP, VERSION
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.text import MAX_NAME, MAX_NAMESPACES, MAX_URL
 from services.kinds.shared.url_rules import has_no_user_info, has_scheme, is_ascii, parses
 

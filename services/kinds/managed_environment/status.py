@@ -5,9 +5,9 @@ from __future__ import annotations
 from services.kinds.managed_environment import catalogue as texts
 from services.kinds.shared.catalogue import ERROR, THROTTLED, Reason
 from services.kinds.shared.conditions import Refused, State, compiled, parsed_status, recurring, throttling
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.lifecycle import refusal_of
-from services.kinds.shared.rows import Check
+from services.kinds.shared.resource import Check
 
 _STATUS = {entry.reason: entry.status for entry in texts.ENTRIES if entry.type == texts.CONNECTION}
 

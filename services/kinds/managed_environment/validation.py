@@ -21,7 +21,7 @@ from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import MAX_NAME
 from services.kinds.shared.url_rules import USER_INFO_MESSAGE
@@ -46,7 +46,7 @@ SECRET_REFERENCE = Reference(
 """To the Secret with the kubeconfig."""
 
 
-def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
+def accept(resource: PlainResource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
         raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))

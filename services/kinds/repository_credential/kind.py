@@ -12,8 +12,8 @@ from services.kinds.repository_credential.model import (
 )
 from services.kinds.repository_credential.status import UP_TO_DATE, credential_status
 from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept, desired
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
-from services.kinds.shared.names import FINALIZER
 
 KIND = CustomKind(
     resource=REPOSITORY_CREDENTIAL,

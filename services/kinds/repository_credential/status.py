@@ -7,9 +7,9 @@ from services.kinds.repository_credential.model import RepositoryCredentialSpec
 from services.kinds.repository_credential.validation import INVALID_CREDENTIALS, INVALID_URL
 from services.kinds.shared.catalogue import ERROR, Reason
 from services.kinds.shared.conditions import Refused, States, compiled, parsed_status, recurring, throttling
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.lifecycle import refusal_of
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.shared.spec_text import spec_of
 
 UP_TO_DATE = texts.VALID[0].reason
@@ -23,7 +23,7 @@ def credential_status(inputs: StatusInputs) -> str:
     return compiled(previous, {**states, **throttled}, inputs.at, by_type=True)
 
 
-def _states(resource: Resource, refused: Refused | None, check: Check | None, digest: str | None) -> States:
+def _states(resource: PlainResource, refused: Refused | None, check: Check | None, digest: str | None) -> States:
     if refused is not None:
         return _pending(refused.message) if refused.pending else _wrong(refused.reason, refused.message)
     if check is None or check.digest != digest:

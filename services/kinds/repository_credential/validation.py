@@ -11,10 +11,10 @@ from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired import DesiredInputs, Repository
+from services.kinds.shared.connections import DesiredInputs, Repository
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 
 INVALID_CREDENTIALS = texts.INVALID[0].reason
@@ -36,7 +36,7 @@ SECRET_REFERENCE = Reference(
 """To the Secret with the login."""
 
 
-def accept(resource: Resource, policy: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
+def accept(resource: PlainResource, policy: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
         raise Refused("False", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))

@@ -9,10 +9,10 @@ import orjson
 
 from services.common.api_resource import SECRET
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired import SealedSecret
+from services.kinds.shared.connections import SealedSecret
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
 
 RESEALED = "resealed"
@@ -22,7 +22,9 @@ RESEALED = "resealed"
 Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
 
 
-def read_secret(reference: Reference, resource: Resource, secret: Resource | None, limits: Limits) -> SealedSecret:
+def read_secret(
+    reference: Reference, resource: PlainResource, secret: PlainResource | None, limits: Limits
+) -> SealedSecret:
     """The Secret that ``resource`` names; ``secret`` is the row of that name, if there is one. Raises Refused."""
     found = _found(resource, secret, reference.secret_type)
     if isinstance(found, SealedSecret):
@@ -34,7 +36,9 @@ def read_secret(reference: Reference, resource: Resource, secret: Resource | Non
     raise Refused(status, reason, message.format(secret=name, type=detail, detail=detail, quota=quota))
 
 
-def _found(resource: Resource, secret: Resource | None, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
+def _found(
+    resource: PlainResource, secret: PlainResource | None, wanted_type: str
+) -> SealedSecret | tuple[Defect, str]:
     """Or why not, and the other type or why the content was left out.
 
     Secrets of other types are not watched: the watcher looks one up when it sees ``resource``, and that is all that is
@@ -49,17 +53,17 @@ def _found(resource: Resource, secret: Resource | None, wanted_type: str) -> Sea
     return ("omitted", secret.omitted) if secret.omitted else _sealed(secret, wanted_type)
 
 
-def is_taken_back(resource: Resource, secret: Resource | None) -> bool:
+def is_taken_back(resource: PlainResource, secret: PlainResource | None) -> bool:
     """Whether the Secret that ``resource`` names does not exist."""
     return (secret is None or not secret.present) and bool(resource.refers_to) and not resource.secret_type
 
 
-def without_secret(resource: Resource) -> Resource:
+def without_secret(resource: PlainResource) -> PlainResource:
     """``resource`` after its Secret was deleted: it does not wait for the Secret to arrive."""
     return replace(resource, secret_type="") if resource.secret_type else resource
 
 
-def is_resealed(known: Resource, seen: Resource) -> bool:
+def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
     """A list shows ``known`` again: the same version is another text each time it is sealed, with the same key."""
     same_version = known.present and known.resource_version == seen.resource_version
     is_replay = known.seen_at > seen.seen_at
@@ -71,18 +75,18 @@ def is_from_row(spec: str) -> bool:
     return _parsed(spec).get(RESEALED) is True
 
 
-def is_late_reseal(known: Resource | None, spec: str, resource_version: str) -> bool:
+def is_late_reseal(known: PlainResource | None, spec: str, resource_version: str) -> bool:
     """Whether ``spec`` was read from a row, and the Secret has gone or changed since."""
     if not is_from_row(spec):
         return False
     return known is None or not known.present or known.resource_version != resource_version
 
 
-def _key_id(secret: Resource) -> str:
+def _key_id(secret: PlainResource) -> str:
     return str(_parsed(secret.spec).get("keyId", ""))
 
 
-def _sealed(secret: Resource, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
+def _sealed(secret: PlainResource, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
     written = _parsed(secret.spec)
     type_, sealed = written.get("type"), written.get("sealed")
     if type_ != wanted_type:

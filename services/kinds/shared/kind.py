@@ -17,11 +17,11 @@ import orjson
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
+from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.desired import Desired, DesiredInputs
+from services.kinds.shared.connections import Desired, DesiredInputs
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.rows import Check, Incarnation, Resource
-from services.kinds.shared.schema import ApiModel
+from services.kinds.shared.resource import Check, Incarnation, PlainResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class CheckReasons:
 class StatusInputs:
     """All that the status of a resource follows from."""
 
-    resource: Resource
+    resource: PlainResource
     own: Any
     """The row that only this kind has; None if it has none."""
     check: Check | None
@@ -92,20 +92,20 @@ class Kind:
     resource: ApiResource
     default_quota: int
     """How many of them a tenant may have, unless operators say otherwise."""
-    row: type[Incarnation] = Resource
+    row: type[Incarnation] = PlainResource
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
     finalizer: str = ""
     """Users put it on a resource that shall stay until what it asked for is gone."""
     audited: bool = False
     """Each change of a resource is an operation, whose outcome is recorded."""
-    accept_spec: Callable[[Resource, AddressPolicy, Limits], ApiModel] | None = None
+    accept_spec: Callable[[PlainResource, AddressPolicy, Limits], ApiModel] | None = None
     """The spec of a resource. Raises Refused."""
     desired: Wishes | None = None
     """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
     destinations: Callable[[str], Collection[str]] | None = None
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
-    is_repeat: Callable[[Resource, Resource], bool] | None = None
+    is_repeat: Callable[[PlainResource, PlainResource], bool] | None = None
     """Whether the second row says nothing that the first, known one does not, though their texts differ."""
     check_reasons: CheckReasons | None = None
     compile_status: Callable[[StatusInputs], str] | None = None

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from services.common.errors import Permanent
+from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.rows import Resource
-from services.kinds.shared.schema import ApiModel
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.text import MAX_REFUSAL
 
 SpecT = TypeVar("SpecT", bound=ApiModel)
@@ -26,7 +26,7 @@ def parsed(model: type[SpecT], text: str) -> SpecT:
         raise Permanent(_explanation(error)) from None
 
 
-def spec_of(model: type[SpecT], resource: Resource) -> SpecT:
+def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
     """The spec of ``resource``. Raises Refused if it was left out or does not fit the model."""
     if resource.omitted:
         raise Refused("Unknown", Reason.INVALID_SPEC, resource.omitted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.common.urls.repository_url import ASCII_MESSAGE, MAX_REPOSITORY, PASSWORD_MESSAGE
-from services.kinds.shared.schema import Rule, cel, rule
+from services.kinds.shared.api_model import Rule, cel, rule
 
 USER_INFO_MESSAGE = "must not carry a user name or password; put credentials in a Secret"
 REVISION_MESSAGE = "a revision cannot begin with '-'"

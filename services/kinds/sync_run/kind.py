@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.kind import Column, CustomKind, Reference
-from services.kinds.shared.names import FINALIZER
 from services.kinds.sync_run.catalogue import ENTRIES
 from services.kinds.sync_run.model import SYNC_RUN, SyncRunSpec, SyncRunStatus
 from services.kinds.sync_run.status import sync_status

@@ -6,8 +6,8 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from services.common.api_resource import ApiResource
-from services.kinds.shared.names import GROUP, VERSION
-from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition, cel, rule
+from services.kinds.shared.api_group import GROUP, VERSION
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.text import MAX_NAME, MAX_REVISION
 from services.kinds.shared.url_rules import REVISION
 

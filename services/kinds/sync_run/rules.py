@@ -14,14 +14,14 @@ from services.common.messages import SyncMoved
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.lifecycle import version_order
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.incarnation import version_order
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.text import MAX_SYNC_MESSAGE, engine_words, readable
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.validation import accept
 
-Run = tuple[Resource, SyncRun]
+Run = tuple[PlainResource, SyncRun]
 
 ACTIVE = frozenset({"Running", "Terminating"})
 OVER = frozenset({"Ended", "Refused"})
@@ -39,7 +39,7 @@ MAX_VERSION = 2**63 - 1
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
-def first_seen(resource: Resource) -> SyncRun:
+def first_seen(resource: PlainResource) -> SyncRun:
     """The run that a CR asks for: waiting, or refused for good if nothing can be made of its spec."""
     try:
         spec = accept(resource)
@@ -94,7 +94,7 @@ def revision_to_sync(run: SyncRun, deployment: Deployment) -> str:
     return run.revision or (spec.source.target_revision if spec else None) or HEAD
 
 
-def _unstarted(resource: Resource, deployment_name: str, revision: str, refusal: str) -> SyncRun:
+def _unstarted(resource: PlainResource, deployment_name: str, revision: str, refusal: str) -> SyncRun:
     return SyncRun(
         resource_id=resource.id,
         deployment_name=deployment_name,
@@ -116,7 +116,7 @@ def _turn(run: Run) -> tuple[int, int, str]:
     return (resource.created_at, row.first_version, resource.name)
 
 
-def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> SyncRun:
+def _followed(resource: PlainResource, run: SyncRun, target: Deployment | None) -> SyncRun:
     """What follows from the state of its CR and of its deployment, whatever the other runs do."""
     is_asked = resource.present and not resource.deleting
     if run.state in ACTIVE:
@@ -128,7 +128,7 @@ def _followed(resource: Resource, run: SyncRun, target: Deployment | None) -> Sy
     return _followed_waiting(resource, run, target) if is_asked else replace(run, state="Ended", message="")
 
 
-def _followed_waiting(resource: Resource, run: SyncRun, target: Deployment | None) -> SyncRun:
+def _followed_waiting(resource: PlainResource, run: SyncRun, target: Deployment | None) -> SyncRun:
     is_gone = run.deployment_id is not None and (target is None or target.id != run.deployment_id)
     if is_gone or _is_replaced(resource, run, target):
         return replace(run, state="Ended", phase="Error", message=texts.DEPLOYMENT_DELETED.message)
@@ -139,7 +139,7 @@ def _followed_waiting(resource: Resource, run: SyncRun, target: Deployment | Non
     return run
 
 
-def _blocker(resource: Resource, run: SyncRun, target: Deployment | None, *, is_busy: bool) -> str | None:
+def _blocker(resource: PlainResource, run: SyncRun, target: Deployment | None, *, is_busy: bool) -> str | None:
     """Why a waiting run does not start now; None if it does, or does not wait."""
     if run.state != "Waiting":
         return None
@@ -163,7 +163,7 @@ def _is_automated(target: Deployment | None) -> bool:
     return newest is not None and accepted_deployment(newest).automated
 
 
-def _is_meant(resource: Resource, run: SyncRun, target: Deployment) -> bool:
+def _is_meant(resource: PlainResource, run: SyncRun, target: Deployment) -> bool:
     """The run was made for this incarnation: the one that the watcher found, or the first after it if there was none.
 
     One that is older than the run has gone before the watcher looked; we have not heard of that yet.
@@ -173,14 +173,14 @@ def _is_meant(resource: Resource, run: SyncRun, target: Deployment) -> bool:
     )
 
 
-def _is_replaced(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
+def _is_replaced(resource: PlainResource, run: SyncRun, target: Deployment | None) -> bool:
     """Another incarnation bears the name of the deployment that the run means, which is gone."""
     if target is None or resource.target_uid in {"", target.uid}:
         return False
     return not _is_ahead(resource, run, target)
 
 
-def _is_ahead(resource: Resource, run: SyncRun, target: Deployment | None) -> bool:
+def _is_ahead(resource: PlainResource, run: SyncRun, target: Deployment | None) -> bool:
     """The run was seen before the state of its deployment that it means: the two come by ways of their own."""
     if target is None or not resource.target_uid:
         return False

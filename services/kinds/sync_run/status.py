@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from services.kinds.shared.catalogue import ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Refused, compiled, parsed_status, recurring, throttling
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import FAILED
@@ -39,7 +39,7 @@ def _errors(run: SyncRun, inputs: StatusInputs) -> Iterator[str]:
         yield run.message or UNKNOWN_ERROR.message
 
 
-def _changes(resource: Resource, run: SyncRun) -> Iterable[str]:
+def _changes(resource: PlainResource, run: SyncRun) -> Iterable[str]:
     """A run is what it was first seen to be; a change of its spec is refused and has no effect."""
     try:
         spec = accept(resource)

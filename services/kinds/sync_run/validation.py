@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import cleaned
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.model import SyncRunSpec
 
 
-def accept(resource: Resource) -> SyncRunSpec:
+def accept(resource: PlainResource) -> SyncRunSpec:
     """The spec of ``resource``, with unwanted characters removed. Raises Refused."""
     spec = spec_of(SyncRunSpec, resource)
     revision = cleaned(spec.revision_id)

@@ -17,7 +17,7 @@ from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
@@ -53,7 +53,7 @@ SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(StoredStatus, "w
 """
 
 RESOURCE_ROWS = f"""
-SELECT {names(Resource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, {names(StoredStatus, "w")}
+SELECT {names(PlainResource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, {names(StoredStatus, "w")}
   FROM resources r
   JOIN tenants t ON t.id = r.tenant_id
   LEFT JOIN checks c ON c.resource_id = r.id
@@ -152,7 +152,7 @@ def _with_rows(
 ) -> dict[UUID, TenantState]:
     """In one order, whatever the database's: a plan has to come out the same each time."""
     deployed = _by_tenant(_parted(row, (Deployment, Observed, StoredStatus)) for row in deployments)
-    others = _by_tenant(_parted(row, (Resource, Check, SyncRun, StoredStatus)) for row in resources)
+    others = _by_tenant(_parted(row, (PlainResource, Check, SyncRun, StoredStatus)) for row in resources)
     return {known: _filled(state, deployed.get(known, []), others.get(known, [])) for known, state in states.items()}
 
 

@@ -22,7 +22,7 @@ from psycopg.pq import TransactionStatus
 from services.common.errors import Poison
 from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
@@ -69,7 +69,7 @@ AWAKE = {"dormant": "false"}
 
 TENANTS = upsert(tables.tenants, Tenant, kept=["workspace", "namespace"])
 DEPLOYMENTS = upsert(tables.deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
-RESOURCES = upsert(tables.resources, Resource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
+RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
 CHECKS = upsert(tables.checks, Check)
 SYNC_RUNS = upsert(tables.sync_runs, SyncRun)
 OBSERVED = upsert(tables.observed_states, Observed)

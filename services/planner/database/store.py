@@ -26,7 +26,7 @@ from services.planner.database.load import Loaded, load, load_fleet, look_up
 from services.planner.database.maintenance import still_shown
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
-from services.planner.database.tenants import TenantCache
+from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope

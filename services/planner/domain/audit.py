@@ -12,8 +12,8 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.lifecycle import refusal_of
-from services.kinds.shared.rows import Cause, Resource
+from services.kinds.shared.incarnation import refusal_of
+from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.ids import operation_id
 from services.planner.domain.progress import Context, Progress
@@ -22,7 +22,7 @@ from services.planner.rows import Action, Operation, OperationMoved, OperationSt
 DELETION = "deletion"
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
-Audited = Deployment | Resource
+Audited = Deployment | PlainResource
 Outcome = tuple[Literal["Completed", "Failed"], str]
 COMPLETED: Outcome = ("Completed", "")
 
@@ -85,20 +85,20 @@ def _problem(subject: Audited) -> str:
 def _concluded(planned: Progress, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
     """The ends of operations of touched resources that have come to their end."""
     for _, now, cause in _audited(planned, context):
-        if isinstance(now, Resource):
+        if isinstance(now, PlainResource):
             over = now.id in finished or _is_remembered_only(planned, now)
             outcome = COMPLETED if over else _outcome(planned, now, context)
             if outcome is not None:
                 yield OperationMoved(change_id(now), *outcome, cause.at)
 
 
-def _is_remembered_only(planned: Progress, known: Resource) -> bool:
+def _is_remembered_only(planned: Progress, known: PlainResource) -> bool:
     """A run whose CR is gone and that is over: its row stays, but nothing more happens."""
     run = planned.state.sync_runs.get(known.id)
     return not known.present and run is not None and run.state in OVER
 
 
-def _outcome(planned: Progress, known: Resource, context: Context) -> Outcome | None:
+def _outcome(planned: Progress, known: PlainResource, context: Context) -> Outcome | None:
     """The outcome of a change that is refused, or that an engine has nothing to do for; None while it has."""
     refusal = refusal_of(known)
     if refusal is not None and known.wanted:

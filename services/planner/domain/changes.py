@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
 from services.planner.domain.state import TenantState
@@ -45,7 +45,7 @@ class Changes(NamedTuple):
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[PlainResource, ...] = ()
     resources_gone: tuple[UUID, ...] = ()
     resource_sightings: tuple[Sighting, ...] = ()
     deployments_dormant: tuple[UUID, ...] = ()

@@ -25,7 +25,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
@@ -38,7 +38,7 @@ WAITING_KEPT = 100
 
 IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.pending_spec is None)
 """Deployments without a spec that counts."""
-GONE: Subset[Resource] = Subset(lambda each: not each.present)
+GONE: Subset[PlainResource] = Subset(lambda each: not each.present)
 """Resources without a CR."""
 
 
@@ -93,7 +93,7 @@ def dormant_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
     return frozenset(over | (late - spared))
 
 
-def _late(beyond: Iterable[Resource], kind: str) -> list[UUID]:
+def _late(beyond: Iterable[PlainResource], kind: str) -> list[UUID]:
     """Of a kind all but the oldest: by kind, because quotas are, and none may wait behind others that get no room."""
     waiting = sorted((each.created_at, each.id) for each in beyond if each.kind == kind)
     return [subject for _, subject in waiting[WAITING_KEPT:]]

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import Command, Observation
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.resource import Cause
 
 
 @dataclass(frozen=True, slots=True)

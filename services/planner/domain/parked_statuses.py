@@ -15,7 +15,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import Registry
 from services.kinds.shared.catalogue import RESOLVED, TENANT_PARKED, Entry
 from services.kinds.shared.conditions import compiled, parsed_status
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.statuses import NO_STATUS, StatusChanges, status_row

@@ -19,12 +19,12 @@ from services.planner.domain.policy import Policy
 from services.planner.domain.progress import Context, Progress
 from services.planner.domain.result import changes_of
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.commands import look_again, take_command, take_unseen
 from services.planner.domain.steps.deployments import deploy
-from services.planner.domain.steps.observations import concerns, take_observation, take_outcomes
+from services.planner.domain.steps.engine_objects import compile_resources
+from services.planner.domain.steps.ingest import look_again, take_command, take_unseen
+from services.planner.domain.steps.observed_state import concerns, take_observation, take_outcomes
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
-from services.planner.domain.steps.resources import compile_resources
 from services.planner.domain.steps.statuses import compile_statuses
 from services.planner.domain.steps.syncs import order_syncs
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.rows import Cause, Resource
+from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
@@ -112,7 +112,7 @@ class Progress(NamedTuple):
         """Something has become of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
-    def with_row(self, row: Deployment | Resource, cause: Cause, actor: str = "") -> Progress:
+    def with_row(self, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> Progress:
         """The same with this row; the steps will compile what depends on it."""
         rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_resources(row)
         actors = {**self.actors, row.id: actor} if actor else self.actors

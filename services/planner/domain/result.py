@@ -12,7 +12,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
-from services.kinds.shared.rows import Cause, Resource
+from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.audit import operations
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_resources
@@ -25,7 +25,7 @@ from services.planner.rows import EngineAbsence, EngineKey, ObjectKey, Owner, Te
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
-IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
+IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 
 
 LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is None)
@@ -90,7 +90,7 @@ def _with_due_times(planned: Progress) -> TenantState:
     return state
 
 
-def _next(row: Deployment | Resource, at: datetime, notice: timedelta | None) -> datetime | None:
+def _next(row: Deployment | PlainResource, at: datetime, notice: timedelta | None) -> datetime | None:
     throttled = THROTTLING_SHOWN if row.held_back_ms >= HELD_BACK_NOTICE_MS else None
     times = [row.seen_at + each for each in (notice, throttled) if each is not None]
     return min((time for time in times if time > at), default=None)
@@ -106,7 +106,7 @@ def _finished(state: TenantState) -> frozenset[UUID]:
     return frozenset([*deployments, *(key for key, each in gone.items() if _is_over(state, each, owned))])
 
 
-def _is_over(state: TenantState, known: Resource, owned: Collection[UUID]) -> bool:
+def _is_over(state: TenantState, known: PlainResource, owned: Collection[UUID]) -> bool:
     run = state.sync_runs.get(known.id)
     return known.id not in owned and (run is None or run.sequence == 0)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.views import Groups, Subset, Table, view_of
 from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
@@ -22,7 +22,7 @@ class TenantState(NamedTuple):
     tenant: Tenant
     deployments: Mapping[UUID, Deployment] = MappingProxyType({})
     observed: Mapping[UUID, Observed] = MappingProxyType({})
-    resources: Mapping[UUID, Resource] = MappingProxyType({})
+    resources: Mapping[UUID, PlainResource] = MappingProxyType({})
     checks: Mapping[UUID, Check] = MappingProxyType({})
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
     objects: Mapping[ObjectKey, EngineObject] = MappingProxyType({})
@@ -46,25 +46,25 @@ class TenantState(NamedTuple):
         """The rows by key, by the names of the fields that hold them."""
         return dict(zip(TABLES, self[1:-1], strict=True))
 
-    def rows_of_kind(self, kind: str) -> Mapping[UUID, Resource]:
+    def rows_of_kind(self, kind: str) -> Mapping[UUID, PlainResource]:
         """Resources of a kind by id; the same object while none of them changes."""
         return view_of(self.resources, BY_KIND).get(kind, NO_ROWS)
 
-    def of_kind(self, kind: str) -> list[Resource]:
+    def of_kind(self, kind: str) -> list[PlainResource]:
         """Resources of a kind, all incarnations, in the order of their creation."""
         return sorted(self.rows_of_kind(kind).values(), key=lambda known: (known.created_at, known.id))
 
-    def find(self, subject: UUID) -> Deployment | Resource | None:
+    def find(self, subject: UUID) -> Deployment | PlainResource | None:
         """The deployment or resource with this id."""
         return self.deployments.get(subject) or self.resources.get(subject)
 
-    def named(self, kind: str, name: str) -> list[Deployment | Resource]:
+    def named(self, kind: str, name: str) -> list[Deployment | PlainResource]:
         """All incarnations of a name."""
         if kind == GITOPS_DEPLOYMENT.kind:
             return [known for known in self.deployments.values() if known.name == name]
         return [known for known in self.resources.values() if known.name == name and known.kind == kind]
 
-    def secrets(self) -> dict[str, Resource]:
+    def secrets(self) -> dict[str, PlainResource]:
         """The Secrets that exist, by name."""
         return {known.name: known for known in self.rows_of_kind(SECRET.kind).values() if known.present}
 
@@ -97,7 +97,7 @@ class TenantState(NamedTuple):
         """The same with these rows."""
         return self._replace(observed=Table.of(self.observed).with_rows({row.deployment_id: row for row in rows}))
 
-    def with_resources(self, *rows: Resource) -> TenantState:
+    def with_resources(self, *rows: PlainResource) -> TenantState:
         """The same with these rows."""
         return self._replace(resources=Table.of(self.resources).with_rows({row.id: row for row in rows}))
 
@@ -145,11 +145,11 @@ class TenantState(NamedTuple):
 TABLES = TenantState._fields[1:-1]
 """The fields that hold rows by key."""
 
-BY_KIND: Groups[Resource, str] = Groups(lambda known: known.kind)
-BEYOND: Subset[Resource] = Subset(lambda known: known.over_quota)
+BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)
+BEYOND: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)
 BY_OWNERS_KIND: Groups[EngineObject, str] = Groups(lambda held: held.owner.kind)
 
-NO_ROWS: Mapping[UUID, Resource] = MappingProxyType({})
+NO_ROWS: Mapping[UUID, PlainResource] = MappingProxyType({})
 NO_OBJECTS: Mapping[ObjectKey, EngineObject] = MappingProxyType({})

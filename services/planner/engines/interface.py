@@ -14,8 +14,8 @@ from uuid import UUID
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.desired import Desired
-from services.kinds.shared.rows import Cause, Resource
+from services.kinds.shared.connections import Desired
+from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.policy import GroupKind
 from services.planner.rows import EngineKey, EngineRow, Instance, ObjectKey, Owner, Presence, Tenant
@@ -120,7 +120,7 @@ class Engine(Protocol):
         """The objects that confine a tenant."""
 
     def objects(
-        self, placement: Placement, resource: Resource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         """What ``resource`` wants. The first by key is the one that agents check and report on.
 

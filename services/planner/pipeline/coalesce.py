@@ -27,7 +27,7 @@ from services.common.messages import (
     SyncMoved,
 )
 from services.kinds.secret.rules import is_from_row
-from services.kinds.shared.lifecycle import version_order
+from services.kinds.shared.incarnation import version_order
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import FINAL
 from services.planner.domain.events import Event

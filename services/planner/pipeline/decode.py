@@ -15,7 +15,14 @@ import orjson
 from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec
 from services.common.errors import Poison, Retry, Unavailable
-from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition, TrackedOffset, tenant_key
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterQueue,
+    OffsetTracker,
+    TopicPartition,
+    TrackedOffset,
+    tenant_key,
+)
 from services.common.messages import (
     Checked,
     Command,
@@ -42,7 +49,7 @@ KEPT = "parked_events"
 class Decoder:
     """Knows the codec of each topic."""
 
-    def __init__(self, codecs: Mapping[str, Codec], dead_letters: DeadLetters, offsets: OffsetTracker) -> None:
+    def __init__(self, codecs: Mapping[str, Codec], dead_letters: DeadLetterQueue, offsets: OffsetTracker) -> None:
         """``codecs``: what each topic holds; ``offsets``: where messages given up are acknowledged."""
         self._codecs, self._dead_letters, self._offsets = codecs, dead_letters, offsets
 

@@ -29,7 +29,7 @@ from services.common.messages import (
     SyncMoved,
 )
 from services.common.telemetry.metrics import Failure, count_failure
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.resource import Cause
 from services.planner import SERVICE
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.events import Event, Unseen

@@ -40,11 +40,11 @@ from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
-from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import LastSent, TakeFingerprint, Translator, changed_at, fingerprint
 from services.watcher.followed_kinds import FollowedKind
 

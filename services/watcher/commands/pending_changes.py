@@ -19,7 +19,7 @@ from services.common.clock import Clock, SystemClock
 from services.common.messages import Command, ResourceChanged
 from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
-from services.watcher.commands.limits import HeldBytes, RateLimiter
+from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Fingerprint
 
 ALL_TENANTS = ""

@@ -1,6 +1,6 @@
 """Statuses that are not written yet: the newest of each resource, one write at a time for each, namespaces in turn.
 
-Filled by :mod:`reporter`, which also writes them. A resource that cannot be written for now delays no other, nor does a
+Filled by :mod:`delivery`, which also writes them. A resource that cannot be written for now delays no other, nor does a
 namespace with thousands of them.
 """
 

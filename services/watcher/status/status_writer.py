@@ -1,4 +1,4 @@
-"""Makes a resource agree with its compiled row: its status replaced, our finalizer off. Called by :mod:`reporter`.
+"""Makes a resource agree with its compiled row: its status replaced, our finalizer off. Called by :mod:`delivery`.
 
 It does so by JSON patches (RFC 6902) only, each of which begins with a test of the uid: a resource that was deleted and
 created anew is another one. Writing a row twice, or one of a resource that is gone, changes nothing.
@@ -14,7 +14,7 @@ from services.common.errors import Poison, Retry, Wait
 from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.watcher import SERVICE
 from services.watcher.followed_kinds import BY_NAME
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.private_repositories.store import NAME, SIZE
+from services.agent.private_repositories.stored_registry import NAME, SIZE
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Failed
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN

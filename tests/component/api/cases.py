@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from services.common.kubernetes.resources import ApiResource
+from services.common.kubernetes.builtin_kinds import ApiResource
 from services.common.urls.repository_url import ASCII_MESSAGE, MAX_REPOSITORY, PASSWORD_MESSAGE
 from services.kinds.gitops_deployment.model import (
     ENVIRONMENT_MESSAGE,

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from services.common.kubernetes import KubeClient
-from services.common.kubernetes.resources import SECRET
+from services.common.kubernetes.builtin_kinds import SECRET
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY

@@ -15,12 +15,12 @@ import pytest
 
 from services.common.errors import GitOpsError
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Rejected, connect
-from services.common.kubernetes.resources import CUSTOM_RESOURCE_DEFINITION, ApiResource
+from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION, ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.shared.crd import custom_resource_definition
+from services.kinds.shared.definition import custom_resource_definition
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.component.api.cases import GOOD, merged
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, KubeClient, Manifest, NotFound
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.component.api.cases import GOOD
 from tests.unit.common.kubernetes import statuses
 

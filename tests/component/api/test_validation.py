@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NamespaceTerminating, Rejected
-from services.common.kubernetes.resources import ApiResource
+from services.common.kubernetes.builtin_kinds import ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.sync_run.model import DEPLOYMENT_NAME_IMMUTABLE, REVISION_IMMUTABLE, SYNC_RUN
 from tests.component.api.cases import CASES, GOOD, Case
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from services.cli.__main__ import app
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison
-from services.common.kafka import DEAD_LETTERS, DeadLetters, Publisher
+from services.common.kafka import DEAD_LETTERS, DeadLetterQueue, Publisher
 from services.common.messages import DeadLetter
 from tests.unit.common.kafka.messages import consumed
 
@@ -23,7 +23,7 @@ def test_dead_letters_when_listed_then_each_tells_its_message_and_why_it_was_giv
     topic = f"given-up-{uuid.uuid4().hex[:8]}"
     codec = AvroCodec(SchemaRegistry(registry_url), DeadLetter, value_subject(DEAD_LETTERS))
     with closing(Publisher(kafka_bootstrap, "tests")) as publisher:
-        letters = DeadLetters(publisher, codec, "planner")
+        letters = DeadLetterQueue(publisher, codec, "planner")
         for offset in (7, 20):
             sent = letters.send_letter(consumed(topic, offset), Poison(f"reason {offset}"), datetime.now(UTC))
             sent.result(timeout=30)

@@ -22,14 +22,14 @@ from confluent_kafka.admin import AdminClient
 
 from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
-from services.common.kafka import DEAD_LETTERS, DeadLetters, Publisher, tenant_key
+from services.common.kafka import DEAD_LETTERS, DeadLetterQueue, Publisher, tenant_key
 from services.common.messages import Command, DeadLetter, Observation
 from services.planner.database.save import Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
-from services.planner.engines.registry import ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
@@ -79,7 +79,7 @@ class Rig:
         store = Store(self.database.planner_url, ENGINES)
         consumer = BatchConsumer(self.kafka, (self.commands, self.observations), store.positions, self.group)
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
-        given_up = dead_letters or DeadLetters(self.publisher, letters, "planner")
+        given_up = dead_letters or DeadLetterQueue(self.publisher, letters, "planner")
         with closing(store), closing(consumer):
             yield Planner(
                 consumer=consumer,

@@ -25,8 +25,8 @@ from services.common.telemetry.metrics import NAME_COLLISIONS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
-from services.kinds.shared.names import FINALIZER
 from services.planner.database import load as load_module
 from services.planner.database import maintenance, sweeps
 from services.planner.database import save as save_module
@@ -39,7 +39,7 @@ from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.registry import ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved

@@ -23,9 +23,9 @@ from services.common.messages import Command, DeadLetter, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.bootstrap import Topics, build, find_log
-from services.watcher.lifecycle import Watcher
 from services.watcher.settings import WatcherSettings
 from services.watcher.status.row_consumer import consumer_group
+from services.watcher.watcher import Watcher
 
 DEADLINE_SECONDS = 20
 USER = "a-user"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from services.common.kubernetes import LEASE, NAMESPACE, KubeClient, connect
 from services.common.messages import ResourceChanged
-from services.watcher.lifecycle import Watcher
+from services.watcher.watcher import Watcher
 from tests.component.watcher.conftest import PARTITIONS
 from tests.component.watcher.rig import Rig, Tenant, until
 from tests.component.watcher.test_commands_sent import changed, resyncs

@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.component.watcher.rig import DEADLINE_SECONDS, Rig, Tenant, until
 
 SYNCED = {"sync": {"status": "Synced"}}

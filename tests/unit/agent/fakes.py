@@ -18,7 +18,7 @@ from services.agent.instances.instance import Instance
 from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
-from services.agent.private_repositories.store import NAME as PRIVATE_REPOSITORIES
+from services.agent.private_repositories.stored_registry import NAME as PRIVATE_REPOSITORIES
 from services.agent.settings import AgentSettings
 from services.common.errors import GitOpsError
 from services.common.kubernetes import (

@@ -15,9 +15,9 @@ from devstack.generate.markdown import with_block
 from devstack.generate.reference import index, page
 from devstack.paths import ROOT, USER_DOCS
 from services.kinds.registry import REGISTRY
+from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.kind import CustomKind
-from services.kinds.shared.names import GROUP, VERSION
 
 SAYING = ("services/kinds", "services/agent/credentials")
 """Where reasons of conditions are written."""

@@ -14,7 +14,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -31,9 +31,9 @@ def id_of(name: str) -> UUID:
     return uuid5(NAMESPACE_URL, name)
 
 
-def resource(kind: str, name: str, spec: Any, **changes: Any) -> Resource:
+def resource(kind: str, name: str, spec: Any, **changes: Any) -> PlainResource:
     text = spec if isinstance(spec, str) else json.dumps(spec)
-    row = Resource(
+    row = PlainResource(
         id=id_of(f"{kind}/{name}"),
         tenant_id=id_of("tenant"),
         kind=kind,
@@ -63,7 +63,7 @@ def resource(kind: str, name: str, spec: Any, **changes: Any) -> Resource:
     return replace(row, **changes)
 
 
-def environment(spec: dict[str, Any] | None = None, **changes: Any) -> Resource:
+def environment(spec: dict[str, Any] | None = None, **changes: Any) -> PlainResource:
     content = {
         "apiURL": "https://api.example.com:6443",
         "credentialsSecret": "creds",
@@ -72,17 +72,17 @@ def environment(spec: dict[str, Any] | None = None, **changes: Any) -> Resource:
     return resource(MANAGED_ENVIRONMENT.kind, "prod", content | (spec or {}), **changes)
 
 
-def credential(spec: dict[str, Any] | None = None, **changes: Any) -> Resource:
+def credential(spec: dict[str, Any] | None = None, **changes: Any) -> PlainResource:
     content = {"repository": "https://git.example.com/team/app.git", "secret": "login"}
     return resource(REPOSITORY_CREDENTIAL.kind, "git", content | (spec or {}), **changes)
 
 
-def secret(name: str, type_: str, **changes: Any) -> Resource:
+def secret(name: str, type_: str, **changes: Any) -> PlainResource:
     content = {"type": type_, "sealed": "eyJ.sealed", "keyId": "k1"}
     return resource(SECRET.kind, name, content, **({"resource_version": "77"} | changes))
 
 
-def sync(name: str, spec: dict[str, Any] | None = None, **changes: Any) -> Resource:
+def sync(name: str, spec: dict[str, Any] | None = None, **changes: Any) -> PlainResource:
     return resource(SYNC_RUN.kind, name, {"gitopsDeploymentName": "web"} | (spec or {}), **changes)
 
 
@@ -123,7 +123,7 @@ def deployment(type_: str = "manual", revision: str | None = None, **changes: An
 
 
 def inputs(
-    row: Resource,
+    row: PlainResource,
     own: object = None,
     *,
     result: Check | None = None,

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Table
 
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
@@ -32,7 +32,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (Tenant, tables.tenants),
     (Deployment, tables.deployments),
     (Observed, tables.observed_states),
-    (Resource, tables.resources),
+    (PlainResource, tables.resources),
     (Check, tables.checks),
     (SyncRun, tables.sync_runs),
     (Operation, tables.operations),

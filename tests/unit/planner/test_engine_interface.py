@@ -13,8 +13,8 @@ import pytest
 
 from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.desired import Cluster, Desired, Repository
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.connections import Cluster, Desired, Repository
+from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
 from services.planner.rows import Instance, ObjectKey
 from tests.unit.planner.given import (
@@ -57,7 +57,7 @@ class Flux:
         return (_manifest("Fence", "all", 0, repositories=sorted(confinement.repositories)),)
 
     def objects(
-        self, placement: Placement, resource: Resource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         match desired:
             case Cluster(api_url=url):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.common.messages import Checked
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.unit.planner.given import ENVIRONMENT, Failed, Removed, environment, resource_gone, secret
 from tests.unit.planner.tenant import check, conditions, environment_id, manifest, row, rows, says
 from tests.unit.planner.world import World

@@ -12,7 +12,7 @@ from services.common.messages import Command, ResourceChanged
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.domain.events import Event
 from tests.unit.planner.given import Removed, changed, observed, resource

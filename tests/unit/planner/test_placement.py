@@ -13,7 +13,7 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.registry import ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.rows import Instance, Tenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed
 from tests.unit.planner.world import NOW

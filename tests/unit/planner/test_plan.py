@@ -10,7 +10,7 @@ import pytest
 
 from services.common.errors import Wait
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.changes import Changes
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.rows import EngineRow, Operation

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.common.messages import Command, ResourceChanged
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.events import Event
 from tests.unit.planner.given import Failed, changed, gone, observed, resync, spec, status
 from tests.unit.planner.world import FLEET, World

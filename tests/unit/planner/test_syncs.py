@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from tests.unit.planner.given import (
     SYNC_RUN,
     Failed,

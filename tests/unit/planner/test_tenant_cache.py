@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from services.planner.database import tenants
-from services.planner.database.tenants import OVERHEAD, TenantCache
+from services.planner.database import tenant_cache
+from services.planner.database.tenant_cache import OVERHEAD, TenantCache
 from services.planner.domain.plan import plan
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
@@ -70,7 +70,7 @@ def test_size_when_one_row_of_many_changes_then_only_what_differs_is_measured(mo
     world, cache, known = World(), TenantCache(10**9), state(1, deployments=50)
     cache.keep_tenant(known.tenant.id, known)
     measured: list[object] = []
-    monkeypatch.setattr(tenants, "_size", lambda row: measured.append(row) or 0)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(tenant_cache, "_size", lambda row: measured.append(row) or 0)  # type: ignore[func-returns-value]
     event = changed(2, "w-7", uid="uid-1-7", generation=2, content=spec(source={"path": "other"}))
     cache.keep_tenant(known.tenant.id, plan(known, [event], world.view, world.policy, NOW).state)
     assert 0 < len(measured) < 20

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
@@ -22,8 +22,8 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
+from services.planner.engines.available import ENGINES
 from services.planner.engines.interface import Engine
-from services.planner.engines.registry import ENGINES
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
@@ -59,7 +59,7 @@ class World:
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
     deployments: dict[UUID, Deployment] = field(default_factory=dict)
     observed: dict[UUID, Observed] = field(default_factory=dict)
-    resources: dict[UUID, Resource] = field(default_factory=dict)
+    resources: dict[UUID, PlainResource] = field(default_factory=dict)
     checks: dict[UUID, Check] = field(default_factory=dict)
     sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
     dormant: set[UUID] = field(default_factory=set)
@@ -107,10 +107,12 @@ class World:
         resources = {each.id: each for each in self.resources.values() if self._is_loaded(each, known)}
         return self._state(known, deployments, resources)
 
-    def _is_loaded(self, row: Deployment | Resource, tenant: UUID) -> bool:
+    def _is_loaded(self, row: Deployment | PlainResource, tenant: UUID) -> bool:
         return row.tenant_id == tenant and row.id not in self.dormant
 
-    def _state(self, known: UUID, deployments: dict[UUID, Deployment], resources: dict[UUID, Resource]) -> TenantState:
+    def _state(
+        self, known: UUID, deployments: dict[UUID, Deployment], resources: dict[UUID, PlainResource]
+    ) -> TenantState:
         names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in deployments.values()}
         names |= {(each.kind, each.name) for each in resources.values()}
         return TenantState(
@@ -160,7 +162,7 @@ class World:
 
     def _unseen(self, scope: SweepScope) -> SweepFound:
         of_kind = [known for known in self.resources.values() if known.kind == scope.kind]
-        rows: Sequence[Deployment | Resource] = (
+        rows: Sequence[Deployment | PlainResource] = (
             list(self.deployments.values()) if scope.kind == GITOPS_DEPLOYMENT.kind else of_kind
         )
         tenants = {each.id: self.tenants[each.tenant_id] for each in rows}

@@ -10,10 +10,10 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, Manage
 from services.kinds.managed_environment.rules import EnvironmentView, is_usable
 from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.registry import Registry
-from services.kinds.shared.desired import Cluster, DesiredInputs
+from services.kinds.shared.connections import Cluster, DesiredInputs
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import Wishes
-from services.kinds.shared.lifecycle import refusal_of
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.resource import Check, PlainResource
 from services.planner.domain.state import TenantState
 from services.planner.domain.views import differing
 from services.planner.engines.interface import Destination
@@ -49,7 +49,7 @@ class Environments:
             return None
         return self._view(row) if row.wanted or self._state.objects_of(environment) else None
 
-    def _view(self, environment: Resource) -> EnvironmentView:
+    def _view(self, environment: PlainResource) -> EnvironmentView:
         if environment.id not in self._views:
             self._views[environment.id] = _view(self._state, environment)
         return self._views[environment.id]
@@ -63,7 +63,7 @@ def changed_clusters(now: TenantState, before: TenantState, kinds: Registry) -> 
     return frozenset(each for each in listing if _parts(now, each) != _parts(before, each))
 
 
-def _lists_clusters(known: Resource | None, kinds: Registry) -> bool:
+def _lists_clusters(known: PlainResource | None, kinds: Registry) -> bool:
     return known is not None and kinds[known.kind].destinations is not None
 
 
@@ -77,7 +77,7 @@ def _parts(state: TenantState, known: UUID) -> object:
     return state.resources.get(known), state.checks.get(known), state.objects_of(known)
 
 
-def clusters_in_force(known: Resource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
+def clusters_in_force(known: PlainResource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
     """Those by which an engine may hold it: of the accepted spec, and of that with which credentials last worked."""
     return _clusters(kinds[known.kind].desired, known.accepted, check.working_spec if check is not None else "")
 
@@ -114,7 +114,7 @@ def _held_clusters(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, 
     return ((each.id, clusters_in_force(each, checks.get(each.id), kinds)) for each in known if each.id in held)
 
 
-def _view(state: TenantState, environment: Resource) -> EnvironmentView:
+def _view(state: TenantState, environment: PlainResource) -> EnvironmentView:
     check = state.checks.get(environment.id)
     worked, compiled = _parsed(check.working_spec if check else ""), _parsed(environment.accepted)
     same = worked is not None and compiled is not None and worked.api_url == compiled.api_url

@@ -16,7 +16,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.planner.domain.progress import Context, Step
 from services.planner.domain.state import BEYOND, BY_KIND, TenantState
 from services.planner.domain.views import Subset, Totals, differing, view_of
@@ -147,7 +147,7 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _admitted(known: Resource, limits: Limits, *, within: bool, is_held: bool) -> Resource:
+def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bool) -> PlainResource:
     """What is beyond the quota is kept only if it is short: it would fill the database just as well."""
     if within:
         return replace(known, over_quota=False) if known.over_quota else known
@@ -158,7 +158,7 @@ def _admitted(known: Resource, limits: Limits, *, within: bool, is_held: bool) -
     return replace(refused, spec="{}", omitted=omitted)
 
 
-def _taken(state: TenantState, gone: Iterable[Resource], kinds: Registry) -> Taken:
+def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Taken:
     """By deployments, and by what has to be removed."""
     going = list(gone)
     size = _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
@@ -166,7 +166,7 @@ def _taken(state: TenantState, gone: Iterable[Resource], kinds: Registry) -> Tak
     return Taken(Counter(resource.kind for resource in going), Share(size, destinations))
 
 
-def _claim_of_one(before: TenantState, known: Resource, *, is_held: bool) -> Claim:
+def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -> Claim:
     """Where bytes and namespaces fit anyway, only the number of resources counts."""
     admitted = _was_admitted(before, known)
     return Claim(
@@ -180,13 +180,13 @@ def _claim_of_one(before: TenantState, known: Resource, *, is_held: bool) -> Cla
     )
 
 
-def _was_admitted(before: TenantState, known: Resource) -> Resource | None:
+def _was_admitted(before: TenantState, known: PlainResource) -> PlainResource | None:
     """The row as it was, if it was admitted then."""
     row = before.resources.get(known.id)
     return row if row is not None and row.present and not row.over_quota else None
 
 
-def _claim(state: TenantState, before: TenantState, known: Resource, kinds: Registry, *, is_held: bool) -> Claim:
+def _claim(state: TenantState, before: TenantState, known: PlainResource, kinds: Registry, *, is_held: bool) -> Claim:
     """Of what is in force a part stays so until something newer has worked: till then both count."""
     admitted = _was_admitted(before, known)
 
@@ -208,13 +208,13 @@ def _claim(state: TenantState, before: TenantState, known: Resource, kinds: Regi
     )
 
 
-def _in_force(state: TenantState, known: Resource) -> tuple[str, str]:
+def _in_force(state: TenantState, known: PlainResource) -> tuple[str, str]:
     """Specs, JSON text, by which an engine may hold it; empty ones if there are none."""
     check = state.checks.get(known.id)
     return known.accepted, check.working_spec if check is not None else ""
 
 
-def _destinations(kinds: Registry, known: Resource, *specs: str) -> int:
+def _destinations(kinds: Registry, known: PlainResource, *specs: str) -> int:
     """How many namespaces the tenant's deployments get because of these specs."""
     listed = kinds[known.kind].destinations
     return len({namespace for spec in specs if spec for namespace in listed(spec)}) if listed is not None else 0
@@ -243,8 +243,8 @@ def _deployed_bytes(state: TenantState) -> int:
     return (view_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
 
 
-SPEC_BYTES: Totals[Resource] = Totals(lambda each: (_bytes(each.spec) + _bytes(each.accepted),))
-FORCE_BYTES: Totals[Resource] = Totals(
+SPEC_BYTES: Totals[PlainResource] = Totals(lambda each: (_bytes(each.spec) + _bytes(each.accepted),))
+FORCE_BYTES: Totals[PlainResource] = Totals(
     lambda each: (_bytes(each.accepted if each.over_quota else each.spec) if each.present else 0,)
 )
 """Of specs in force, those of sealed Secrets among them."""

@@ -17,7 +17,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
-from services.kinds.shared.rows import Cause, Resource
+from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.progress import Context, Progress
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
@@ -66,7 +66,7 @@ def compile_statuses(planned: Progress, context: Context) -> tuple[Progress, Sta
     return planned, shown
 
 
-def _concerned(planned: Progress, context: Context) -> Iterator[tuple[str, Deployment | Resource, Cause]]:
+def _concerned(planned: Progress, context: Context) -> Iterator[tuple[str, Deployment | PlainResource, Cause]]:
     """Deployments that were touched; resources that were, or of which anything differs that their status shows."""
     state = planned.state
     for subject, cause in planned.touched.items():
@@ -90,7 +90,7 @@ def _resources_concerned(planned: Progress, context: Context) -> list[UUID]:
     return sorted(each for each in found if each in state.resources)
 
 
-def _owner(planned: Progress, kind: str, touched: Deployment | Resource) -> Deployment | Resource | None:
+def _owner(planned: Progress, kind: str, touched: Deployment | PlainResource) -> Deployment | PlainResource | None:
     """The incarnation that exists."""
     if touched.present:
         return touched
@@ -111,7 +111,7 @@ def _of_deployment(
     return deployment_status.compiled(owner, observed, report, previous, at)
 
 
-def _of_resource(planned: Progress, owner: Resource, previous: str, at: datetime, context: Context) -> str:
+def _of_resource(planned: Progress, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
@@ -126,17 +126,17 @@ def _is_there(state: TenantState, name: str) -> bool:
     return any(each.name == name and each.wanted for each in state.deployments.values())
 
 
-def _is_releasable(planned: Progress, owner: Resource, owned: Collection[UUID]) -> bool:
+def _is_releasable(planned: Progress, owner: PlainResource, owned: Collection[UUID]) -> bool:
     """It waits for us, and there is nothing left to wait for."""
     return owner.deleting and owner.finalizer and owner.id not in owned
 
 
 def _stamped(
-    planned: Progress, owner: Deployment | Resource, own: StoredStatus | None, cause: Cause
+    planned: Progress, owner: Deployment | PlainResource, own: StoredStatus | None, cause: Cause
 ) -> tuple[Progress, Cause]:
     """The first status after a change of the CR counts from that change, later ones from their own event."""
     changed = Cause(owner.seen_at, owner.trace_id)
-    if isinstance(owner, Resource):
+    if isinstance(owner, PlainResource):
         return planned, changed if own is None or own.generation < owner.generation else cause
     observed = planned.state.observed.get(owner.id)
     if observed is None:

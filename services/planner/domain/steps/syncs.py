@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
@@ -17,7 +17,7 @@ from services.planner.domain.views import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
 from services.planner.rows import ObjectKey, OperationMoved, Owner
 
-Runs = list[tuple[Resource, SyncRun]]
+Runs = list[tuple[PlainResource, SyncRun]]
 
 
 OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state not in sync_run.OVER else None)

@@ -12,8 +12,8 @@ from uuid import UUID
 from services.common.argocd_names import API_VERSION, APPLICATION, SECRET_TYPE_LABEL, application_name
 from services.common.json_values import canonical
 from services.common.ownership import OURS
-from services.kinds.shared.desired import Cluster, Repository, SealedSecret
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.connections import Cluster, Repository, SealedSecret
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd.names import (
     CLUSTER_SUFFIX,
@@ -26,7 +26,7 @@ from services.planner.engines.argocd.names import (
 from services.planner.engines.interface import Placement
 
 
-def cluster_secret(placement: Placement, resource: Resource, cluster: Cluster) -> dict[str, str]:
+def cluster_secret(placement: Placement, resource: PlainResource, cluster: Cluster) -> dict[str, str]:
     """Canonical JSON of the recipe of a cluster secret, by its name.
 
     The query in the server's URL makes one cluster, used by several tenants, several clusters to Argo CD.
@@ -46,7 +46,7 @@ def cluster_secret(placement: Placement, resource: Resource, cluster: Cluster) -
 
 
 def repository_secrets(
-    placement: Placement, resource: Resource, repository: Repository, *, in_cluster_project: bool
+    placement: Placement, resource: PlainResource, repository: Repository, *, in_cluster_project: bool
 ) -> dict[str, str]:
     """Canonical JSON of the recipes of its repository secrets, by name: one for each AppProject that may use it."""
     name = repository_name(resource.id)

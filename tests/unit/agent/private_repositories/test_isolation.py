@@ -11,7 +11,7 @@ import pytest
 
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
-from services.agent.private_repositories.store import NAME
+from services.agent.private_repositories.stored_registry import NAME
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import Rejected
 from services.common.messages import Applied, Checked, EngineResource, Failed, SyncMoved

@@ -7,7 +7,13 @@ import base64
 
 import pytest
 
-from services.agent.private_repositories.store import LIMIT, NAME, PrivateRepositoryStore, StoreFull, identity_of
+from services.agent.private_repositories.stored_registry import (
+    LIMIT,
+    NAME,
+    PrivateRepositoryStore,
+    StoreFull,
+    identity_of,
+)
 from services.common.errors import Permanent, Retry
 from services.common.kubernetes import Manifest
 from tests.unit.agent.fakes import MemoryCluster

@@ -18,7 +18,7 @@ from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.common.avro import frame
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition, TrackedOffset
+from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition, TrackedOffset
 from services.common.messages import EngineResource
 from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import settle
@@ -57,7 +57,7 @@ class Rig:
         self.trouble: list[Exception] = []
         self.registry_answers = threading.Event()
         self.registry_answers.set()
-        instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetters", self.letters)
+        instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetterQueue", self.letters)
         self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.offsets)
 
     def decode(self, value: bytes) -> EngineResource:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.lifecycle import Agent
+from services.agent.agent import Agent
 from services.agent.stream.engine_stream import STALLED_SECONDS, EngineStream, Progress
 from services.common.errors import Retry
 from services.common.kafka import OffsetTracker

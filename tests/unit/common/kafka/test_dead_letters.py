@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.common.errors import Poison
-from services.common.kafka import DeadLetters
-from services.common.kafka.dead_letters import VALUE_LIMIT
+from services.common.kafka import DeadLetterQueue
+from services.common.kafka.dead_letter_queue import VALUE_LIMIT
 from services.common.kafka.publisher import MAX_MESSAGE_BYTES
 from services.common.kafka.topics import DEAD_LETTERS, load_topics
 from services.common.messages import DeadLetter
@@ -36,7 +36,7 @@ def test_letter_when_its_message_is_large_then_it_fits_and_says_what_was_cut(siz
     sent: Any = Sent()
     headers = [("traceparent", b"00"), ("huge", b"x" * 1_000_000)]
     message = consumed("gitops.commands", 7, value=b"x" * size, headers=headers)
-    DeadLetters(sent, sent, "planner").send_letter(message, Poison("why"), datetime.now(UTC))
+    DeadLetterQueue(sent, sent, "planner").send_letter(message, Poison("why"), datetime.now(UTC))
     (letter,) = sent.letters
     assert letter.value is not None
     assert len(letter.value) == min(size, VALUE_LIMIT)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from services.common.kubernetes import Changed, ListCompleted, ListStarted, Manifest, Reflection, Removed, Seen
+from services.common.kubernetes.builtin_kinds import namespace_and_name
 from services.common.kubernetes.informer import ObjectStore
-from services.common.kubernetes.resources import namespace_and_name
 
 A, B = ("team-a", "a"), ("team-a", "b")
 Versions = dict[tuple[str, str], int]

@@ -15,8 +15,8 @@ from services.kinds.managed_environment.validation import SECRET_REFERENCE, acce
 from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import read_secret, without_secret
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.lifecycle import refused as refused_row
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.incarnation import refused as refused_row
+from services.kinds.shared.resource import Check, PlainResource
 from tests.unit.kinds.given import (
     CREDENTIAL_TYPE,
     DIGEST,
@@ -34,13 +34,13 @@ CONNECTION = "ConnectionInitializationSucceeded"
 QUOTA = LIMITS.message("GitOpsDeploymentManagedEnvironment")
 
 
-def refused(resource: Resource) -> tuple[str, str, str]:
+def refused(resource: PlainResource) -> tuple[str, str, str]:
     with pytest.raises(Refused) as error:
         accept(resource, STRICT, LIMITS)
     return (error.value.status, error.value.reason, error.value.message)
 
 
-def unsealed(resource: Resource, row: Resource | None) -> tuple[str, str, str]:
+def unsealed(resource: PlainResource, row: PlainResource | None) -> tuple[str, str, str]:
     with pytest.raises(Refused) as error:
         read_secret(SECRET_REFERENCE, resource, row, LIMITS)
     return (error.value.status, error.value.reason, error.value.message)
@@ -121,7 +121,7 @@ def test_environment_when_a_namespace_is_no_label_then_the_list_is_invalid(names
     ],
 )
 def test_environment_when_there_is_nothing_to_work_with_then_it_is_refused(
-    resource: Resource, expected: tuple[str, str, str]
+    resource: PlainResource, expected: tuple[str, str, str]
 ) -> None:
     assert refused(resource) == expected
 
@@ -175,7 +175,7 @@ AWAITED = ("Unknown", "Checking", "waiting for the content of Secret 'creds'")
     ],
 )
 def test_secret_when_it_cannot_be_used_then_the_documented_reason_is_given(
-    resource: Resource, row: Resource | None, expected: tuple[str, str, str]
+    resource: PlainResource, row: PlainResource | None, expected: tuple[str, str, str]
 ) -> None:
     assert unsealed(resource, row) == expected
 

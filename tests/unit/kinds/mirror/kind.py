@@ -9,15 +9,15 @@ from pydantic import Field
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET, ApiResource
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET
+from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.conditions import Refused, compiled
-from services.kinds.shared.desired import DesiredInputs, Repository
+from services.kinds.shared.connections import DesiredInputs, Repository
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Reference, StatusInputs
-from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.names import FINALIZER, GROUP, VERSION
-from services.kinds.shared.rows import Resource
-from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import MAX_NAME, MAX_URL
 
@@ -42,7 +42,7 @@ class MirrorStatus(ApiModel):
     conditions: list[Condition] | None = Field(default=None, description=CONDITIONS)
 
 
-def accept(resource: Resource, _policy: AddressPolicy, limits: Limits) -> MirrorSpec:
+def accept(resource: PlainResource, _policy: AddressPolicy, limits: Limits) -> MirrorSpec:
     if resource.over_quota:
         raise Refused("False", "QuotaExceeded", limits.message(resource.kind))
     return spec_of(MirrorSpec, resource)

@@ -9,7 +9,7 @@ import pytest
 
 from services.common.messages import Checked, Failed, Removed
 from services.kinds.registry import REGISTRY, Registry
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.events import Event
 from services.planner.domain.ids import resource_id
 from services.planner.domain.policy import Policy

@@ -12,8 +12,8 @@ from services.kinds.repository_credential.status import credential_status
 from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept
 from services.kinds.secret.rules import read_secret
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.lifecycle import refused as refused_row
-from services.kinds.shared.rows import Check, Resource
+from services.kinds.shared.incarnation import refused as refused_row
+from services.kinds.shared.resource import Check, PlainResource
 from tests.unit.kinds.given import (
     CREDENTIAL_TYPE,
     DIGEST,
@@ -46,7 +46,7 @@ def pending(message: str) -> dict[str, tuple[str, str, str]]:
     return dict.fromkeys((ERROR, LOGIN, REPOSITORY), ("Unknown", "Checking", message))
 
 
-def problem_of(resource: Resource, row: Resource | None) -> Refused | None:
+def problem_of(resource: PlainResource, row: PlainResource | None) -> Refused | None:
     try:
         accept(resource, STRICT, LIMITS)
         read_secret(SECRET_REFERENCE, resource, row, LIMITS)
@@ -55,7 +55,7 @@ def problem_of(resource: Resource, row: Resource | None) -> Refused | None:
     return None
 
 
-def shown(resource: Resource, row: Resource | None, result: Check | None = None, previous: str = "{}") -> str:
+def shown(resource: PlainResource, row: PlainResource | None, result: Check | None = None, previous: str = "{}") -> str:
     problem = problem_of(resource, row)
     return credential_status(
         inputs(refused_row(resource, problem), result=result, digest=None if problem else DIGEST, previous=previous)
@@ -157,7 +157,7 @@ def test_status_when_an_agent_has_checked_or_not_then_the_three_conditions_are_a
     ],
 )
 def test_status_when_it_is_refused_then_the_three_conditions_are_as_documented(
-    resource: Resource, row: Resource | None, expected: dict[str, tuple[str, str, str]]
+    resource: PlainResource, row: PlainResource | None, expected: dict[str, tuple[str, str, str]]
 ) -> None:
     text = shown(resource, row, check("RepositoryCredentialUpToDate"))
     assert conditions(text) == expected

@@ -12,7 +12,7 @@ from devstack.generate.markdown import with_block
 from services.common.package_data import CRDS, RBAC
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
 from services.kinds.registry import REGISTRY
-from services.kinds.shared.crd import structural
+from services.kinds.shared.definition import structural
 
 
 def test_crd_files_when_compared_with_the_models_then_they_are_up_to_date() -> None:

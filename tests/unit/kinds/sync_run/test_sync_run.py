@@ -14,7 +14,7 @@ from services.common.messages import SyncMoved
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import ACTIVE, arrange, first_seen, moved, revision_to_sync
@@ -40,13 +40,13 @@ def event(phase: str, message: str = "", revision: str = "", finished_at: str = 
     return SyncMoved("uid-a", phase, message, revision, "2026-05-04T12:00:00Z", finished_at)
 
 
-def waiting(name: str = "a", spec: dict[str, Any] | None = None, **changes: Any) -> tuple[Resource, SyncRun]:
+def waiting(name: str = "a", spec: dict[str, Any] | None = None, **changes: Any) -> tuple[PlainResource, SyncRun]:
     resource = sync(name, spec, **changes)
     return resource, first_seen(resource)
 
 
 def arranged(
-    *runs: tuple[Resource, SyncRun], target: Deployment | None, sequence: int = 0
+    *runs: tuple[PlainResource, SyncRun], target: Deployment | None, sequence: int = 0
 ) -> list[tuple[str, str, str]]:
     """State and message of each, by name, in the order of their turns."""
     names = {resource.id: resource.name for resource, _ in runs}
@@ -54,7 +54,7 @@ def arranged(
     return [(names[row.resource_id], row.state, row.message) for row in rows]
 
 
-def running(name: str = "a", **changes: Any) -> tuple[Resource, SyncRun]:
+def running(name: str = "a", **changes: Any) -> tuple[PlainResource, SyncRun]:
     resource, run = waiting(name)
     (row,), _ = arrange([(resource, run)], deployment(), 0)
     return replace(resource, **changes), row
@@ -84,7 +84,7 @@ def test_run_when_first_seen_then_it_waits_with_what_it_was_made_for() -> None:
         ),
     ],
 )
-def test_run_when_its_spec_is_of_no_use_then_it_is_refused_for_good(resource: Resource, message: str) -> None:
+def test_run_when_its_spec_is_of_no_use_then_it_is_refused_for_good(resource: PlainResource, message: str) -> None:
     with pytest.raises(Refused):
         accept(resource)
     run = first_seen(resource)
@@ -246,7 +246,7 @@ def test_revision_when_the_engine_is_told_then_it_is_the_run_s_the_deployment_s_
     assert revision_to_sync(run, deployment(revision=tracked)) == expected
 
 
-def shown(resource: Resource, run: SyncRun, previous: str = "{}") -> tuple[dict[str, Any], dict[str, Any]]:
+def shown(resource: PlainResource, run: SyncRun, previous: str = "{}") -> tuple[dict[str, Any], dict[str, Any]]:
     text = sync_status(inputs(resource, run, previous=previous))
     return conditions(text), json.loads(text).get("operation", {})
 
@@ -387,7 +387,7 @@ class World:
         assert sum(row.state in ACTIVE for row in rows) <= 1
         assert len(set(self.started)) == len(self.started)
 
-    def _is_the_oldest(self, row: SyncRun, before: dict[Any, SyncRun], resources: dict[Any, Resource]) -> None:
+    def _is_the_oldest(self, row: SyncRun, before: dict[Any, SyncRun], resources: dict[Any, PlainResource]) -> None:
         waited = [
             resources[known] for known, run in before.items() if run.state == "Waiting" and resources[known].present
         ]

@@ -9,14 +9,14 @@ from pydantic import Field
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.conditions import Refused, compiled
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import Column, CustomKind, Reference, StatusInputs
-from services.kinds.shared.lifecycle import refusal_of
 from services.kinds.shared.limits import Limits
-from services.kinds.shared.names import FINALIZER, GROUP, VERSION
-from services.kinds.shared.rows import Resource
-from services.kinds.shared.schema import CONDITIONS, ApiModel, Condition, cel, rule
+from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import MAX_NAME
 
@@ -40,7 +40,7 @@ class FreezeStatus(ApiModel):
     conditions: list[Condition] | None = Field(default=None, description=CONDITIONS)
 
 
-def accept(resource: Resource, _policy: AddressPolicy, limits: Limits) -> FreezeSpec:
+def accept(resource: PlainResource, _policy: AddressPolicy, limits: Limits) -> FreezeSpec:
     if resource.over_quota:
         raise Refused("False", "QuotaExceeded", limits.message(resource.kind))
     spec = spec_of(FreezeSpec, resource)

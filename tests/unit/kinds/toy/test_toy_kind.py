@@ -15,11 +15,11 @@ from devstack.generate.reference import index, limits, page
 from services.common.addresses import AddressPolicy
 from services.common.messages import ResourceChanged
 from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.lifecycle import changed, refused
+from services.kinds.shared.incarnation import changed, refused
 from services.kinds.shared.limits import Claim, Share, over_quota
-from services.kinds.shared.names import FINALIZER
-from services.kinds.shared.rows import Cause, Origin, Resource
+from services.kinds.shared.resource import Cause, Origin, PlainResource
 from services.watcher.commands.translation import Translator, spec_within
 from services.watcher.followed_kinds import FollowedKind, access_to, followed
 from tests.unit.kinds.given import START, at, conditions, id_of, inputs
@@ -45,13 +45,13 @@ def reported(**spec: Any) -> ResourceChanged:
     return command.event
 
 
-def planned(**spec: Any) -> Resource:
+def planned(**spec: Any) -> PlainResource:
     """The planner's row of it."""
     origin = Origin(id_of("tenant"), "local", id_of("freeze"))
     return changed(WITH_TOY[KIND.name], None, reported(**spec), origin, Cause(START, ""))
 
 
-def accepted(row: Resource) -> Resource:
+def accepted(row: PlainResource) -> PlainResource:
     """The row once its spec was looked at."""
     accept = WITH_TOY[row.kind].accept_spec
     assert accept is not None
@@ -62,7 +62,7 @@ def accepted(row: Resource) -> Resource:
     return refused(row, None)
 
 
-def shown(row: Resource, previous: str = "{}", second: int = 0) -> str:
+def shown(row: PlainResource, previous: str = "{}", second: int = 0) -> str:
     compile_status = WITH_TOY[row.kind].compile_status
     assert compile_status is not None
     return compile_status(inputs(row, previous=previous, second=second))

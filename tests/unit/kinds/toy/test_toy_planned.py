@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.kinds.registry import REGISTRY, Registry
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy

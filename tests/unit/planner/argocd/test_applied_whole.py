@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from services.agent.objects.desired import desired_object
 from services.common.messages import EngineResource
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.resource import Cause
 from services.planner.domain.policy import GroupKind
-from services.planner.engines.argocd.engine import ArgoCD
+from services.planner.engines.argocd.compiler import ArgoCD
 from services.planner.engines.interface import (
     LOCAL,
     NOWHERE,

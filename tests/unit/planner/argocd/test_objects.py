@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
-from services.kinds.shared.rows import Cause
+from services.kinds.shared.resource import Cause
 from services.planner.engines.argocd import applications
-from services.planner.engines.argocd.engine import ArgoCD
+from services.planner.engines.argocd.compiler import ArgoCD
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
 from services.planner.rows import Instance, Owner, Tenant
 from tests.unit.planner.given import START, spec

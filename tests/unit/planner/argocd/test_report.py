@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from services.kinds.gitops_deployment.rules import unobserved
-from services.kinds.shared.schema import Condition
+from services.kinds.shared.api_model import Condition
 from services.kinds.shared.text import MAX_CONDITION_MESSAGE
 from tests.unit.kinds.given import at, conditions, deployment
 from tests.unit.planner.argocd.shown import compiled

@@ -85,7 +85,7 @@ class Codec:
         return changed(1, f"web-{number}", uid=f"uid-{number}").message
 
 
-class DeadLetters:
+class DeadLetterQueue:
     """Delivers each at once, and remembers it."""
 
     def __init__(self) -> None:
@@ -138,9 +138,9 @@ class Memory:
 
 def planner_with(
     store: Memory, messages: int = 1, unreadable: frozenset[int] = frozenset()
-) -> tuple[Planner, Log, DeadLetters]:
+) -> tuple[Planner, Log, DeadLetterQueue]:
     """A planner that takes one batch and then stops."""
-    log, letters = Log(messages), DeadLetters()
+    log, letters = Log(messages), DeadLetterQueue()
     decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, log.offsets)  # type: ignore[dict-item, arg-type]
     parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "store": store}
     planner = Planner(**parts, policy=Policy(), batch_limit=500, upkeep=lambda _: None)

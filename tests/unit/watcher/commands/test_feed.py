@@ -17,9 +17,9 @@ from services.common.messages import ResourceChanged, ResourceGone, ResyncComple
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import MAX_LOSSES, Feed
-from services.watcher.commands.limits import RateLimiter
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
 from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, answers, expires_between_pages

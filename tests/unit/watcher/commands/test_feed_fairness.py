@@ -13,7 +13,7 @@ from services.common.kubernetes.client import PAGE
 from services.common.messages import ResourceChanged
 from services.common.times import rfc3339
 from services.watcher.commands.epochs import Epochs
-from services.watcher.commands.limits import RateLimiter
+from services.watcher.commands.throttling import RateLimiter
 from services.watcher.followed_kinds import CUSTOM_KINDS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, error_event, page
 from tests.unit.watcher.commands.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until

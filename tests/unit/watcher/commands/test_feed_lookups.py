@@ -13,7 +13,7 @@ from services.common.messages import ResourceChanged
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.watcher.commands.command_sender import LOOKUPS
-from services.watcher.commands.limits import HeldBytes, RateLimiter
+from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, misses

@@ -10,7 +10,7 @@ import pytest
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import SECRET, Manifest, NotFound, Rejected
-from services.common.kubernetes.errors import Details
+from services.common.kubernetes.api_errors import Details
 from services.watcher.commands.object_reader import ObjectReader
 
 OBJECT: Manifest = {"metadata": {"name": "kube", "uid": "uid-kube"}}

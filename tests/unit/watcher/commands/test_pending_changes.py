@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.commands.limits import HeldBytes, RateLimiter
 from services.watcher.commands.pending_changes import CHANGES_PER_LISTED, Change, PendingChanges
+from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.fake_clock import FakeClock
 from tests.unit.watcher.manifests import NOW, resource

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from services.common.kubernetes import SECRET, Changed, ListCompleted, ListStarted, Manifest, NotFound, Removed, Seen
-from services.common.kubernetes.errors import Details
+from services.common.kubernetes.api_errors import Details
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, key_id_of, write_keys
 from services.watcher.commands import secrets

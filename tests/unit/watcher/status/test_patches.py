@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.watcher.status.status_writer import has_finalizer, release_finalizer, replace_status
 from tests.unit.watcher.manifests import resource
 

@@ -7,7 +7,7 @@ import pytest
 
 from services.common.errors import GitOpsError, Poison, Retry, Wait
 from services.common.kubernetes import Conflict, Manifest, NotFound, Rejected
-from services.kinds.shared.names import FINALIZER
+from services.kinds.shared.api_group import FINALIZER
 from services.watcher.status.status_writer import StatusWriter, require_known_kind
 from tests.unit.watcher.manifests import resource, row
 

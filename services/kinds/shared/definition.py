@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.kinds.shared.api_group import GROUP, VERSION
+from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.kind import CustomKind
-from services.kinds.shared.names import GROUP, VERSION
-from services.kinds.shared.schema import ApiModel
 
 Schema = dict[str, Any]
 

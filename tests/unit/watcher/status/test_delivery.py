@@ -11,8 +11,8 @@ import pytest
 from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
 from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
 from services.common.messages import WorkspaceResource
-from services.watcher.status import reporter
-from services.watcher.status.reporter import Reporter
+from services.watcher.status import delivery
+from services.watcher.status.delivery import StatusDelivery
 from services.watcher.status.row_consumer import DecodedRow
 from tests.unit.watcher.manifests import row
 
@@ -57,12 +57,12 @@ class Bench:
     cluster: FakeCluster = field(default_factory=FakeCluster)
     dead_letters: Any = field(default_factory=FakeDeadLetters)
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
-    reporter: Reporter = field(init=False)
+    reporter: StatusDelivery = field(init=False)
     working: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
-        self.reporter = Reporter(self.cluster.write, self.offsets, self.dead_letters, limit=2)
+        self.reporter = StatusDelivery(self.cluster.write, self.offsets, self.dead_letters, limit=2)
         self.working = asyncio.create_task(self.reporter.run(writers=4))
 
     @property
@@ -159,7 +159,7 @@ async def test_message_when_unreadable_then_it_is_passed_over_only_once_its_dead
     await until(lambda: bench.committable == {0: 2})
 
 
-async def test_reporter_when_a_dead_letter_cannot_be_delivered_then_it_stops_and_stores_nothing(bench: Bench) -> None:
+async def test_delivery_when_a_dead_letter_cannot_be_delivered_then_it_stops_and_stores_nothing(bench: Bench) -> None:
     bench.read(Poison("what is this"))
     await until(lambda: len(bench.dead_letters.sent) == 1)
     bench.dead_letters.outcome.set_exception(Retry("not delivered"))
@@ -210,7 +210,7 @@ async def test_row_when_its_partition_goes_and_comes_back_while_it_waits_then_it
 async def test_partition_when_revoked_while_the_api_server_hangs_then_it_is_given_up_with_no_write_in_flight(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "WRITE_SECONDS", 0.05)
+    monkeypatch.setattr(delivery, "WRITE_SECONDS", 0.05)
     bench.cluster.gate.clear()
     bench.read(row("web"), partition=1)
     await settle()
@@ -221,7 +221,7 @@ async def test_partition_when_revoked_while_the_api_server_hangs_then_it_is_give
     assert [item.name for item in bench.cluster.written] == ["other"]
 
 
-async def test_reporter_when_as_many_wait_as_allowed_then_it_is_full(bench: Bench) -> None:
+async def test_delivery_when_as_many_wait_as_allowed_then_it_is_full(bench: Bench) -> None:
     bench.cluster.gate.clear()
     bench.read(*(row(name) for name in "abcd"))  # one for each writer
     await settle()

@@ -1,6 +1,6 @@
 """Limits of a tenant's changes: how many go out in a second, and how much of those that wait is kept. Pure.
 
-Used by :mod:`pending_changes`. How many statuses are written at a time is a setting of :mod:`reporter`.
+Used by :mod:`pending_changes`. How many statuses are written at a time is a setting of :mod:`delivery`.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Incarnation:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Incarnation):
-    """An incarnation of any kind but GitOpsDeployment."""
+class PlainResource(Incarnation):
+    """An incarnation of a kind without columns of its own: of any but GitOpsDeployment."""
 
     kind: str
     spec: str

@@ -21,7 +21,7 @@ VALUE_LIMIT = 4 * 1024 * 1024
 ERROR_LIMIT = 4096
 
 
-class DeadLetters:
+class DeadLetterQueue:
     """Writes dead letters of one service."""
 
     def __init__(self, publisher: Publisher, codec: AvroCodec[DeadLetter], service: str) -> None:

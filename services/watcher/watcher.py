@@ -10,7 +10,7 @@ import structlog
 from services.common.kafka import Publisher
 from services.common.telemetry import Heartbeat
 from services.watcher.leadership import Leadership
-from services.watcher.status.reporter import Reporter
+from services.watcher.status.delivery import StatusDelivery
 from services.watcher.status.row_consumer import RowConsumer
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ class Watcher:
 
     leadership: Leadership
     rows: RowConsumer
-    reporter: Reporter
+    reporter: StatusDelivery
     publisher: Publisher
     writers: int
     _heartbeat: Heartbeat = field(default_factory=Heartbeat)

@@ -10,12 +10,12 @@ from services.common.argocd_names import application_name, uid_of
 from services.common.messages.compiled import RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.desired import Cluster, Desired, Repository
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.connections import Cluster, Desired, Repository
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
+from services.planner.engines.argocd.application_status import report
 from services.planner.engines.argocd.names import project_name
-from services.planner.engines.argocd.report import report
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
 from services.planner.rows import ObjectKey
 
@@ -59,7 +59,7 @@ class ArgoCD:
         )
 
     def objects(
-        self, placement: Placement, resource: Resource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         """Recipes: of a cluster secret, or of repository secrets, one for each AppProject."""
         match desired:

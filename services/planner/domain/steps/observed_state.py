@@ -23,7 +23,7 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.catalogue import UNKNOWN_ERROR
 from services.kinds.shared.kind import CheckReasons
-from services.kinds.shared.rows import Cause, Check, Resource
+from services.kinds.shared.resource import Cause, Check, PlainResource
 from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, readable
 from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
@@ -97,7 +97,7 @@ def _object_reported(
     return _check_reported(planned, known, observation, cause, context)
 
 
-def _object_removed(planned: Progress, key: ObjectKey, owner: Resource | None, cause: Cause) -> Progress:
+def _object_removed(planned: Progress, key: ObjectKey, owner: PlainResource | None, cause: Cause) -> Progress:
     """It is gone from the engine."""
     planned = planned.with_state(planned.state.without_objects(key))._replace(cause=cause)
     if owner is None:
@@ -107,7 +107,7 @@ def _object_removed(planned: Progress, key: ObjectKey, owner: Resource | None, c
 
 
 def _check_reported(
-    planned: Progress, known: Resource, observation: Observation, cause: Cause, context: Context
+    planned: Progress, known: PlainResource, observation: Observation, cause: Cause, context: Context
 ) -> Progress:
     match observation.event:
         case Checked() as checked if _is_news(planned, known, observation, checked.digest):
@@ -122,7 +122,7 @@ def _check_reported(
             return planned
 
 
-def _is_news(planned: Progress, known: Resource, observation: Observation, digest: str) -> bool:
+def _is_news(planned: Progress, known: PlainResource, observation: Observation, digest: str) -> bool:
     """A result for an older recipe says nothing any more once there is one for that which is out now."""
     checked, check = planned.state.checked_object(known.id), planned.state.checks.get(known.id)
     if checked is None or checked[0] != (observation.kind, observation.name):
@@ -130,7 +130,7 @@ def _is_news(planned: Progress, known: Resource, observation: Observation, diges
     return check is None or check.digest != checked[1].digest or digest == checked[1].digest
 
 
-def _checked(planned: Progress, known: Resource, checked: Checked, cause: Cause, context: Context) -> Progress:
+def _checked(planned: Progress, known: PlainResource, checked: Checked, cause: Cause, context: Context) -> Progress:
     before = planned.state.checks.get(known.id)
     reason = readable(checked.reason)[:MAX_CHECK_REASON]
     message = readable(checked.message)[:MAX_CHECK_MESSAGE]
@@ -143,7 +143,7 @@ def _checked(planned: Progress, known: Resource, checked: Checked, cause: Cause,
     return planned.with_outcome(OperationMoved(audit.change_id(known), state, message, cause.at))
 
 
-def _worked(planned: Progress, known: Resource, checked: Checked, before: Check | None, context: Context) -> str:
+def _worked(planned: Progress, known: PlainResource, checked: Checked, before: Check | None, context: Context) -> str:
     """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
     held = planned.state.checked_object(known.id)
     if checked.reason == _reasons(known, context).succeeded and held is not None and held[1].digest == checked.digest:
@@ -151,12 +151,12 @@ def _worked(planned: Progress, known: Resource, checked: Checked, before: Check 
     return before.working_spec if before is not None else ""
 
 
-def _reasons(known: Resource, context: Context) -> CheckReasons:
+def _reasons(known: PlainResource, context: Context) -> CheckReasons:
     return context.policy.kinds[known.kind].check_reasons or NEVER_CHECKED
 
 
 def _sync_refused(
-    planned: Progress, observation: Observation, known: Resource, held: EngineObject, cause: Cause
+    planned: Progress, observation: Observation, known: PlainResource, held: EngineObject, cause: Cause
 ) -> Progress:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
     match observation.event:

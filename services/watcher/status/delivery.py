@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 import structlog
 
 from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
-from services.common.kafka import ConsumedMessage, DeadLetters, OffsetTracker, TopicPartition
+from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
@@ -40,12 +40,12 @@ REVOKE_SECONDS = WRITE_SECONDS + 2
 
 
 @dataclass(slots=True)
-class Reporter:
+class StatusDelivery:
     """Writes what was read. Created on the event loop that it belongs to."""
 
     write: Callable[[WorkspaceResource], Awaitable[bool]]
     offsets: OffsetTracker
-    dead_letters: DeadLetters
+    dead_letters: DeadLetterQueue
     limit: int
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: PendingStatuses = field(init=False)

@@ -11,17 +11,17 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.secret.rules import is_late_reseal, without_secret
-from services.kinds.shared import lifecycle
+from services.kinds.shared import incarnation
 from services.kinds.shared.conditions import THROTTLING_SHOWN
-from services.kinds.shared.lifecycle import gone, is_late, swept
-from services.kinds.shared.rows import Cause, Origin, Resource
+from services.kinds.shared.incarnation import gone, is_late, swept
+from services.kinds.shared.resource import Cause, Origin, PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import first_seen
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Unseen
 from services.planner.domain.progress import Context, Progress
 
-IncarnationT = TypeVar("IncarnationT", Deployment, Resource)
+IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 
 
 def take_command(planned: Progress, command: Command, cause: Cause, context: Context) -> Progress:
@@ -45,12 +45,12 @@ def take_unseen(planned: Progress, unseen: Unseen, cause: Cause) -> Progress:
     return planned
 
 
-def look_again(planned: Progress, known: Deployment | Resource, cause: Cause) -> Progress:
+def look_again(planned: Progress, known: Deployment | PlainResource, cause: Cause) -> Progress:
     """The clock asks to look at ``known``; what was held back long ago is no news any more."""
     if isinstance(known, Deployment):
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
         return planned.with_row(deployment_rules.eased(known) if calm else known, cause)
-    return planned.with_state(planned.state.with_resources(lifecycle.eased(known))).touching(known.id, cause)
+    return planned.with_state(planned.state.with_resources(incarnation.eased(known))).touching(known.id, cause)
 
 
 def _changed(planned: Progress, command: Command, changed: ResourceChanged, cause: Cause, context: Context) -> Progress:
@@ -58,7 +58,7 @@ def _changed(planned: Progress, command: Command, changed: ResourceChanged, caus
     state = planned.state
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
     known = planned.state.find(origin.id)
-    before_it = known if isinstance(known, Resource) else None
+    before_it = known if isinstance(known, PlainResource) else None
     if changed.kind == SECRET.kind and is_late_reseal(before_it, changed.spec, changed.resource_version):
         return planned
     rivals = [other for other in state.named(changed.kind, changed.name) if other.present and other.uid != changed.uid]
@@ -71,7 +71,7 @@ def _changed(planned: Progress, command: Command, changed: ResourceChanged, caus
         before = known if isinstance(known, Deployment) else None
         now = deployment_rules.changed(before, changed, origin, cause, context.policy.addresses)
         return _taken_over(planned, before, now, (cause, changed.actor), context)
-    resource = lifecycle.changed(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
+    resource = incarnation.changed(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
     planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
     if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
         return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))
@@ -91,15 +91,19 @@ def _taken_over(
 
 def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
     """Whether only its version is another one; that of a Secret is in what is compiled from it."""
-    if isinstance(before, Resource) and before.kind == SECRET.kind and before.resource_version != now.resource_version:
+    if (
+        isinstance(before, PlainResource)
+        and before.kind == SECRET.kind
+        and before.resource_version != now.resource_version
+    ):
         return False
     return now == replace(before, epoch=now.epoch, resource_version=now.resource_version)
 
 
-def _put_gone(planned: Progress, row: Deployment | Resource, cause: Cause, actor: str = "") -> Progress:
+def _put_gone(planned: Progress, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> Progress:
     """What named a Secret that is gone does not wait for it."""
     planned = planned.with_row(row, cause, actor)
-    if not isinstance(row, Resource) or row.kind != SECRET.kind:
+    if not isinstance(row, PlainResource) or row.kind != SECRET.kind:
         return planned
     waiting = [known for known in planned.state.resources.values() if known.refers_to == row.name and known.secret_type]
     return planned.with_state(planned.state.with_resources(*map(without_secret, waiting)))

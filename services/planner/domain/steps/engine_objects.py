@@ -12,10 +12,10 @@ from uuid import UUID
 from services.kinds.secret.rules import is_taken_back, read_secret
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired import DesiredInputs, SealedSecret
+from services.kinds.shared.connections import DesiredInputs, SealedSecret
+from services.kinds.shared.incarnation import refused
 from services.kinds.shared.kind import Kind
-from services.kinds.shared.lifecycle import refused
-from services.kinds.shared.rows import Resource
+from services.kinds.shared.resource import PlainResource
 from services.planner.domain.progress import Context, Step, release, want
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
@@ -36,7 +36,7 @@ class Inputs:
     """What the step looks at again and again."""
 
     context: Context
-    secrets: Mapping[str, Resource]
+    secrets: Mapping[str, PlainResource]
     """By name."""
     owned: Mapping[UUID, Collection[ObjectKey]]
     """What is held of each resource."""
@@ -57,7 +57,7 @@ def compile_resources(state: TenantState, context: Context) -> Step:
     return _release_forgotten(step)
 
 
-def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Resource]) -> set[UUID]:
+def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, PlainResource]) -> set[UUID]:
     """Resources of which anything that their objects follow from is not what it was."""
     found = {each for each in owners_differing(state, before) if _keys(state, each) != _keys(before, each)}
     found |= set(differing(state.resources, before.resources))
@@ -70,7 +70,7 @@ def _keys(state: TenantState, owner: UUID) -> list[ObjectKey]:
     return list(state.objects_of(owner))
 
 
-def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID]) -> list[Resource]:
+def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID]) -> list[PlainResource]:
     """Resources of these kinds, in the order of their creation."""
     of_kinds = (state.rows_of_kind(kind.name) for kind in kinds)
     found = [rows[each] for rows in of_kinds for each in chosen if each in rows]
@@ -78,8 +78,8 @@ def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID])
 
 
 def _with_privilege(
-    step: Step, chosen: list[Resource], kinds: Sequence[Kind], inputs: Inputs
-) -> tuple[list[Resource], Inputs]:
+    step: Step, chosen: list[PlainResource], kinds: Sequence[Kind], inputs: Inputs
+) -> tuple[list[PlainResource], Inputs]:
     """Those to compile: all of ``kinds`` if deployments now may have resources outside of namespaces, or no more."""
     state, before, registry = step.state, inputs.context.before, inputs.context.policy.kinds
     changed = changed_clusters(state, before, registry)
@@ -91,13 +91,13 @@ def _with_privilege(
     return chosen, replace(inputs, cluster_resources=privileged)
 
 
-def _compile_all(step: Step, resources: Iterable[Resource], inputs: Inputs) -> Step:
+def _compile_all(step: Step, resources: Iterable[PlainResource], inputs: Inputs) -> Step:
     for known in resources:
         step = _compile_one(step, known, inputs)
     return step
 
 
-def _compile_one(step: Step, known: Resource, inputs: Inputs) -> Step:
+def _compile_one(step: Step, known: PlainResource, inputs: Inputs) -> Step:
     """The tenant with what follows from ``known``.
 
     One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
@@ -123,11 +123,11 @@ def _compile_one(step: Step, known: Resource, inputs: Inputs) -> Step:
     return _release(step, row, [key for key in owned if key not in kept], inputs)
 
 
-def _with_row(step: Step, known: Resource, now: Resource) -> Step:
+def _with_row(step: Step, known: PlainResource, now: PlainResource) -> Step:
     return step if now == known else step.with_state(step.state.with_resources(now))
 
 
-def _accepted(known: Resource, inputs: Inputs) -> Resource:
+def _accepted(known: PlainResource, inputs: Inputs) -> PlainResource:
     """With its spec as accepted. Raises Refused."""
     policy = inputs.context.policy
     accept = policy.kinds[known.kind].accept_spec
@@ -137,7 +137,7 @@ def _accepted(known: Resource, inputs: Inputs) -> Resource:
     return replace(known, accepted=spec.model_dump_json(by_alias=True, exclude_none=True))
 
 
-def _compiled(row: Resource, inputs: Inputs) -> tuple[Manifest, ...]:
+def _compiled(row: PlainResource, inputs: Inputs) -> tuple[Manifest, ...]:
     """What an engine shall hold because of its accepted spec. Raises Refused."""
     policy = inputs.context.policy
     kind, secret = policy.kinds[row.kind], None
@@ -150,7 +150,7 @@ def _compiled(row: Resource, inputs: Inputs) -> tuple[Manifest, ...]:
 
 
 def _manifests(
-    row: Resource, secret: SealedSecret | None, inputs: Inputs, *, cluster_resources: bool
+    row: PlainResource, secret: SealedSecret | None, inputs: Inputs, *, cluster_resources: bool
 ) -> tuple[Manifest, ...]:
     """What ``row`` wants by its accepted spec, in the engine's words."""
     context, desired = inputs.context, inputs.context.policy.kinds[row.kind].desired
@@ -162,7 +162,7 @@ def _manifests(
     )
 
 
-def _forget_if_withdrawn(step: Step, known: Resource, inputs: Inputs) -> Step:
+def _forget_if_withdrawn(step: Step, known: PlainResource, inputs: Inputs) -> Step:
     """Its object is wanted. If it was not before, no engine holds what once worked."""
     check = step.state.checks.get(known.id)
     if check is None or not check.working_spec or inputs.context.before.checked_digest(known.id) is not None:
@@ -170,12 +170,12 @@ def _forget_if_withdrawn(step: Step, known: Resource, inputs: Inputs) -> Step:
     return step.with_state(step.state.with_checks(replace(check, working_spec="")))
 
 
-def _release(step: Step, known: Resource, keys: Sequence[ObjectKey], inputs: Inputs) -> Step:
+def _release(step: Step, known: PlainResource, keys: Sequence[ObjectKey], inputs: Inputs) -> Step:
     leaving = [key for key in keys if step.state.objects[key].wanted]
     return release(step, leaving, _departing(step.state, known, inputs)) if leaving else step
 
 
-def _departing(state: TenantState, known: Resource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
+def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
     """What an agent is told of objects that have to go.
 
     A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.

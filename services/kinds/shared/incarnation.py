@@ -15,7 +15,7 @@ from services.common.json_values import canonical
 from services.common.messages import ResourceChanged
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.kind import Kind
-from services.kinds.shared.rows import Cause, Incarnation, Origin, Resource
+from services.kinds.shared.resource import Cause, Incarnation, Origin, PlainResource
 from services.kinds.shared.text import MAX_REFUSAL
 
 IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
@@ -54,9 +54,11 @@ def swept(known: IncarnationT, epoch: int, cause: Cause) -> IncarnationT:
     return replace(gone(known, known.resource_version, cause), epoch=epoch)
 
 
-def changed(kind: Kind, known: Resource | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Resource:
+def changed(
+    kind: Kind, known: PlainResource | None, event: ResourceChanged, origin: Origin, cause: Cause
+) -> PlainResource:
     """A resource exists with this content. ``event`` is not late; the time of the row moves only if it is news."""
-    seen = Resource(
+    seen = PlainResource(
         id=origin.id,
         tenant_id=origin.tenant_id,
         kind=event.kind,
@@ -90,21 +92,21 @@ def changed(kind: Kind, known: Resource | None, event: ResourceChanged, origin: 
     return replace(seen, seen_at=known.seen_at, trace_id=known.trace_id) if _content(known) == _content(seen) else seen
 
 
-def _content(resource: Resource) -> tuple[object, ...]:
+def _content(resource: PlainResource) -> tuple[object, ...]:
     return (resource.generation, resource.deleting, resource.present, resource.spec, resource.secret_type)
 
 
-def eased(known: Resource) -> Resource:
+def eased(known: PlainResource) -> PlainResource:
     """The row once the condition Throttled is no longer shown."""
     return replace(known, held_back_ms=0)
 
 
-def refused(known: Resource, why: Refused | None) -> Resource:
+def refused(known: PlainResource, why: Refused | None) -> PlainResource:
     """The row with ``why`` it is refused; None: it is not."""
     text = canonical({"status": why.status, "reason": why.reason, "message": why.message}) if why is not None else ""
     return replace(known, refusal=text)
 
 
-def refusal_of(known: Resource) -> Refused | None:
+def refusal_of(known: PlainResource) -> Refused | None:
     """Why the resource is refused; None if it is not."""
     return Refused(**orjson.loads(known.refusal)) if known.refusal else None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.watcher.commands.limits import FORGET_FROM, RateLimiter
+from services.watcher.commands.throttling import FORGET_FROM, RateLimiter
 
 
 def taken_at_once(limiter: RateLimiter, tenant: str, now: float) -> int:
