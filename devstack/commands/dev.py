@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devstack.harness import control
-from devstack.stack import state
-from devstack.stack.state import READY, State
+from devstack.stack.state_folder import DEFAULT, READY, State
 from devstack.supervisor.child import is_alive
 from services.common.errors import InvalidConfiguration, Unavailable
 
@@ -40,7 +39,7 @@ Name = Annotated[str, typer.Argument(help="A process, as named by 'dev status'."
 @app.command()
 def up(
     *,
-    state_folder: StateOption = state.DEFAULT,
+    state_folder: StateOption = DEFAULT,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is ready; leave it running.")] = False,
     infra: Annotated[bool, typer.Option("--infra", help="Everything but our own services.")] = False,
     without: Annotated[list[str] | None, typer.Option("--without", help="Leave out this process.")] = None,
@@ -57,7 +56,7 @@ def up(
     # Imported here: it takes longer than most commands of this file do.
     from devstack.harness import background, run  # noqa: PLC0415
     from devstack.toolchain import install as toolchain  # noqa: PLC0415
-    from devstack.toolchain.progress import reporter  # noqa: PLC0415
+    from devstack.toolchain.progress_bar import reporter  # noqa: PLC0415
 
     console = Console(highlight=False)
     left_out = tuple(without or ())
@@ -76,7 +75,7 @@ def up(
 
 
 @app.command()
-def down(state_folder: StateOption = state.DEFAULT) -> None:
+def down(state_folder: StateOption = DEFAULT) -> None:
     """End the stack; its data stays."""
     stack = State(state_folder)
     try:
@@ -94,7 +93,7 @@ def down(state_folder: StateOption = state.DEFAULT) -> None:
 
 @app.command()
 def status(
-    state_folder: StateOption = state.DEFAULT,
+    state_folder: StateOption = DEFAULT,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """List every process: whether it is ready, its pid, ports and memory."""
@@ -107,7 +106,7 @@ def status(
 
 @app.command()
 def env(
-    state_folder: StateOption = state.DEFAULT,
+    state_folder: StateOption = DEFAULT,
     service: Annotated[str | None, typer.Option("--as", help="With what this service is given, no more.")] = None,
 ) -> None:
     """Print the stack's addresses and credentials as shell commands: eval "$(gitopsctl dev env)"."""
@@ -124,7 +123,7 @@ def env(
 @app.command()
 def logs(
     name: Name,
-    state_folder: StateOption = state.DEFAULT,
+    state_folder: StateOption = DEFAULT,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many of the last lines.")] = 50,
 ) -> None:
@@ -139,13 +138,13 @@ def logs(
 
 
 @app.command()
-def kill(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
+def kill(name: Name, state_folder: StateOption = DEFAULT) -> None:
     """Kill one process with SIGKILL; the others go on."""
     control.ask(State(state_folder).control_socket, {"do": "kill", "name": name})
 
 
 @app.command()
-def start(name: Name, state_folder: StateOption = state.DEFAULT) -> None:
+def start(name: Name, state_folder: StateOption = DEFAULT) -> None:
     """Start one process that was killed or has died; returns when it is ready."""
     control.ask(State(state_folder).control_socket, {"do": "start", "name": name})
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from devstack.toolchain import install as toolchain
 from devstack.toolchain.cache import cache_root
-from devstack.toolchain.progress import reporter
+from devstack.toolchain.progress_bar import reporter
 
 app = typer.Typer(help="The programs that the local stack runs.", no_args_is_help=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from devstack.components import argocd, connect, git, kafka, kubernetes, postgres, registry, services, steps
+from devstack.components import apicurio, argocd, connect, git, kafka, kubernetes, postgres, services, steps
 from devstack.components.stack import Stack
 from devstack.supervisor.process import Node
 from services.common.errors import InvalidConfiguration
@@ -17,7 +17,7 @@ def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[st
     Raises:
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
     """
-    infrastructure = [postgres, kafka, registry, connect, kubernetes, steps]
+    infrastructure = [postgres, kafka, apicurio, connect, kubernetes, steps]
     infrastructure += [git, argocd] if stack.with_argocd else []
     nodes = [node for component in infrastructure for node in component.nodes(stack)]
     nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]

@@ -9,7 +9,7 @@ from devstack.components.steps import Command
 from devstack.paths import COMPOSE
 from devstack.setup.argocd_requirements import controller_environment, install_generators, repo_server_environment
 from devstack.stack.argocd_instance import Instance
-from devstack.supervisor.probes import HOST, http, says
+from devstack.supervisor.health_checks import HOST, http, says
 from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "argocd"

@@ -7,7 +7,7 @@ from pathlib import Path
 from devstack.components import java, kafka
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
-from devstack.supervisor.probes import HOST, http
+from devstack.supervisor.health_checks import HOST, http
 from devstack.supervisor.process import Node, Process
 
 CONFIGURATION = COMPOSE / "connect" / "worker.properties"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from devstack.components.stack import Stack
-from devstack.supervisor.probes import http, says
+from devstack.supervisor.health_checks import http, says
 from devstack.supervisor.process import Node, Process
 
 

@@ -8,8 +8,8 @@ from devstack.components import java
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
 from devstack.supervisor.child import run_to_end
-from devstack.supervisor.probes import HOST
-from devstack.supervisor.probes import kafka as answers
+from devstack.supervisor.health_checks import HOST
+from devstack.supervisor.health_checks import kafka as answers
 from devstack.supervisor.process import Node, Process
 
 CONFIGURATION = COMPOSE / "kafka"

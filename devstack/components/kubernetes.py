@@ -11,7 +11,7 @@ from pathlib import Path
 from devstack.components.stack import Stack
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from devstack.stack.pki import Account, Pki
-from devstack.supervisor.probes import HOST, http
+from devstack.supervisor.health_checks import HOST, http
 from devstack.supervisor.process import Node, Process
 
 # A bigger heap between collections: a tenth to a fifth more requests per second.

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
-from devstack.stack.state import write_private
+from devstack.stack.state_folder import write_private
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import run_to_end
+from devstack.supervisor.health_checks import HOST
+from devstack.supervisor.health_checks import postgres as answers
 from devstack.supervisor.privileges import way_to_drop_root
-from devstack.supervisor.probes import HOST
-from devstack.supervisor.probes import postgres as answers
 from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "postgres"

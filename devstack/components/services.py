@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devstack.components import steps
 from devstack.components.stack import Stack
-from devstack.supervisor.probes import http
+from devstack.supervisor.health_checks import http
 from devstack.supervisor.process import Process
 
 MODULES = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
 from devstack.stack.identities import IDENTITIES
-from devstack.stack.state import State
-from devstack.supervisor.probes import HOST
+from devstack.stack.state_folder import State
+from devstack.supervisor.health_checks import HOST
 from devstack.toolchain.install import Toolchain
 
 ENGINE_NAMESPACES = ("gitops-service-argocd", "gitops-service-argocd-2")

@@ -16,7 +16,7 @@ from pathlib import Path
 from aiohttp import BasicAuth, hdrs, web
 
 from devstack.git.site import PRIVATE, USERNAME, GitSite
-from devstack.supervisor.probes import HOST
+from devstack.supervisor.health_checks import HOST
 
 CHALLENGE = {hdrs.WWW_AUTHENTICATE: 'Basic realm="private repositories"'}
 

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from devstack.git.repository import Repository
 from devstack.stack.pki import Pki
-from devstack.stack.state import write_private
-from devstack.supervisor.probes import HOST
+from devstack.stack.state_folder import write_private
+from devstack.supervisor.health_checks import HOST
 
 USERNAME = "git"
 PUBLIC, PRIVATE = "public", "private"

@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncssh
 
 from devstack.git.site import GitSite
-from devstack.supervisor.probes import HOST
+from devstack.supervisor.health_checks import HOST
 
 COMMAND = "git-upload-pack"
 REFUSED = 128

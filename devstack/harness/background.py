@@ -14,7 +14,7 @@ from select import select
 from rich.console import Console
 
 from devstack.harness.run import StackOptions
-from devstack.stack.state import READY, State
+from devstack.stack.state_folder import READY, State
 
 LOOK_EVERY_SECONDS = 0.1
 ERROR_PREFIX = "gitopsctl: error:"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from devstack.harness import control
-from devstack.stack.state import READY, State
+from devstack.stack.state_folder import READY, State
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
 from services.common.errors import Unavailable

@@ -16,7 +16,7 @@ from devstack.components.stack import Stack
 from devstack.harness import control
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.ports import reserve
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.supervisor.privileges import way_to_drop_root
 from devstack.supervisor.supervisor import Supervisor
 from devstack.toolchain.install import Toolchain

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from devstack.setup.argocd_requirements import requirements
-from devstack.supervisor.probes import HOST
+from devstack.supervisor.health_checks import HOST
 from services.common.errors import GitOpsError, Unavailable
 from services.common.kubernetes import APP_PROJECT, AlreadyExists, KubeClient, connect
 from services.common.kubernetes.builtin_kinds import CONFIG_MAP, SECRET, Manifest

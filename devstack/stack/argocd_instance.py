@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.stack.pki import Account
-from devstack.stack.state import write_private
+from devstack.stack.state_folder import write_private
 
 CONTROLLER_ACCOUNT = "argocd-application-controller"
 

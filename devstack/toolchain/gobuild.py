@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from devstack.supervisor import trampoline
-from devstack.toolchain.progress import Task
+from devstack.toolchain.progress_bar import Task
 from services.common.errors import InvalidConfiguration, Unavailable
 
 LAST_LINES = 8

@@ -19,7 +19,7 @@ from devstack.paths import ROOT
 from devstack.toolchain.cache import cache_root, intact, provide
 from devstack.toolchain.gobuild import ARGOCD, HELM, KUBERNETES, KUSTOMIZE, Build
 from devstack.toolchain.maven import Artifact, fetch_all, key_of, read_lock
-from devstack.toolchain.progress import Reporter, Task
+from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
 
 SOURCES = ROOT / "toolchain"

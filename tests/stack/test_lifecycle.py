@@ -17,7 +17,7 @@ import pytest
 
 from devstack.harness import control
 from devstack.harness.hosted import HostedStack, hosted
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import is_alive, tree
 from services.common.errors import InvalidConfiguration, Unavailable

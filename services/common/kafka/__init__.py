@@ -1,6 +1,6 @@
 """Kafka as the services use it: topics, consumer and offset tracker, latest messages, producer, dead letters."""
 
-from services.common.kafka.connection import Brokers, check_login, client_properties, count_partitions, kafka_at
+from services.common.kafka.brokers import Brokers, check_login, client_properties, count_partitions, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import Consumer, Membership
 from services.common.kafka.dead_letter_queue import DeadLetterQueue

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Unavailable
-from services.common.kafka.connection import Brokers, answered, consumer_properties
+from services.common.kafka.brokers import Brokers, answered, consumer_properties
 from services.common.kafka.consumed_message import (
     ConsumedMessage,
     consumed_message,

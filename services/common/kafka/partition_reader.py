@@ -14,7 +14,7 @@ from confluent_kafka import Consumer as KafkaClient
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Retry
-from services.common.kafka.connection import Brokers, answered, consumer_properties
+from services.common.kafka.brokers import Brokers, answered, consumer_properties
 from services.common.kafka.consumed_message import ConsumedMessage, consumed_message, partition_of, source_of
 from services.common.kafka.offset_tracker import TopicPartition, TrackedOffset
 

@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
-from services.common.kafka.connection import FETCHED_BYTES, Brokers, client_properties
+from services.common.kafka.brokers import FETCHED_BYTES, Brokers, client_properties
 from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.connections import DesiredInputs, Repository
+from services.kinds.shared.desired_connections import DesiredInputs, Repository
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource

@@ -19,7 +19,7 @@ from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.connections import Desired, DesiredInputs
+from services.kinds.shared.desired_connections import Desired, DesiredInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import Check, Incarnation, PlainResource
 

@@ -18,7 +18,7 @@ from services.kinds.shared.conditions import compiled, parsed_status
 from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.statuses import NO_STATUS, StatusChanges, status_row
+from services.planner.domain.steps.status_rows import NO_STATUS, StatusChanges, status_row
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 

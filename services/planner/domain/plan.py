@@ -25,7 +25,7 @@ from services.planner.domain.steps.ingest import look_again, take_command, take_
 from services.planner.domain.steps.observed_state import concerns, take_observation, take_outcomes
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
-from services.planner.domain.steps.statuses import compile_statuses
+from services.planner.domain.steps.status_rows import compile_statuses
 from services.planner.domain.steps.syncs import order_syncs
 
 

@@ -18,7 +18,7 @@ from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_resources
 from services.planner.domain.progress import Context, Progress
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.statuses import StatusChanges
+from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.domain.views import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
 from services.planner.rows import EngineAbsence, EngineKey, ObjectKey, Owner, Tenant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.planner.engines.argocd.compiler import ArgoCD
+from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Engine
 
 ENGINES: Mapping[str, Engine] = {"argocd": ArgoCD()}

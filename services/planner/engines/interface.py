@@ -14,7 +14,7 @@ from uuid import UUID
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.connections import Desired
+from services.kinds.shared.desired_connections import Desired
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.policy import GroupKind

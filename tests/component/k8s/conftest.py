@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from devstack.toolchain import install as toolchain
-from devstack.toolchain.progress import reporter
+from devstack.toolchain.progress_bar import reporter
 from tests.component.k8s.manifests import Rendered, render
 
 

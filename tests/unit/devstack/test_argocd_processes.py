@@ -11,7 +11,7 @@ from devstack.components import all_nodes
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.paths import ROOT
 from devstack.stack.ports import NAMES
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.toolchain.install import Toolchain
 
 ONLY_WITH_ARGOCD = ("argocd-", "git-", "remote-")

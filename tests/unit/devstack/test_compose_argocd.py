@@ -17,7 +17,7 @@ from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.paths import COMPOSE
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
 from devstack.stack.ports import NAMES
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.supervisor.process import Process
 from devstack.toolchain.install import Toolchain
 

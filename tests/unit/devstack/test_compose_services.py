@@ -17,7 +17,7 @@ from devstack.components.services import MODULES
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.paths import COMPOSE, ROOT
 from devstack.stack.identities import ACCOUNTS, IDENTITIES, PRINCIPALS
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.toolchain.install import Toolchain
 from services.agent.settings import AgentSettings
 from services.common.settings import load

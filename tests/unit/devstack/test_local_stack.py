@@ -12,7 +12,7 @@ from cryptography import x509
 
 from devstack.components.java import class_path, overlaid
 from devstack.stack.pki import Account, Pki
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.toolchain import install as toolchain
 from devstack.toolchain.gobuild import ARGOCD, HELM, KUBERNETES, KUSTOMIZE, Build, Product
 from services.common.errors import InvalidConfiguration

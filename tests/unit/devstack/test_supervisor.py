@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.stack.state import State
+from devstack.stack.state_folder import State
 from devstack.supervisor.child import is_alive
 from devstack.supervisor.process import Node, Process, Step
 from devstack.supervisor.supervisor import Supervisor

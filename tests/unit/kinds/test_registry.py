@@ -12,7 +12,7 @@ from services.common.kubernetes import APP_PROJECT, APPLICATION
 from services.common.messages import RowKind
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.kind import CustomKind
-from services.planner.engines.argocd.compiler import WAVES
+from services.planner.engines.argocd.implementation import WAVES
 
 
 def by_name(kind: CustomKind) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.connections import Cluster, Desired, Repository
+from services.kinds.shared.desired_connections import Cluster, Desired, Repository
 from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
 from services.planner.rows import Instance, ObjectKey

@@ -16,7 +16,7 @@ from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.steps import environments, quotas, syncs
 from services.planner.domain.views import Counts, Groups, Subset, Totals
-from services.planner.engines.argocd.compiler import ArgoCD
+from services.planner.engines.argocd.implementation import ArgoCD
 from tests.unit.planner.given import (
     SYNC_RUN,
     changed,

@@ -12,7 +12,7 @@ from uuid import UUID
 from services.kinds.secret.rules import is_taken_back, read_secret
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.connections import DesiredInputs, SealedSecret
+from services.kinds.shared.desired_connections import DesiredInputs, SealedSecret
 from services.kinds.shared.incarnation import refused
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import PlainResource

@@ -10,7 +10,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, Manage
 from services.kinds.managed_environment.rules import EnvironmentView, is_usable
 from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.registry import Registry
-from services.kinds.shared.connections import Cluster, DesiredInputs
+from services.kinds.shared.desired_connections import Cluster, DesiredInputs
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import Wishes
 from services.kinds.shared.resource import Check, PlainResource

@@ -7,7 +7,7 @@ from functools import lru_cache
 from services.common.urls.repository_url import normalised
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
-from services.kinds.shared.connections import DesiredInputs, Repository
+from services.kinds.shared.desired_connections import DesiredInputs, Repository
 from services.kinds.shared.kind import Wishes
 from services.planner.domain.progress import Context, Step, release, want
 from services.planner.domain.state import TenantState

@@ -13,7 +13,7 @@ from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.conditions import Refused, compiled
-from services.kinds.shared.connections import DesiredInputs, Repository
+from services.kinds.shared.desired_connections import DesiredInputs, Repository
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Reference, StatusInputs
 from services.kinds.shared.limits import Limits

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment import status
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.planner.engines.argocd.compiler import ArgoCD
+from services.planner.engines.argocd.implementation import ArgoCD
 
 
 def compiled(

@@ -17,7 +17,7 @@ from services.common.messages import EngineResource
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
 from services.planner.domain.policy import GroupKind
-from services.planner.engines.argocd.compiler import ArgoCD
+from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import (
     LOCAL,
     NOWHERE,

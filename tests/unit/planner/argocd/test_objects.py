@@ -12,7 +12,7 @@ import pytest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
 from services.planner.engines.argocd import applications
-from services.planner.engines.argocd.compiler import ArgoCD
+from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
 from services.planner.rows import Instance, Owner, Tenant
 from tests.unit.planner.given import START, spec

@@ -10,7 +10,7 @@ from services.common.argocd_names import application_name, uid_of
 from services.common.messages.compiled import RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import Report
-from services.kinds.shared.connections import Cluster, Desired, Repository
+from services.kinds.shared.desired_connections import Cluster, Desired, Repository
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from devstack.components import java
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
-from devstack.supervisor.probes import HOST, http
+from devstack.supervisor.health_checks import HOST, http
 from devstack.supervisor.process import Node, Process
 
 CONFIGURATION = COMPOSE / "registry" / "application.properties"
