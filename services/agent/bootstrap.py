@@ -17,16 +17,17 @@ from services.agent import SERVICE
 from services.agent.agent import Agent, Shutdown
 from services.agent.credentials.checker import CredentialChecker, CredentialSettings
 from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.instance import Instance
+from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
 from services.agent.stream.desired_state import DesiredState, SnapshotReader
-from services.agent.stream.engine_stream import EngineStream, Progress
+from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.faust_app import faust_app
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.stall_detector import StallDetector
 from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
@@ -124,12 +125,12 @@ def build(
         clock=clock,
         on_defect=shutdown.fail_with,
     )
-    new_instance = partial(Instance, dependencies=dependencies, settings=settings)
-    instances = OwnedInstances(settings.engine_namespaces, found.topic.partitions, reports, new_instance)
+    new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
+    instances = OwnedInstances(settings.engine_namespaces, found.topic.partitions, reports, new_controller)
     desired, offsets = DesiredState(decode), OffsetTracker()
     app = faust_app(settings, offsets, data)
     reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
-    stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, Progress())
+    stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, found.dead_letters, SERVICE)
     stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)

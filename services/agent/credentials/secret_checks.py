@@ -17,7 +17,7 @@ from services.agent import SERVICE
 from services.agent.credentials.check_result import Checker, CheckResult
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_secret
-from services.agent.objects.live import SecretReader, fingerprint
+from services.agent.objects.live import SecretReader, value_hash
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.settings import AgentSettings
 from services.common.backoff import Backoff
@@ -160,7 +160,7 @@ def _reported(check: _Check) -> tuple[str, ...]:
         return ("error", str(check.error))
     if check.result is None:
         return ()
-    return ("result", check.result.reason, check.result.message, fingerprint(check.good))
+    return ("result", check.result.reason, check.result.message, value_hash(check.good))
 
 
 def _defect(row: EngineResource, error: Exception) -> Permanent:

@@ -28,8 +28,8 @@ from services.common.kubernetes import (
     namespace_and_name,
 )
 
-_FINGERPRINT_KEY = os.urandom(32)
-"""Random for each process: a fingerprint means nothing elsewhere."""
+_HASH_KEY = os.urandom(32)
+"""Random for each process: a hash means nothing elsewhere."""
 
 READS = 4
 """Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
@@ -71,18 +71,18 @@ def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
 
 
 def owned_part(kind: ManagedKind, manifest: Manifest) -> Manifest:
-    """The part of an object that is compared; of a Secret it holds fingerprints in place of values."""
+    """The part of an object that is compared; of a Secret it holds hashes in place of values."""
     if kind is not SECRET_KIND:
         return {"spec": owned_spec(kind, manifest.get("spec") or {})}
-    data = {name: fingerprint(value) for name, value in (manifest.get("data") or {}).items()}
+    data = {name: value_hash(value) for name, value in (manifest.get("data") or {}).items()}
     fixed = {name: manifest[name] for name in kind.unchangeable if manifest.get(name)}
     return fixed | {"data": data}
 
 
-def fingerprint(value: Any) -> str:
+def value_hash(value: Any) -> str:
     """Of a JSON value: equal for equal values within this process."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(text, key=_FINGERPRINT_KEY, digest_size=16).hexdigest()
+    return hashlib.blake2b(text, key=_HASH_KEY, digest_size=16).hexdigest()
 
 
 class EngineObjects(Mapping[ObjectKey, LiveObject]):
@@ -126,7 +126,7 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
 
 
 class SecretReader:
-    """Reads Secrets as they are now: the store holds fingerprints in place of values."""
+    """Reads Secrets as they are now: the store holds hashes in place of values."""
 
     def __init__(self, cluster: KubeClient) -> None:
         self._cluster = cluster

@@ -18,7 +18,7 @@ from services.common.messages.observation import ObservationEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ObjectReport:
     """The state of an object, as it is reported."""
 
     row: EngineResource
@@ -33,7 +33,7 @@ class ChangeReporter:
     def __init__(
         self,
         reports: ObservationSink,
-        current: Callable[[ObjectKey], Report | None],
+        current: Callable[[ObjectKey], ObjectReport | None],
         again: Callable[[ObjectKey], object] | None = None,
     ) -> None:
         """``current`` tells how an object stands now, None if there is nothing to report of it.
@@ -42,7 +42,7 @@ class ChangeReporter:
         """
         self._reports, self._current, self._again = reports, current, again or self.report_change
         self._delivered: dict[ObjectKey, bytes] = {}
-        self._on_its_way: dict[ObjectKey, Report] = {}
+        self._on_its_way: dict[ObjectKey, ObjectReport] = {}
 
     def report_change(self, key: ObjectKey) -> bool:
         """Report how ``key`` stands if it differs from the last report delivered; returns whether one went out."""
@@ -72,7 +72,7 @@ class ChangeReporter:
         self._delivered.clear()
         self._on_its_way.clear()
 
-    def _end_delivery(self, key: ObjectKey, report: Report, arrived: bool) -> None:
+    def _end_delivery(self, key: ObjectKey, report: ObjectReport, arrived: bool) -> None:
         if self._on_its_way.get(key) is not report:
             return  # forgotten meanwhile
         del self._on_its_way[key]

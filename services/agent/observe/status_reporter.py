@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.objects.visible_status import is_out_of_sync
-from services.agent.observe.change_reporter import ChangeReporter, Report
+from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
 from services.common.clock import Clock, Timer
 from services.common.json_values import dict_of
@@ -99,12 +99,12 @@ class StatusReporter:
         if waiting is not None:
             waiting.timer.cancel()
 
-    def _current(self, key: ObjectKey) -> Report | None:
+    def _current(self, key: ObjectKey) -> ObjectReport | None:
         live, row = self._live.get(key), self._row_of(key)
         if live is None or row is None:
             return None
         status = live.status or EMPTY
-        return Report(row, StatusReported(status=status, resource_version=str(live.version)), _digest(status))
+        return ObjectReport(row, StatusReported(status=status, resource_version=str(live.version)), _digest(status))
 
 
 def _is_passing(live: LiveObject) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from services.agent.credentials.check_result import RepositoryAccess
 from services.agent.objects.desired import mapping
-from services.agent.objects.live import EngineObjects, fingerprint
+from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
 from services.agent.private_repositories.stored_registry import Identity, identity_of, repository_of
@@ -63,7 +63,7 @@ class WorkingLogins:
         """Whether Argo CD has this login, for this URL."""
         live = self._live.get(key)
         encoded = base64.b64encode(url.encode()).decode()
-        return live is not None and mapping(live.owned, "data").get("url") == fingerprint(encoded)
+        return live is not None and mapping(live.owned, "data").get("url") == value_hash(encoded)
 
     def _is_listed(self, lane: str, repository: bytes) -> bool:
         projects = (self._live.get(key) for key in self._keys_of(lane, repository, APP_PROJECT.kind))

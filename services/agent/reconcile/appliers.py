@@ -11,7 +11,7 @@ from typing import Protocol
 
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_object, source_url
-from services.agent.objects.live import EngineObjects, fingerprint
+from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
@@ -61,7 +61,7 @@ class ObjectApplier:
             return Blocked()
         outcome = await self._reconciler.reconcile_object(ROW_KINDS[row.kind], key, desired)
         if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
-            outcome = replace(outcome, version=f"{row.digest} {fingerprint(desired)}")
+            outcome = replace(outcome, version=f"{row.digest} {value_hash(desired)}")
         elif isinstance(outcome, Done):
             outcome = replace(outcome, is_provisional=not self._repositories.is_checked(key))
         return outcome

@@ -70,12 +70,12 @@ class AwaitRemoval:
     deadline: datetime
 
 
-Step = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
+ObjectStep = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
 
 
 def next_step(
     kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, deletion_timeout: timedelta
-) -> Step:
+) -> ObjectStep:
     """What to do next; ``desired`` None: the object shall not exist. After the timeout a deletion is forced."""
     if live is None:
         return Unchanged() if desired is None else Create(desired)
@@ -85,7 +85,7 @@ def next_step(
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 
-def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetime) -> Step:
+def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetime) -> ObjectStep:
     if now >= deadline:
         return RemoveFinalizers(live.uid, live.version)
     finalizers = _without_hooks(kind, live)
@@ -100,7 +100,7 @@ def end_of_operation(live: LiveObject) -> Patch | None:
     return Patch({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
 
 
-def _removal(kind: ManagedKind, live: LiveObject) -> Step:
+def _removal(kind: ManagedKind, live: LiveObject) -> ObjectStep:
     """Deletion needs the cascade finalizer, none of hooks, and our label, so that the watch sees the end of it.
 
     Argo CD puts a hook's finalizer on at any time before the deletion, and at none after it: the version decides.
@@ -119,7 +119,7 @@ def _without_hooks(kind: ManagedKind, live: LiveObject) -> list[str]:
     return [each for each in live.finalizers if each.partition("/")[0] not in kind.hook_finalizers]
 
 
-def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Step:
+def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> ObjectStep:
     patch = difference(kind, desired, live)
     if not patch:
         return Unchanged()
@@ -146,7 +146,7 @@ def is_drifted(kind: ManagedKind, desired: Manifest, live: LiveObject | None) ->
 
 
 def _with_values(patch: Manifest, desired: Manifest) -> Manifest:
-    """What was compared by fingerprints is sent by value."""
+    """What was compared by hashes is sent by value."""
     return {name: _value(change, desired.get(name)) for name, change in patch.items()}
 
 

@@ -17,9 +17,9 @@ from services.agent.reconcile.object_steps import (
     AwaitRemoval,
     Create,
     Delete,
+    ObjectStep,
     Patch,
     RemoveFinalizers,
-    Step,
     Unchanged,
     end_of_operation,
     next_step,
@@ -118,7 +118,7 @@ class Reconciler:
         self._stripped.discard(key)
         return Done(changed, created, forced)
 
-    async def _act(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+    async def _act(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
         """Do ``step``; True if the object is now on its way out, which the watch will tell."""
         try:
             return await self._call(kind, key, step)
@@ -137,7 +137,7 @@ class Reconciler:
             raise Wait("the API server forbids it, which may pass") from error
         return False
 
-    async def _call(self, kind: ManagedKind, key: ObjectKey, step: Step) -> bool:
+    async def _call(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
         resource, known = kind.resource, self._live.get(key)
         answer: Manifest | None = None
         match step:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from services.agent.credentials.account_cleanups import AccountCleanups
 from services.agent.credentials.secret_checks import SecretChecks
-from services.agent.objects.live import EngineObjects, fingerprint
+from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import SECRET_KIND, ObjectKey
 from services.agent.reconcile.object_steps import is_drifted
 from services.agent.reconcile.reconciler import Blocked, Done, InProgress, Outcome, Reconciler
@@ -92,7 +92,7 @@ class SecretApplier:
             outcome,
             applied=result.secret is not None,
             checked=Checked(row.digest, result.reason, result.message),
-            version=f"{row.digest} {fingerprint(good)}",
+            version=f"{row.digest} {value_hash(good)}",
         )
 
     async def _remove(self, key: ObjectKey, row: EngineResource) -> Outcome:

@@ -14,7 +14,7 @@ from services.agent import SERVICE
 from services.agent.objects.desired import manifest_of, source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, application_of
-from services.agent.observe.change_reporter import ChangeReporter, Report
+from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.reconcile.reconciler import Done, Outcome
 from services.agent.reconcile.sync_steps import (
@@ -140,10 +140,10 @@ class SyncApplier:
         else:
             self._live.put_answer(application.kind, answer, known)
 
-    def _report(self, key: ObjectKey) -> Report | None:
+    def _report(self, key: ObjectKey) -> ObjectReport | None:
         run = self._runs.get(key)
         if run is None or run.moved is None:
             return None
         moved = run.moved
         told = (moved.run, moved.phase, moved.message, moved.revision, moved.finished_at)
-        return Report(run.row, moved, repr(told).encode())
+        return ObjectReport(run.row, moved, repr(told).encode())

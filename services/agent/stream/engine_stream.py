@@ -18,7 +18,7 @@ What faust is used for here, and how its edges are dealt with:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import faust
@@ -29,8 +29,8 @@ from services.agent.background_tasks import BackgroundTasks
 from services.agent.stream.desired_state import DesiredState, Snapshot, SnapshotReader
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
+from services.agent.stream.stall_detector import Position, StallDetector
 from services.common.backoff import Backoff
-from services.common.clock import Clock, SystemClock
 from services.common.errors import Retry
 from services.common.kafka import Topic, TopicPartition
 from services.common.telemetry import metrics
@@ -39,11 +39,6 @@ log = structlog.get_logger(__name__)
 
 GUARD_SECONDS = 0.5
 PROGRESS_SECONDS = 30.0
-STALLED_SECONDS = 120.0
-"""Beyond every wait of a healthy consumer: a rebalance, a transaction that its producer left open (60 s)."""
-
-Position = tuple[int, int]
-"""Of one partition: the offset to be fetched next, and the one to be taken in next."""
 
 
 class EngineStream:
@@ -56,19 +51,19 @@ class EngineStream:
         reader: SnapshotReader,
         desired: DesiredState,
         on_defect: Callable[[BaseException], None],
-        progress: Progress,
+        stalls: StallDetector,
     ) -> None:
         """``on_defect`` is called with an error that nothing handles: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name
         self._source = app.topic(topic.name, key_type=bytes, value_type=bytes, acks=False)
-        self._progress = progress
+        self._stalls = stalls
         self._positions: dict[int, Position] = {}
 
     def stalled(self) -> str:
         """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
-        return self._progress.stalled()
+        return self._stalls.stalled()
 
     def connect_callbacks(self, messages: MessageHandler, instances: OwnedInstances) -> None:
         """Register what faust calls. Before the app starts."""
@@ -156,49 +151,17 @@ class EngineStream:
             while True:
                 await asyncio.sleep(PROGRESS_SECONDS)
                 await self.check_progress(partitions)
-                if reason := self._progress.stalled():
+                if reason := self._stalls.stalled():
                     log.error("the consumer does not get on", reason=reason)
         finally:
-            self._progress.reset()
+            self._stalls.reset()
 
     async def check_progress(self, partitions: set[int]) -> None:
         """Compare what the guard saw last with what the brokers have, which a guard that hangs does not learn."""
         try:
             ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
         except Retry:
-            return self._progress.reset()  # another process would find the brokers just as silent
+            return self._stalls.reset()  # another process would find the brokers just as silent
         if self._messages.is_busy:
-            return self._progress.reset()
-        return self._progress.record_positions(self._positions, ends)
-
-
-class Progress:
-    """How far the consumer is in each partition, and since when it has not moved although there is more."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._positions: dict[int, Position] = {}
-        self._since: dict[int, float] = {}
-
-    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
-        """The positions now, and the offsets at which the brokers' partitions end."""
-        behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
-        unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
-        now = self._clock.time()
-        self._since = {
-            partition: self._since.get(partition, now) if partition in unmoved else now for partition in behind
-        }
-        self._positions = dict(positions)
-
-    def reset(self) -> None:
-        """Nothing is to be concluded: the partitions are another's, the brokers silent, or an event takes its time."""
-        self._since = {}
-
-    def stalled(self) -> str:
-        """Why the process should be replaced; "" while the consumer gets on, or has nothing to do."""
-        since = self._since
-        if not since:
-            return ""
-        partition = min(since, key=lambda number: since[number])
-        seconds = self._clock.time() - since[partition]
-        return f"nothing read of partition {partition} for {seconds:.0f} s" if seconds > STALLED_SECONDS else ""
+            return self._stalls.reset()
+        return self._stalls.record_positions(self._positions, ends)

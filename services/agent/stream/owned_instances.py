@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from services.agent.instances.instance import Instance
+from services.agent.instances.instance_controller import InstanceController
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
@@ -19,19 +19,19 @@ from services.common.messages import EngineResource, Failed
 
 log = structlog.get_logger(__name__)
 
-NewInstance = Callable[[str, str], Instance]
+NewController = Callable[[str, str], InstanceController]
 
 
 class OwnedInstances:
     """Starts, stops and feeds the instances of the assigned partitions."""
 
     def __init__(
-        self, namespaces: Mapping[str, str], partitions: int, reports: ObservationSink, new_instance: NewInstance
+        self, namespaces: Mapping[str, str], partitions: int, reports: ObservationSink, new_controller: NewController
     ) -> None:
-        """``namespaces`` by instance id; ``partitions`` of gitops.engine; ``new_instance`` builds one."""
+        """``namespaces`` by instance id; ``partitions`` of gitops.engine; ``new_controller`` builds one."""
         self._namespaces, self._partitions = namespaces, partitions
-        self._reports, self._new_instance = reports, new_instance
-        self._instances: dict[str, Instance] = {}
+        self._reports, self._new_controller = reports, new_controller
+        self._instances: dict[str, InstanceController] = {}
         self._assigned = False
 
     def not_ready(self) -> str:
@@ -43,7 +43,7 @@ class OwnedInstances:
 
     async def assign_partitions(self, partitions: set[int], desired: DesiredState) -> None:
         """These partitions are ours, and ``desired`` is complete: watch their instances and compare everything."""
-        owned = {name for name in self._namespaces if partition_of(name, self._partitions) in partitions}
+        owned = {name for name in self._namespaces if partition_of_instance(name, self._partitions) in partitions}
         owned |= desired.instances() & self._namespaces.keys()
         for name in self._instances.keys() - owned:
             # Another rebalance ends the assignment, but not this.
@@ -78,7 +78,7 @@ class OwnedInstances:
         else:
             self._refuse(row, acknowledge)
 
-    def _instance_of(self, row: EngineResource) -> Instance | None:
+    def _instance_of(self, row: EngineResource) -> InstanceController | None:
         name = row.engine_instance_id
         if name in self._namespaces and name not in self._instances:
             # Its rows come by another partition than we would have thought: the connector decides, not we.
@@ -87,8 +87,8 @@ class OwnedInstances:
             instance.start_work(())
         return self._instances.get(name)
 
-    def _watch(self, name: str) -> Instance:
-        instance = self._instances[name] = self._new_instance(name, self._namespaces[name])
+    def _watch(self, name: str) -> InstanceController:
+        instance = self._instances[name] = self._new_controller(name, self._namespaces[name])
         instance.start()
         return instance
 
@@ -101,7 +101,7 @@ class OwnedInstances:
         )
 
 
-def partition_of(instance: str, partitions: int) -> int:
+def partition_of_instance(instance: str, partitions: int) -> int:
     """``(String.hashCode() & 0x7fffffff) % partitions``: PartitionRouting with ``hash.function=java``."""
     hashed = 0
     for unit in _utf16(instance):

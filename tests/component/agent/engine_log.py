@@ -15,7 +15,7 @@ import fastavro
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from services.agent.stream.owned_instances import partition_of
+from services.agent.stream.owned_instances import partition_of_instance
 from services.common.avro import AvroCodec, SchemaRegistry, frame
 from services.common.messages import Observation
 from services.common.telemetry import new_traceparent
@@ -182,7 +182,7 @@ class EngineLog:
             self.topic,
             key=key,
             value=value,
-            partition=partition_of(key.partition("/")[0], self._partitions),
+            partition=partition_of_instance(key.partition("/")[0], self._partitions),
             headers=[("traceparent", trace)],
         )
         self._producer.poll(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.agent.stream.owned_instances import partition_of
+from services.agent.stream.owned_instances import partition_of_instance
 from tests.component.agent.conftest import StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row
 
@@ -13,8 +13,8 @@ FAILOVER_SECONDS = 15
 def instances_apart(partitions: int) -> tuple[str, str]:
     """Two instance ids that two agents never share: round robin gives neighbouring partitions away in turn."""
     ids = [f"argocd-{number}" for number in range(100)]
-    low = next(each for each in ids if partition_of(each, partitions) == 0)
-    high = next(each for each in ids if partition_of(each, partitions) == 1)
+    low = next(each for each in ids if partition_of_instance(each, partitions) == 0)
+    high = next(each for each in ids if partition_of_instance(each, partitions) == 1)
     return low, high
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials.check_result import CheckResult
-from services.agent.instances.instance import Instance
+from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
@@ -340,7 +340,7 @@ class Bench:
     cluster: MemoryCluster
     checker: FakeChecker
     reports: MemoryReports
-    instance: Instance
+    instance: InstanceController
     defects: list[BaseException]
 
 
@@ -348,5 +348,5 @@ def bench(**settings: Any) -> Bench:
     clock = FakeClock()
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
     dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append)
-    instance = Instance("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
+    instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
     return Bench(clock, cluster, checker, reports, instance, defects)

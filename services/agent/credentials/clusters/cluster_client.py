@@ -64,20 +64,20 @@ class ClusterClient:
     connection: Connection = field(repr=False)
     token: str = field(repr=False)
 
-    async def get(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
+    async def get_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
         """Read one object."""
         return await self._call("GET", AccessRequest("get", resource, namespace, name))
 
-    async def find(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
+    async def find_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         """Read one object, None if there is none."""
         try:
-            return await self.get(resource, namespace, name)
+            return await self.get_object(resource, namespace, name)
         except ClusterRefused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
 
-    async def list(self, resource: ApiResource, query: str) -> list[Manifest]:
+    async def list_objects(self, resource: ApiResource, query: str) -> list[Manifest]:
         """Objects of all namespaces; ``query`` is encoded already."""
         answer = await self._call("GET", AccessRequest("list", resource), query=query)
         items = answer.get("items")
@@ -85,17 +85,17 @@ class ClusterClient:
             raise Unreachable(ConnectionProblem.ANSWER)
         return items
 
-    async def apply(self, resource: ApiResource, manifest: Manifest) -> None:
+    async def apply_object(self, resource: ApiResource, manifest: Manifest) -> None:
         """Server-side apply: create, or make as it shall be."""
         meta = manifest["metadata"]
         asked = AccessRequest("patch", resource, meta.get("namespace", CLUSTER_WIDE), meta["name"])
         await self._call("PATCH", asked, f"fieldManager={AGENT_FIELD_MANAGER}&force=true", manifest, APPLY_PATCH)
 
-    async def create(self, asked: AccessRequest, body: Manifest) -> Manifest:
+    async def create_object(self, asked: AccessRequest, body: Manifest) -> Manifest:
         """Create what ``asked`` says."""
         return await self._call("POST", asked, "", body)
 
-    async def remove(self, resource: ApiResource, namespace: str, name: str) -> None:
+    async def remove_object(self, resource: ApiResource, namespace: str, name: str) -> None:
         """Delete, if it is there."""
         try:
             await self._call("DELETE", AccessRequest("delete", resource, namespace, name))
@@ -103,7 +103,7 @@ class ClusterClient:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
-    async def read(self, path: str, asked: AccessRequest, accept: str, limit: int) -> Manifest:
+    async def read_path(self, path: str, asked: AccessRequest, accept: str, limit: int) -> Manifest:
         """Read a path that is no object's."""
         answer = await self.connection.request("GET", path, self._headers() | {"Accept": accept}, limit=limit)
         return _content(asked, answer.status, answer.body)

@@ -92,7 +92,7 @@ class Account:
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": int(lifetime.total_seconds())},
         }
-        status = (await self.target.create(asked, body)).get("status")
+        status = (await self.target.create_object(asked, body)).get("status")
         return issued_token(dict_of(status), lifetime, now)
 
     async def remove_account(self, scopes: frozenset[str]) -> None:
@@ -100,7 +100,7 @@ class Account:
         scopes |= _granted(await self._find()) | await self._labelled()
         for scope in sorted(scopes):
             await self._revoke(scope)
-        await self.target.remove(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+        await self.target.remove_object(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
 
     async def withdraw_account(self, scopes: frozenset[str]) -> list[ClusterRefused]:
         """Remove whatever the target's token may remove, and return what was refused. Raises Unreachable.
@@ -114,18 +114,20 @@ class Account:
         refused = []
         for each in (account, *(grant for scope in sorted(scopes) for grant in self._grants(scope))):
             try:
-                await self.target.remove(*each)
+                await self.target.remove_object(*each)
             except ClusterRefused as error:
                 refused.append(error)
         return refused
 
     async def _find(self) -> Manifest | None:
-        return await self.target.find(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
+        return await self.target.find_object(SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name)
 
     async def _labelled(self) -> frozenset[str]:
         """Namespaces of our role bindings; empty if we may not list them everywhere."""
         try:
-            found = await self.target.list(ROLE_BINDING, f"labelSelector={quote(f'{LABEL}={self.uid}', safe='')}")
+            found = await self.target.list_objects(
+                ROLE_BINDING, f"labelSelector={quote(f'{LABEL}={self.uid}', safe='')}"
+            )
         except ClusterRefused as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 return frozenset()
@@ -136,28 +138,30 @@ class Account:
     async def _note(self, scopes: frozenset[str]) -> None:
         metadata = self._metadata(self.name, ACCOUNT_NAMESPACE)
         metadata["annotations"] = {GRANTED: ",".join(sorted(scopes))}
-        await self.target.apply(SERVICE_ACCOUNT, self._object(SERVICE_ACCOUNT, metadata))
+        await self.target.apply_object(SERVICE_ACCOUNT, self._object(SERVICE_ACCOUNT, metadata))
 
     async def _grant(self, scope: str, recipe: ClusterRecipe) -> None:
         role, binding, namespace = self._kinds_in(scope)
         rules = [rights.EVERYTHING] if recipe.is_confined or recipe.cluster_resources else await self._whole_cluster()
         role_manifest = self._object(role, self._metadata(self._role_name(scope), namespace)) | {"rules": rules}
-        await self.target.apply(role, role_manifest)
+        await self.target.apply_object(role, role_manifest)
         bound = {
             "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": ACCOUNT_NAMESPACE}],
             "roleRef": {"apiGroup": _RBAC, "kind": role.kind, "name": self._role_name(scope)},
         }
         metadata = self._metadata(self._binding_name(scope), namespace)
-        await self.target.apply(binding, self._object(binding, metadata) | bound)
+        await self.target.apply_object(binding, self._object(binding, metadata) | bound)
 
     async def _revoke(self, scope: str) -> None:
         for grant in self._grants(scope):
-            await self.target.remove(*grant)
+            await self.target.remove_object(*grant)
 
     async def _whole_cluster(self) -> list[Manifest]:
         groups: list[tuple[str, list[str]]] = []
         for path in ("/api", "/apis"):
-            found = await self.target.read(path, AccessRequest("get", DISCOVERY), ACCEPT_DISCOVERY, MAX_DISCOVERY_BYTES)
+            found = await self.target.read_path(
+                path, AccessRequest("get", DISCOVERY), ACCEPT_DISCOVERY, MAX_DISCOVERY_BYTES
+            )
             if found.get("kind") != DISCOVERY.kind:
                 raise TooOld
             groups += await asyncio.to_thread(rights.namespaced_resources, found)

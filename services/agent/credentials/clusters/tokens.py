@@ -81,9 +81,9 @@ async def token_works(connection: Connection, token: str, recipe: ClusterRecipe)
 async def _refusal(target: ClusterClient, recipe: ClusterRecipe) -> ClusterRefused | None:
     try:
         if recipe.namespaces:
-            await target.get(NAMESPACE, "", recipe.namespaces[0])
+            await target.get_object(NAMESPACE, "", recipe.namespaces[0])
         else:
-            await target.list(NAMESPACE, "limit=1")
+            await target.list_objects(NAMESPACE, "limit=1")
     except ClusterRefused as error:
         return error
     return None

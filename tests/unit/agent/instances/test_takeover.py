@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from services.agent.instances.instance import REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS
+from services.agent.instances.instance_controller import REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS
 from services.common.messages import Applied, EngineResource
 from services.common.queueing import SLICE
 from tests.unit.agent.driver import Driver

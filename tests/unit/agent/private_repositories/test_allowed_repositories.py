@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.agent.instances.instance import Instance
+from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
 from services.common.messages import Applied, Failed, StatusReported
 from tests.unit.agent.driver import Driver
@@ -165,7 +165,7 @@ async def test_application_when_its_repository_was_refused_under_a_former_owner_
         dependencies = Dependencies(
             driver.cluster, driver.cluster.follow, FakeChecker(), driver.reports, driver.clock, driver.defects.append
         )
-        instance = Instance("argocd", "argocd", dependencies, SETTINGS)
+        instance = InstanceController("argocd", "argocd", dependencies, SETTINGS)
         instance.start()
     instance.start_work([row])
     await settle()

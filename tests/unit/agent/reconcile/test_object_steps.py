@@ -15,8 +15,8 @@ from services.agent.reconcile.object_steps import (
     Apply,
     AwaitRemoval,
     Delete,
+    ObjectStep,
     Patch,
-    Step,
     Unchanged,
     difference,
     next_step,
@@ -35,7 +35,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def step(live: Manifest) -> Step:
+def step(live: Manifest) -> ObjectStep:
     meta = {"uid": "u", "resourceVersion": "3"} | DESIRED["metadata"]
     known = live_object(SECRET_KIND, DESIRED | {"metadata": meta} | live)
     return next_step(SECRET_KIND, DESIRED, known, EPOCH, timedelta(seconds=60))
@@ -92,7 +92,7 @@ def test_application_when_it_carries_an_operation_then_that_is_no_difference() -
 HOOKS = ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io/cleanup"]
 
 
-def removal(*finalizers: str, **metadata: Any) -> Step:
+def removal(*finalizers: str, **metadata: Any) -> ObjectStep:
     """What becomes of an Application that no row desires."""
     desired = desired_object(application_row())
     meta = desired["metadata"] | {"uid": "u", "resourceVersion": "3", "finalizers": [*finalizers]} | metadata

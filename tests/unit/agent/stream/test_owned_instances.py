@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from services.agent.instances.instance import Instance
+from services.agent.instances.instance_controller import InstanceController
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
-from services.agent.stream.owned_instances import OwnedInstances, partition_of
+from services.agent.stream.owned_instances import OwnedInstances, partition_of_instance
 from services.common.kafka import TopicPartition
 from services.common.messages import EngineResource, Failed
 from tests.unit.agent.fakes import MemoryReports
@@ -60,9 +60,9 @@ class Rig:
         self.desired = DesiredState(lambda _: application_row())
         self.fleet = OwnedInstances(NAMES, PARTITIONS, self.reports, self._new)
 
-    def _new(self, name: str, namespace: str) -> Instance:
+    def _new(self, name: str, namespace: str) -> InstanceController:
         self.made[name] = FakeInstance(name)
-        return cast("Instance", self.made[name])
+        return cast("InstanceController", self.made[name])
 
     def acknowledge(self) -> None:
         self.acknowledged += 1
@@ -78,7 +78,7 @@ def row_of(instance: str, **changes: Any) -> EngineResource:
 
 
 async def test_assignment_when_it_holds_some_partitions_then_only_their_instances_are_watched(rig: Rig) -> None:
-    await rig.fleet.assign_partitions({partition_of("argocd-1", PARTITIONS)}, rig.desired)
+    await rig.fleet.assign_partitions({partition_of_instance("argocd-1", PARTITIONS)}, rig.desired)
     assert list(rig.made) == ["argocd-1"]
     assert rig.made["argocd-1"].told == ["start", "work"]
 
@@ -94,7 +94,7 @@ async def test_assignment_when_an_instance_leaves_then_it_is_stopped_and_the_oth
 ) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
     await rig.fleet.suspend()
-    await rig.fleet.assign_partitions({partition_of("argocd", PARTITIONS)}, rig.desired)
+    await rig.fleet.assign_partitions({partition_of_instance("argocd", PARTITIONS)}, rig.desired)
     assert rig.made["argocd"].told == ["start", "work", "suspend", "work"]
     assert rig.made["argocd-2"].told == ["start", "work", "suspend", "stop"]
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from services.agent.agent import Agent
-from services.agent.stream.engine_stream import STALLED_SECONDS, EngineStream, Progress
+from services.agent.stream.engine_stream import EngineStream
+from services.agent.stream.stall_detector import STALLED_SECONDS, StallDetector
 from services.common.errors import Retry
 from services.common.kafka import OffsetTracker
 from tests.unit.fake_clock import FakeClock
@@ -17,59 +18,63 @@ LONG = STALLED_SECONDS + 1
 
 
 @pytest.fixture
-def progress(time: FakeClock) -> Progress:
-    return Progress(time)
+def stalls(time: FakeClock) -> StallDetector:
+    return StallDetector(time)
 
 
-def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(time: FakeClock, progress: Progress) -> None:
-    progress.record_positions({0: (5, 5)}, {0: 9})
+def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(
+    time: FakeClock, stalls: StallDetector
+) -> None:
+    stalls.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += LONG
-    progress.record_positions({0: (5, 5)}, {0: 9})
-    assert progress.stalled() == "nothing read of partition 0 for 121 s"
+    stalls.record_positions({0: (5, 5)}, {0: 9})
+    assert stalls.stalled() == "nothing read of partition 0 for 121 s"
 
 
 def test_consumer_when_it_stands_still_for_less_than_a_rebalance_takes_then_nothing_is_said(
-    time: FakeClock, progress: Progress
+    time: FakeClock, stalls: StallDetector
 ) -> None:
-    progress.record_positions({0: (5, 5)}, {0: 9})
+    stalls.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += STALLED_SECONDS
-    assert progress.stalled() == ""
+    assert stalls.stalled() == ""
 
 
-def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: FakeClock, progress: Progress) -> None:
-    progress.record_positions({}, {0: 9})
+def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: FakeClock, stalls: StallDetector) -> None:
+    stalls.record_positions({}, {0: 9})
     time.seconds += LONG
-    progress.record_positions({}, {0: 9})
-    assert progress.stalled()
+    stalls.record_positions({}, {0: 9})
+    assert stalls.stalled()
 
 
-def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: FakeClock, progress: Progress) -> None:
-    progress.record_positions({0: (9, 9)}, {0: 9})
+def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: FakeClock, stalls: StallDetector) -> None:
+    stalls.record_positions({0: (9, 9)}, {0: 9})
     time.seconds += LONG
-    progress.record_positions({0: (9, 9)}, {0: 9})
-    assert progress.stalled() == ""
+    stalls.record_positions({0: (9, 9)}, {0: 9})
+    assert stalls.stalled() == ""
 
 
-def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: FakeClock, progress: Progress) -> None:
+def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: FakeClock, stalls: StallDetector) -> None:
     for offset in range(3):
-        progress.record_positions({0: (offset, offset)}, {0: 9})
+        stalls.record_positions({0: (offset, offset)}, {0: 9})
         time.seconds += STALLED_SECONDS - 1
-    assert progress.stalled() == ""
+    assert stalls.stalled() == ""
 
 
-def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(time: FakeClock, progress: Progress) -> None:
+def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(
+    time: FakeClock, stalls: StallDetector
+) -> None:
     for offset in range(4):
-        progress.record_positions({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
+        stalls.record_positions({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
         time.seconds += STALLED_SECONDS / 2
-    assert "partition 7" in progress.stalled()
+    assert "partition 7" in stalls.stalled()
 
 
-def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: FakeClock, progress: Progress) -> None:
-    progress.record_positions({0: (5, 5)}, {0: 9})
+def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: FakeClock, stalls: StallDetector) -> None:
+    stalls.record_positions({0: (5, 5)}, {0: 9})
     time.seconds += LONG
-    progress.reset()
-    progress.record_positions({0: (5, 5)}, {0: 9})
-    assert progress.stalled() == ""
+    stalls.reset()
+    stalls.record_positions({0: (5, 5)}, {0: 9})
+    assert stalls.stalled() == ""
 
 
 class Brokers:
@@ -94,7 +99,7 @@ class World:
         topic: Any = SimpleNamespace(name="gitops.engine", partitions=1)
         reader: Any = self.brokers
         unused: Any = None
-        self.stream = EngineStream(app, topic, reader, unused, unused, Progress(time))
+        self.stream = EngineStream(app, topic, reader, unused, unused, StallDetector(time))
         self.stream.connect_callbacks(self.rows, unused)
 
     async def look_for_long(self) -> str:

@@ -47,7 +47,7 @@ REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS = 100, 0.1
 """How many rows are reported once more, if they have to be, and how long others' changes go first then."""
 
 
-class Instance:
+class InstanceController:
     """Brings one namespace of an engine cluster to its desired rows."""
 
     def __init__(self, name: str, namespace: str, dependencies: Dependencies, settings: AgentSettings) -> None:

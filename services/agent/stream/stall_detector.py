@@ -1,0 +1,45 @@
+"""Tells when a consumer stands still although the brokers have more for it. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.common.clock import Clock, SystemClock
+
+STALLED_SECONDS = 120.0
+"""Beyond every wait of a healthy consumer: a rebalance, a transaction that its producer left open (60 s)."""
+
+Position = tuple[int, int]
+"""Of one partition: the offset to be fetched next, and the one to be taken in next."""
+
+
+class StallDetector:
+    """How far the consumer is in each partition, and since when it has not moved although there is more."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._positions: dict[int, Position] = {}
+        self._since: dict[int, float] = {}
+
+    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
+        """The positions now, and the offsets at which the brokers' partitions end."""
+        behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
+        unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
+        now = self._clock.time()
+        self._since = {
+            partition: self._since.get(partition, now) if partition in unmoved else now for partition in behind
+        }
+        self._positions = dict(positions)
+
+    def reset(self) -> None:
+        """Nothing is to be concluded: the partitions are another's, the brokers silent, or an event takes its time."""
+        self._since = {}
+
+    def stalled(self) -> str:
+        """Why the process should be replaced; "" while the consumer gets on, or has nothing to do."""
+        since = self._since
+        if not since:
+            return ""
+        partition = min(since, key=lambda number: since[number])
+        seconds = self._clock.time() - since[partition]
+        return f"nothing read of partition {partition} for {seconds:.0f} s" if seconds > STALLED_SECONDS else ""
