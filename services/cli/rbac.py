@@ -1,4 +1,4 @@
-"""``gitopsctl rbac``: installs the service accounts of our services, and what each of them may do."""
+"""``gitopsctl rbac``: installs the service accounts of our services, what each of them may do, and what confines it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ app = typer.Typer(help="Service accounts, and what they may do.", no_args_is_hel
 
 FIELD_MANAGER = "gitopsctl"
 GROUP = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
 KINDS = {
     resource.kind: resource
     for resource in (
@@ -28,6 +29,8 @@ KINDS = {
         ApiResource(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings"),
         ApiResource(GROUP, "v1", "Role", "roles"),
         ApiResource(GROUP, "v1", "RoleBinding", "rolebindings"),
+        ApiResource(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ApiResource(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     )
 }
 IN_EVERY_ENGINE_NAMESPACE = ("Role", "RoleBinding")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -27,6 +28,8 @@ from services.common.kubernetes import (
     connect,
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.api_group import FINALIZER
+from services.watcher.status.status_writer import release_finalizer, replace_status
 
 POD = ApiResource("", "v1", "Pod", "pods")
 ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
@@ -113,6 +116,83 @@ async def test_api_server_when_a_service_calls_then_only_what_its_role_says_is_p
     kubeconfig = Path(infrastructure.environment_of(case.account)["KUBECONFIG"])
     async with await connect(kubeconfig) as kube:
         assert await permitted(kube, case, tenant if case.namespace == TENANT else case.namespace) == case.allowed
+
+
+FOREIGN = "example.com/keeps-it"
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "any", "uid": "0f6d7f8e-0000-4000-8000-000000000000"}
+BEYOND: dict[str, tuple[Manifest, str]] = {
+    "spec": ({"spec": {"type": "manual"}}, "does not change a spec"),
+    "label": ({"metadata": {"labels": {"a": "b"}}}, "does not change labels"),
+    "annotation": ({"metadata": {"annotations": {"a": "b"}}}, "does not change labels, annotations"),
+    "owner": ({"metadata": {"ownerReferences": [OWNER]}}, "annotations or owners"),
+    "finalizer-added": ({"metadata": {"finalizers": [FINALIZER, FOREIGN, "example.com/more"]}}, "takes off no"),
+    "finalizer-of-another": ({"metadata": {"finalizers": [FINALIZER]}}, "takes off no"),
+    "finalizer-of-what-lives": ({"metadata": {"finalizers": [FOREIGN]}}, "of what is being deleted"),
+}
+"""What a watcher's role would let it patch, and what the refusal says."""
+
+
+@pytest.fixture
+async def watcher(infrastructure: HostedStack) -> AsyncIterator[KubeClient]:
+    async with await connect(Path(infrastructure.environment_of("watcher")["KUBECONFIG"])) as kube:
+        yield kube
+
+
+@pytest.fixture
+async def deployment(infrastructure: HostedStack, tenant: str, watcher: KubeClient) -> AsyncIterator[Manifest]:
+    """A tenant's, with two finalizers; the policy that confines the watcher is in force."""
+    manifest = {
+        "apiVersion": GITOPS_DEPLOYMENT.api_version,
+        "kind": GITOPS_DEPLOYMENT.kind,
+        "metadata": {"name": "web", "namespace": tenant, "finalizers": [FINALIZER, FOREIGN]},
+        "spec": {"type": "automated", "source": {"repoURL": "https://github.com/example/config.git", "path": "."}},
+    }
+    async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
+        made = await admin.create(GITOPS_DEPLOYMENT, manifest, field_manager="tests")
+        async with asyncio.timeout(30):  # an API server learns of a policy some time after it is applied
+            while not await refusal(watcher, tenant, {"metadata": {"labels": {"try": uuid.uuid4().hex}}}):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        yield made
+        await admin.patch(GITOPS_DEPLOYMENT, tenant, "web", {"metadata": {"finalizers": None}}, field_manager="tests")
+
+
+async def refusal(kube: KubeClient, namespace: str, patch: Manifest | list[Manifest]) -> str:
+    """Why the deployment may not be patched so; "" if it may."""
+    try:
+        await kube.patch(GITOPS_DEPLOYMENT, namespace, "web", patch, field_manager="tests")
+    except Rejected as error:
+        if not error.is_forbidden:
+            raise
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("beyond", BEYOND)
+async def test_watcher_when_it_patches_more_than_its_work_then_the_policy_refuses_by_name(
+    watcher: KubeClient, deployment: Manifest, beyond: str
+) -> None:
+    patch, reason = BEYOND[beyond]
+    said = await refusal(watcher, deployment["metadata"]["namespace"], patch)
+    assert "ValidatingAdmissionPolicy 'gitops-service-watcher'" in said
+    assert reason in said
+
+
+async def test_watcher_when_it_does_its_work_then_the_policy_lets_it(
+    infrastructure: HostedStack, watcher: KubeClient, deployment: Manifest
+) -> None:
+    namespace, uid = deployment["metadata"]["namespace"], deployment["metadata"]["uid"]
+    status = replace_status(uid, '{"health": {"status": "Healthy"}}')
+    shown = await watcher.patch(
+        GITOPS_DEPLOYMENT, namespace, "web", status, field_manager="tests", subresource="status"
+    )
+    assert shown["status"]["health"]["status"] == "Healthy"
+    async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
+        assert await refusal(admin, namespace, {"spec": {"type": "manual"}}) == ""  # others it does not concern
+        await admin.delete(GITOPS_DEPLOYMENT, namespace, "web")
+    leaving = await watcher.get(GITOPS_DEPLOYMENT, namespace, "web")
+    assert await refusal(watcher, namespace, release_finalizer(leaving)) == ""
+    assert (await watcher.get(GITOPS_DEPLOYMENT, namespace, "web"))["metadata"]["finalizers"] == [FOREIGN]
+    assert "takes off no" in await refusal(watcher, namespace, {"metadata": {"finalizers": None}})
 
 
 async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:

@@ -89,9 +89,48 @@ def selects(selector: Manifest, template: Manifest) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Pod:
+    """What network policies know of a pod."""
+
+    namespace: str
+    labels: dict[str, str]
+
+
+def may_reach(source: Pod, target: Pod, port: int | str, policies: Iterable[Manifest]) -> bool:
+    """Whether one pod may connect to another: the policies of both have to let it. Blocks of addresses hold no pod."""
+    policies = list(policies)
+    return _passes("Egress", source, target, port, policies) and _passes("Ingress", target, source, port, policies)
+
+
+def _passes(direction: str, pod: Pod, peer: Pod, port: int | str, policies: list[Manifest]) -> bool:
+    peers = {"Ingress": "from", "Egress": "to"}[direction]
+    own = [
+        item
+        for item in policies
+        if item["metadata"]["namespace"] == pod.namespace
+        and direction in item["spec"]["policyTypes"]
+        and selects(item["spec"]["podSelector"], {"metadata": {"labels": pod.labels}})
+    ]
+    return not own or any(
+        any(_is_peer(entry, pod.namespace, peer) for entry in rule[peers])
+        and any(entry["port"] == port for entry in rule["ports"])
+        for policy in own
+        for rule in policy["spec"].get(direction.lower(), [])
+    )
+
+
+def _is_peer(entry: Manifest, namespace: str, peer: Pod) -> bool:
+    if "ipBlock" in entry:
+        return False
+    names = {"metadata": {"labels": {"kubernetes.io/metadata.name": peer.namespace}}}
+    there = selects(entry["namespaceSelector"], names) if "namespaceSelector" in entry else namespace == peer.namespace
+    return there and selects(entry.get("podSelector", {}), {"metadata": {"labels": peer.labels}})
+
+
 def allowed(address: str, policy: Manifest) -> bool:
     """Whether a block of a network policy holds ``address``."""
-    blocks = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule["to"] if "ipBlock" in peer]
+    blocks = [peer["ipBlock"] for rule in policy["spec"].get("egress", []) for peer in rule["to"] if "ipBlock" in peer]
     target = ip_address(address)
     return any(
         target in ip_network(block["cidr"]) and not any(target in ip_network(item) for item in block.get("except", []))

@@ -1,13 +1,18 @@
-"""What Argo CD, which goes where tenants' repositories send it, reaches from an engine namespace."""
+"""What Argo CD, which goes where tenants send it, reaches from an engine namespace, and who reaches it."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
+import pytest
+import yaml
+
+from devstack.toolchain.gobuild import ARGOCD, Build
+from devstack.toolchain.install import ARGOCD_SOURCES
 from services.common import addresses
 from services.common.kubernetes import Manifest
 from services.common.settings import parse_engine_namespaces
-from tests.component.k8s.manifests import PART, Rendered, allowed, of_kind, selects, within
+from tests.component.k8s.manifests import PART, Pod, Rendered, allowed, may_reach, of_kind, selects, within, workloads
 
 REPO_SERVER, CONTROLLER = "argocd-repo-server", "argocd-application-controller"
 WAYS = {
@@ -18,6 +23,31 @@ WAYS = {
     "argocd-to-tenants": {REPO_SERVER, CONTROLLER},
 }
 """Whom each policy lets out."""
+
+SERVER = "argocd-server"
+CONTROLLERS = {CONTROLLER, "argocd-applicationset-controller", "argocd-notifications-controller"}
+REDIS, PROXY, REPLICATED = "argocd-redis", "argocd-redis-ha-haproxy", "argocd-redis-ha"
+METRICS = "prometheus"
+VISITORS = {
+    (REDIS, 6379): {REPO_SERVER, CONTROLLER, SERVER},
+    (PROXY, 6379): {REPO_SERVER, CONTROLLER, SERVER},
+    (REPLICATED, 6379): {PROXY, REPLICATED},
+    (REPLICATED, 26379): {PROXY, REPLICATED},
+    (REPO_SERVER, 8081): {*CONTROLLERS, SERVER},
+    (REPO_SERVER, 8084): {METRICS},
+    (CONTROLLER, 8082): {METRICS},
+    ("argocd-applicationset-controller", 8080): {METRICS},
+    ("argocd-applicationset-controller", 7000): set[str](),
+    ("argocd-notifications-controller", 9001): {METRICS},
+}
+"""Who reaches which port of Argo CD's pods."""
+
+INWARDS = {
+    "argocd-redis-from-argocd",
+    "argocd-redis-ha-from-redis",
+    "argocd-repo-server-from-argocd",
+    "argocd-from-metrics",
+}
 
 PRIVATE = ("10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "fd00::1")
 PUBLIC = ("140.82.112.3", "2606:50c0:8000::1")
@@ -39,16 +69,53 @@ def policies_of(pod: str, rendered: Rendered, namespace: str) -> list[Manifest]:
 def test_engine_namespaces_when_rendered_then_each_has_the_policies_of_the_table(rendered: Rendered) -> None:
     found = {name: of_kind("NetworkPolicy", within(name, rendered.example)).keys() for name in engines(rendered)}
     assert len(found) > 1
-    assert found == dict.fromkeys(engines(rendered), WAYS.keys())
+    assert found == dict.fromkeys(engines(rendered), WAYS.keys() | INWARDS)
+
+
+def labels_of_argocd() -> dict[str, dict[str, str]]:
+    """Labels of the pods in Argo CD's own manifests, the highly available ones too, by the name that they go by."""
+    folder = Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests"
+    files = (folder / "namespace-install.yaml", folder / "ha" / "namespace-install.yaml")
+    manifests = [item for path in files for item in yaml.safe_load_all(path.read_text()) if item]
+    found = [template["metadata"]["labels"] for template in workloads(manifests).values()]
+    return {labels[PART]: labels for labels in found}
+
+
+def test_policies_when_they_select_pods_then_such_are_in_argo_cds_own_manifests(rendered: Rendered) -> None:
+    there = labels_of_argocd()
+    for policy in of_kind("NetworkPolicy", within(engines(rendered)[0], rendered.example)).values():
+        rules = [*policy["spec"].get("ingress", []), *policy["spec"].get("egress", [])]
+        peers = [peer for rule in rules for peer in [*rule.get("from", []), *rule.get("to", [])]]
+        own = [item["podSelector"] for item in peers if "podSelector" in item and "namespaceSelector" not in item]
+        for selector in (policy["spec"]["podSelector"], *own):
+            (expression,) = selector.get("matchExpressions", [{"values": [*selector.get("matchLabels", {}).values()]}])
+            assert set(expression["values"]) <= there.keys()
+
+
+def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(rendered: Rendered) -> None:
+    here, other = engines(rendered)[:2]
+    policies = [item for item in rendered.example if item["kind"] == "NetworkPolicy"]
+    argocd = {name: Pod(here, labels) for name, labels in labels_of_argocd().items()}
+    strangers = {
+        "of another instance": Pod(other, labels_of_argocd()[CONTROLLER]),
+        "beside it": Pod(here, {PART: "any"}),
+        "a tenant's, labelled so": Pod("tenant", labels_of_argocd()[CONTROLLER]),
+        METRICS: Pod("monitoring", {}),
+    } | {name: Pod("gitops-service", item["metadata"]["labels"]) for name, item in workloads(rendered.example).items()}
+    sources = argocd | strangers
+    found: dict[tuple[str, int], set[str]] = {place: set() for place in VISITORS}
+    for (target, port), (name, source) in product(VISITORS, sources.items()):
+        if may_reach(source, argocd[target], port, policies):
+            found[target, port].add(name)
+    assert found == VISITORS
 
 
 @pytest.mark.parametrize("pod", [REPO_SERVER, CONTROLLER])
 def test_pod_when_it_lets_tenants_choose_then_it_gets_out_by_these_ways_alone(rendered: Rendered, pod: str) -> None:
     for namespace in engines(rendered):
-        policies = policies_of(pod, rendered, namespace)
+        policies = [item for item in policies_of(pod, rendered, namespace) if item["spec"]["policyTypes"] == ["Egress"]]
         assert {item["metadata"]["name"] for item in policies} == {way for way, pods in WAYS.items() if pod in pods}
         for policy in policies:
-            assert policy["spec"]["policyTypes"] == ["Egress"]
             assert all(rule["to"] and rule["ports"] for rule in policy["spec"]["egress"])
 
 

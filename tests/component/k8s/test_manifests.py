@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from devstack.paths import ROOT
-from services.cli.rbac import GROUP, placed
+from services.cli.rbac import ADMISSION, GROUP, placed
 from services.common.kafka import COMMANDS, ENGINE, load_topics
 from services.common.kubernetes import Manifest
 from services.common.package_data import CRDS, RBAC
@@ -152,7 +152,7 @@ def test_rights_when_rendered_then_they_are_those_that_gitopsctl_installs(render
     found = [
         without_labels(item)
         for item in rendered.example
-        if item["apiVersion"].startswith(GROUP)
+        if item["apiVersion"].startswith((GROUP, ADMISSION))
         or (item["kind"] == "ServiceAccount" and item["metadata"]["name"] in accounts)
     ]
     assert sorted_by_place(found) == sorted_by_place(wanted)

@@ -11,12 +11,14 @@ import yaml
 
 from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
+from devstack.stack.pki import Account
 from services.agent.instances.engine_requirements import CONFIG
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
 from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
-from services.cli.rbac import KINDS, placed
+from services.cli.rbac import ADMISSION, KINDS, placed
 from services.common.kubernetes import LEASE
 from services.common.package_data import RBAC
+from services.kinds.shared.api_group import FINALIZER
 from services.watcher.followed_kinds import KINDS as WATCHED
 from services.watcher.followed_kinds import LEADING, access_to
 
@@ -63,6 +65,20 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
     assert placed_in == set(NAMESPACES)
 
 
+def test_watcher_when_it_may_patch_resources_then_a_policy_confines_it_there() -> None:
+    (policy,) = [item["spec"] for item in MANIFESTS if item["kind"] == "ValidatingAdmissionPolicy"]
+    (binding,) = [item["spec"] for item in MANIFESTS if item["kind"] == "ValidatingAdmissionPolicyBinding"]
+    (matched,) = policy["matchConstraints"]["resourceRules"]
+    changed = {group for group, _, verb in granted("ClusterRole", "gitops-service-watcher") if verb == "patch"}
+    assert changed == set(matched["apiGroups"])
+    assert (matched["resources"], matched["apiVersions"]) == (["*/*"], ["*"])
+    assert (policy["failurePolicy"], binding["validationActions"]) == ("Fail", ["Deny"])
+    (condition,) = policy["matchConditions"]
+    watcher = Account(ACCOUNTS_NAMESPACE, "watcher", token="", kubeconfig=Path())
+    assert f'"{watcher.user}"' in condition["expression"]
+    assert f'"{FINALIZER}"' in str(policy["validations"])
+
+
 def wildcards(value: Any) -> Iterator[str]:
     """Every ``*`` in a manifest."""
     if isinstance(value, str):
@@ -73,7 +89,8 @@ def wildcards(value: Any) -> Iterator[str]:
 
 
 def test_manifests_when_read_then_no_right_is_a_wildcard_and_each_kind_can_be_applied() -> None:
-    assert [*wildcards(MANIFESTS)] == []
+    rights = [item for item in MANIFESTS if not item["apiVersion"].startswith(ADMISSION)]
+    assert [*wildcards(rights)] == []
     assert {item["kind"] for item in MANIFESTS} <= KINDS.keys()
 
 
@@ -87,6 +104,6 @@ def test_accounts_when_the_local_stack_makes_tokens_then_they_are_those_of_the_m
 def test_bindings_when_read_then_their_role_and_account_are_in_the_same_file(path: Path) -> None:
     manifests = list(yaml.safe_load_all(path.read_text()))
     roles = {(item["kind"], item["metadata"]["name"]) for item in manifests}
-    for binding in (item for item in manifests if item["kind"].endswith("Binding")):
+    for binding in (item for item in manifests if "roleRef" in item):
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert all((subject["kind"], subject["name"]) in roles for subject in binding["subjects"])
