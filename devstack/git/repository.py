@@ -13,6 +13,10 @@ from services.common.errors import InvalidConfiguration, Unavailable
 
 BRANCH = "main"
 AUTHOR = "Local Stack <local-stack@example.com>"
+FILE_MODE, LINK_MODE = "100644", "120000"
+
+Content = str | bytes | Path | None
+"""Of a file; a path is that of a symbolic link, None stands for a file to be removed."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class Repository:
         _git("init", "--quiet", "--bare", f"--initial-branch={BRANCH}", str(path))
         return cls(path)
 
-    def commit(self, files: Mapping[str, str | None], message: str = "Change", branch: str = BRANCH) -> str:
-        """Commit ``files``, text by path, None for one to be removed, on top of ``branch``; returns the commit's id."""
+    def commit(self, files: Mapping[str, Content], message: str = "Change", branch: str = BRANCH) -> str:
+        """Commit ``files`` by path on top of ``branch``; returns the commit's id."""
         self._git("fast-import", "--quiet", "--date-format=now", stdin=b"".join(self._stream(files, message, branch)))
         return self.head(branch)
 
@@ -40,24 +44,25 @@ class Repository:
         """What a file holds at a commit."""
         return self._git("show", f"{commit}:{path}")
 
-    def _stream(self, files: Mapping[str, str | None], message: str, branch: str) -> Iterator[bytes]:
+    def _stream(self, files: Mapping[str, Content], message: str, branch: str) -> Iterator[bytes]:
         yield f"commit refs/heads/{branch}\ncommitter {AUTHOR} now\n".encode()
         yield _data(message)
         if self._git("for-each-ref", f"refs/heads/{branch}"):
             yield f"from refs/heads/{branch}^0\n".encode()
-        for path, text in files.items():
-            if text is None:
+        for path, content in files.items():
+            if content is None:
                 yield f"D {path}\n".encode()
             else:
-                yield f"M 100644 inline {path}\n".encode()
-                yield _data(text)
+                mode = LINK_MODE if isinstance(content, Path) else FILE_MODE
+                yield f"M {mode} inline {path}\n".encode()
+                yield _data(content if isinstance(content, bytes) else str(content))
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> str:
         return _git("-C", str(self.path), *arguments, stdin=stdin)
 
 
-def _data(text: str) -> bytes:
-    content = text.encode()
+def _data(content: str | bytes) -> bytes:
+    content = content.encode() if isinstance(content, str) else content
     return f"data {len(content)}\n".encode() + content + b"\n"
 
 

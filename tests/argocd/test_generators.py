@@ -1,10 +1,9 @@
-"""Repositories with kustomize and helm: what they are for, and what hostile ones try with them, on real Argo CD."""
+"""Repositories with kustomize and helm: what they are for, and what they are not given, on real Argo CD."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import yaml
 
 from services.common.kubernetes import Manifest
@@ -14,7 +13,6 @@ from tests.e2e.tenant import Tenant
 
 CHART = {"apiVersion": "v2", "name": "chart", "version": "1.0.0"}
 TEMPLATE = yaml.safe_dump(config_map("{{ .Values.value }}"))
-NOBODY = "https://charts.example.com"
 
 
 def kustomization(**content: Any) -> dict[str, Any]:
@@ -30,11 +28,6 @@ def chart(**changes: Any) -> dict[str, Any]:
         "app/values.yaml": {"value": "from the chart"},
         "app/templates/settings.yaml": TEMPLATE,
     }
-
-
-def of_source(**parameters: Any) -> dict[str, Any]:
-    """What Argo CD takes from a repository as if the Application said it."""
-    return {"app/.argocd-source.yaml": parameters}
 
 
 async def deploy(tenant: Tenant, source: Source, files: dict[str, Any]) -> Manifest:
@@ -71,45 +64,6 @@ async def test_chart_when_it_has_another_in_the_repository_then_it_is_deployed(
     await tenant.until_status("deployed", **HEALTHY)
     assert deployed.value(tenant.namespace) == "from the chart"
     assert deployed.value(tenant.namespace, "common") == "of the other"
-
-
-@pytest.mark.parametrize(
-    ("files", "refusal"),
-    [
-        (kustomization(resources=[f"{NOBODY}/base.yaml"]), "127.0.0.1:9: connect: connection refused"),
-        (kustomization(resources=["git@git.example.com:some/base.git?ref=main"]), "no 'git' program on path"),
-        (kustomization(resources=["https://git.example.com/a.git?ref=--upload-pack=id"]), "no 'git' program on path"),
-        (kustomization(helmCharts=[{"name": "chart", "repo": NOBODY}]), "must specify --enable-helm"),
-        (kustomization(generators=["plugin.yaml"]) | {"app/plugin.yaml": "PLUGIN"}, "external plugins disabled"),
-        (kustomization(configMapGenerator=[{"name": "a", "files": ["/etc/passwd"]}]), "is not in or below"),
-        (kustomization(resources=["/etc"]), "cannot be absolute"),
-        (chart(dependencies=[{"name": "far", "version": "1", "repository": NOBODY}]), "are not permitted in project"),
-        (chart() | of_source(helm={"valueFiles": [f"{NOBODY}/values.yaml"]}), "URL scheme 'https' is not allowed"),
-        (chart() | of_source(helm={"valueFiles": ["../../../../etc/passwd"]}), "outside repository root"),
-        (chart() | {"app/templates/bomb.yaml": "{{ range until 1000000000 }}{{ end }}"}, "out of memory"),
-    ],
-    ids=[
-        "remote file",
-        "base by ssh",
-        "option for git",
-        "chart in an overlay",
-        "plugin",
-        "file of the repo server",
-        "folder of the repo server",
-        "remote chart",
-        "remote values",
-        "values of the repo server",
-        "memory",
-    ],
-)
-async def test_repository_when_it_reaches_for_more_than_it_holds_then_argo_cd_refuses(
-    tenant: Tenant, source: Sources, deployed: Deployed, files: dict[str, Any], refusal: str
-) -> None:
-    plugin = {"apiVersion": "someone/v1", "kind": "Plugin", "metadata": {"name": "plugin"}}
-    files = {path: plugin if item == "PLUGIN" else item for path, item in files.items()}
-    await deploy(tenant, source(), files)
-    assert refusal in (await tenant.until_condition("ComparisonError", "True"))["message"]
-    assert deployed.value(tenant.namespace) is None
 
 
 async def test_overlay_when_it_asks_for_the_repo_servers_environment_then_it_gets_nothing(
