@@ -162,7 +162,9 @@ ATTEMPTS: Mapping[str, Attempt] = {
         "illegally references parent directory", {"app/charts/far.tgz": archive("far/../../../evil", b"evil")}
     ),
     # It is read; what is no JSON says nothing of itself but one character.
-    "helm schema of the server": helm("invalid character", {"app/values.schema.json": '{"$ref": "file:///etc/passwd"}'}),
+    "helm schema of the server": helm(
+        "invalid character", {"app/values.schema.json": '{"$ref": "file:///etc/passwd"}'}
+    ),
     "helm remote schema": helm(NOWHERE, {"app/values.schema.json": f'{{"$ref": "{NOBODY}/schema.json"}}'}),
     "parameters remote values": parameters(
         "URL scheme 'https' is not allowed", helm={"valueFiles": [f"{NOBODY}/v.yaml"]}
