@@ -90,6 +90,7 @@ CASES = (
     Case("agent", "list", "ConfigMap", ARGOCD),
     Case("agent", "get", "ConfigMap", ARGOCD),  # of any other name than argocd-cm
     Case("agent", "create", "RoleBinding", ARGOCD),
+    Case("agent", "list", "Pod", ARGOCD, allowed=True),
     Case("agent", "create", "Pod", ARGOCD),
     Case("agent", "create", "ServiceAccount", OURS, subresource="token"),
     Case("argocd-simulator", "list", "Application", ARGOCD, allowed=True),

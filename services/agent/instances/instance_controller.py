@@ -115,7 +115,7 @@ class InstanceController:
         self._working, self._takeover = True, Takeover(self._rows)
         for row in unacknowledged:
             self._add_keys(self._takeover.admit_row(key_of(row), row))
-        self._isolation.load_store(self._begin_work)
+        self._isolation.load_registry(self._begin_work, complete=complete)
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""

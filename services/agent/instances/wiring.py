@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from services.agent.credentials.account_cleanups import AccountCleanups
 from services.agent.credentials.check_result import Checker
@@ -16,7 +17,8 @@ from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
-from services.agent.private_repositories.stored_registry import PrivateRepositoryStore
+from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.registry_expiry import RegistryExpiry
 from services.agent.reconcile.appliers import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
@@ -82,8 +84,11 @@ def build_appliers(
         enqueue([key_of(row)])
 
     reconciler, reader = Reconciler(cluster, live, clock, deletion_timeout), SecretReader(cluster)
-    store, waiting = PrivateRepositoryStore(cluster, namespace), WaitingApplications(live, enqueue)
-    isolation = RepositoryIsolation(rows, live, store, checker, clock=clock, enqueue=enqueue, on_defect=on_defect)
+    registry, waiting = PrivateRepositoryRegistry(cluster, namespace), WaitingApplications(live, enqueue)
+    expiry = partial(RegistryExpiry, registry, cluster, namespace, clock)
+    isolation = RepositoryIsolation(
+        rows, live, registry, checker, expiry, clock=clock, enqueue=enqueue, on_defect=on_defect
+    )
     checks = SecretChecks(
         reader,
         checker,

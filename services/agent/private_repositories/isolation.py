@@ -5,7 +5,7 @@ a working login of its own is denied a private repository in three ways, because
 its AppProjects do not list it, Applications that name it are not applied, and none of them is synced.
 
 When a repository is first found to be private, the order of the steps is what makes it safe:
-1. Remember it, and queue the other tenants' objects that name it. 2. Write it to the store. 3. Wait until the other
+1. Remember it, and queue the other tenants' objects that name it. 2. Write it to the registry. 3. Wait until the other
 tenants' objects no longer let Argo CD read it. 4. Wait until what Argo CD had begun for them has failed. 5. Give the
 login to Argo CD, which fetches the repository. A crash between any two steps leaves a repository that nobody has
 fetched with a login.
@@ -26,19 +26,15 @@ from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
-from services.agent.private_repositories.stored_registry import (
-    Identity,
-    PrivateRepositoryStore,
-    StoreFull,
-    identity_of,
-    repository_of,
-)
+from services.agent.private_repositories.registry import PrivateRepositoryRegistry, TenantLimitReached
+from services.agent.private_repositories.registry_expiry import RegistryExpiry
+from services.agent.private_repositories.repository_identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.visibility_checks import VisibilityChecks
 from services.agent.private_repositories.working_logins import WorkingLogins
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import GitOpsError, Permanent, Retry
-from services.common.kubernetes import APP_PROJECT, Manifest
+from services.common.kubernetes import APP_PROJECT, SECRET, Manifest
 from services.common.messages import EngineResource
 from services.common.queueing import in_slices
 from services.kinds.gitops_deployment import catalogue as deployment
@@ -61,19 +57,24 @@ class RepositoryIsolation:
         self,
         rows: Mapping[ObjectKey, EngineResource],
         live: EngineObjects,
-        store: PrivateRepositoryStore,
+        registry: PrivateRepositoryRegistry,
         checker: Checker,
+        expiry: Callable[[Callable[[bytes], bool]], RegistryExpiry],
         *,
         clock: Clock,
         enqueue: Callable[[Iterable[ObjectKey]], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``rows`` are those passed to :meth:`keep_row`; ``enqueue`` queues objects that may have to change."""
-        self._rows, self._live, self._store, self._clock, self._enqueue = rows, live, store, clock, enqueue
+        """``rows`` are those passed to :meth:`keep_row`; ``enqueue`` queues objects that may have to change.
+
+        ``expiry`` is built with what tells whether a row names a repository.
+        """
+        self._rows, self._live, self._registry, self._clock, self._enqueue = rows, live, registry, clock, enqueue
         self._tasks = BackgroundTasks(on_defect)
         self._references = RepositoryReferences()
         self._logins = WorkingLogins(rows, live, self._references)
-        self._visibility = VisibilityChecks(self._tasks, checker, clock, store, self._found_public)
+        self._visibility = VisibilityChecks(self._tasks, checker, clock, registry, self._found_public)
+        self._expiry = expiry(lambda repository: bool(self._references.keys_of(repository)))
         self._changed = asyncio.Event()
         self._taken_away: set[bytes] = set()
         """Repositories that other tenants' objects let Argo CD read until just now, or still do."""
@@ -82,10 +83,15 @@ class RepositoryIsolation:
 
     # Rows
 
-    def load_store(self, then: Callable[[], None]) -> None:
-        """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready."""
+    def load_registry(self, then: Callable[[], None], *, complete: bool) -> None:
+        """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready.
+
+        Unless they are ``complete`` nothing is forgotten because no row names it.
+        """
         self._references.clear()
         self._tasks.start_task(self._load(then), "load private repositories")
+        if complete:
+            self._tasks.start_task(self._expiry.sweep_repeatedly(), "forget private repositories")
 
     def keep_row(self, key: ObjectKey, row: EngineResource) -> None:
         """The newest row of ``key``."""
@@ -121,9 +127,9 @@ class RepositoryIsolation:
 
     def is_denied(self, lane: str, url: str) -> bool:
         """Whether the tenant is denied a repository."""
-        if not len(self._store):
+        if not len(self._registry):
             return False
-        private = self._store.identity_in_force(repository_of(url))
+        private = self._registry.identity_in_force(repository_of(url))
         return private is not None and not self._logins.has_login(lane, private)
 
     def allowed_project(self, row: EngineResource, project: Manifest) -> Manifest:
@@ -154,13 +160,14 @@ class RepositoryIsolation:
         self._note_access(key, row, identity, access)
         if access is RepositoryAccess.NOBODY:
             return made
-        problem = self._note_private(identity) if access is RepositoryAccess.LOGIN else self._note_public(identity)
+        is_private = access is RepositoryAccess.LOGIN
+        problem = self._note_private(identity, row.lane) if is_private else self._note_public(identity)
         if problem:
             return CheckResult(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
-        must_wait = access is RepositoryAccess.LOGIN and not self._logins.is_applied(key, urls[0])
+        must_wait = is_private and not self._logins.is_applied(key, urls[0])
         if must_wait and self._readers(identity.repository):  # now: they may be gone when it is saved
             self._taken_away.add(identity.repository)
-        await self._store.save_repositories()
+        await self._registry.save_repository(identity.repository)
         if must_wait:
             await self._await_no_readers(identity.repository)
         return made
@@ -169,7 +176,7 @@ class RepositoryIsolation:
         """Whether others can read it, if that could not be told now, is as it was found before."""
         if access is not RepositoryAccess.UNCLEAR:
             return access
-        if self._store.identity_in_force(identity.repository) is not None:
+        if self._registry.identity_in_force(identity.repository) is not None:
             return RepositoryAccess.LOGIN
         if self._logins.found_access(key, identity) is RepositoryAccess.ANYBODY:
             return RepositoryAccess.ANYBODY
@@ -182,15 +189,16 @@ class RepositoryIsolation:
             self.notify_change()
             self._enqueue_lane(row, {*self._references.urls_of(key)})
 
-    def _note_private(self, identity: Identity) -> str:
+    def _note_private(self, identity: Identity, lane: str) -> str:
         """It is private; returns what is wrong with it, empty if nothing is."""
-        known = self._store.identity_in_force(identity.repository)
+        known = self._registry.identity_in_force(identity.repository)
         if known is not None:
+            self._registry.note_unnamed(identity.repository, 0)
             return "" if known == identity else credential.OTHER_LETTERS
         try:
-            self._store.add_repository(identity)
-        except StoreFull:
-            log.warning("no room for another private repository")
+            self._registry.add_repository(identity, lane)
+        except TenantLimitReached:
+            log.warning("a tenant has as many private repositories as it may", lane=lane)
             return credential.NO_ROOM
         log.info("private repository", repository=identity.repository.hex())
         self._enqueue(self._references.keys_of(identity.repository))
@@ -198,18 +206,18 @@ class RepositoryIsolation:
 
     def _note_public(self, identity: Identity) -> str:
         """It is public; returns what is wrong with it, empty if nothing is."""
-        known = self._store.identity_in_force(identity.repository)
+        known = self._registry.identity_in_force(identity.repository)
         if known not in {None, identity}:
             return credential.OTHER_LETTERS
         if known is not None:
-            self._store.remove_repository(identity)
+            self._registry.remove_repository(identity)
             log.info("public repository", repository=identity.repository.hex())
             self._enqueue(self._references.keys_of(identity.repository))
         return ""
 
     async def _found_public(self, identity: Identity) -> None:
         self._note_public(identity)
-        await self._store.save_repositories()
+        await self._registry.save_repository(identity.repository)
 
     async def _await_no_readers(self, repository: bytes) -> None:
         """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
@@ -227,7 +235,7 @@ class RepositoryIsolation:
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""
-        private = self._store.identity_in_force(repository)
+        private = self._registry.identity_in_force(repository)
         if private is None:
             return {}
         found = {key: live for key in self._references.keys_of(repository) if (live := self._live.get(key)) is not None}
@@ -244,7 +252,7 @@ class RepositoryIsolation:
         delays = Backoff(limit=LOAD_LIMIT_SECONDS)
         while True:
             try:
-                await self._store.load_repositories()
+                await self._registry.load_repositories(self._lane_with_login)
             except GitOpsError as error:
                 log.warning("private repositories not to be read yet; nothing is applied", error=str(error))
                 await self._clock.sleep(delays.next_delay())
@@ -252,11 +260,15 @@ class RepositoryIsolation:
                 self.ready = True
                 return then()
 
+    def _lane_with_login(self, repository: bytes) -> str | None:
+        keys = self._references.keys_of_kind(repository, SECRET.kind)
+        return self._rows[min(keys)].lane if keys else None
+
     def _enqueue_lane(self, row: EngineResource, urls: set[str]) -> None:
         """The tenant's own objects that name one of these, if it is private."""
-        private = {repository_of(url) for url in urls} if len(self._store) else set()
+        private = {repository_of(url) for url in urls} if len(self._registry) else set()
         for repository in private:
-            if self._store.identity_in_force(repository) is not None:
+            if self._registry.identity_in_force(repository) is not None:
                 self._enqueue([key for key in self._references.keys_of(repository) if self._rows[key].lane == row.lane])
 
 

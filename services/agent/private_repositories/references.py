@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from services.agent.objects.desired import manifest_of, mapping, source_url
 from services.agent.objects.managed_kinds import ObjectKey
-from services.agent.private_repositories.stored_registry import repository_of
+from services.agent.private_repositories.repository_identity import repository_of
 from services.common.errors import Permanent
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET
 from services.common.messages import EngineResource, RowKind

@@ -9,7 +9,8 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials.check_result import Checker
-from services.agent.private_repositories.stored_registry import Identity, PrivateRepositoryStore, identity_of
+from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.repository_identity import Identity, identity_of
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
 from services.common.messages import EngineResource
@@ -32,19 +33,19 @@ class VisibilityChecks:
         tasks: BackgroundTasks,
         checker: Checker,
         clock: Clock,
-        store: PrivateRepositoryStore,
+        registry: PrivateRepositoryRegistry,
         on_public: Public,
     ) -> None:
         """``on_public`` is called with a repository that has become public; it raises as a cluster does."""
         self._tasks, self._checker, self._clock = tasks, checker, clock
-        self._store, self._on_public = store, on_public
+        self._registry, self._on_public = registry, on_public
         self._checked: dict[Identity, datetime] = {}
 
     def check_visibility(self, row: EngineResource, url: str) -> None:
         """Start a check of ``url`` for the tenant of ``row``, unless it is spelled unlike the private one."""
         now, identity = self._clock.now(), identity_of(url)
         checked = self._checked.get(identity)
-        if self._store.identity_in_force(identity.repository) != identity or (
+        if self._registry.identity_in_force(identity.repository) != identity or (
             checked is not None and now - checked < INTERVAL
         ):
             return
@@ -63,5 +64,5 @@ class VisibilityChecks:
         try:
             await self._on_public(identity)
         except GitOpsError as error:
-            # In force all the same: the next write to the store includes it, or else it is checked again.
+            # In force all the same: it is written with the next change, or else it is checked again.
             log.warning("public repository not recorded yet", error=str(error))

@@ -10,7 +10,7 @@ from services.agent.objects.desired import mapping
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
-from services.agent.private_repositories.stored_registry import Identity, identity_of, repository_of
+from services.agent.private_repositories.repository_identity import Identity, identity_of, repository_of
 from services.common.kubernetes import APP_PROJECT, SECRET
 from services.common.messages import EngineResource
 

@@ -75,7 +75,10 @@ URL_NOT_FOUND = _refused(
 OTHER_LETTERS = (
     "is known in another spelling; write upper and lower case letters as its server does, as others here did before"
 )
-NO_ROOM = "cannot be taken: no more private repositories fit on this engine; ask your operators"
+NO_ROOM = (
+    "cannot be taken: this namespace has had too many private repositories; what nobody names any more is forgotten in "
+    "time, or ask your operators"
+)
 SECRET_NOT_SPECIFIED = _refused(
     "SecretNotSpecified", "Secret field is missing value", "spec.secret is empty.", "Name the Secret in spec.secret."
 )

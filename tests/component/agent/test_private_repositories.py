@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from services.agent.private_repositories.stored_registry import NAME, SIZE
+from services.agent.private_repositories.registry import (
+    FORMER_FIELD,
+    TENANT_LIMIT,
+    PrivateRepositoryRegistry,
+    TenantLimitReached,
+    owner_of,
+)
+from services.agent.private_repositories.registry_expiry import POD, REPO_SERVERS, RegistryExpiry
+from services.agent.private_repositories.registry_secret import FIELD, NAME, RECORD, secret_name
+from services.agent.private_repositories.repository_identity import identity_of
+from services.common.clock import Clock, SystemClock
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Failed
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
@@ -74,5 +85,82 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     )
     with pytest.raises(NotFound):
         await kube.get(APPLICATION, namespace, "later")
-    remembered = base64.b64decode((await kube.get(SECRET, namespace, NAME))["data"]["repositories"])
-    assert len(remembered) == 2 * SIZE
+    remembered = await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+    assert len(base64.b64decode(remembered["data"][FIELD])) == RECORD.size
+
+
+async def test_repository_when_an_agent_of_before_remembered_it_then_it_stays_closed_to_others(
+    start_agent: StartAgent, kube: KubeClient, namespace: str, engine_log: EngineLog, observations: Observations
+) -> None:
+    identity = identity_of(REPO)
+    former = base64.b64encode(identity.repository + identity.spelling).decode()
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME, "namespace": namespace}}
+    await kube.create(SECRET, secret | {"data": {FORMER_FIELD: former}}, field_manager="former")
+    start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
+    theirs = in_lane(THEIRS, application("theirs", namespace))
+    engine_log.write(in_lane(THEIRS, app_project(THEIRS, namespace)), theirs)
+    refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text())
+    until(lambda: observations.has("theirs", refused))
+    assert await listed(kube, namespace, THEIRS) == []
+    assert (await kube.get(SECRET, namespace, NAME))["data"][FORMER_FIELD] != former
+
+
+async def read_registry(kube: KubeClient, namespace: str) -> PrivateRepositoryRegistry:
+    registry = PrivateRepositoryRegistry(kube, namespace)
+    await registry.load_repositories(lambda _: None)
+    return registry
+
+
+async def test_hundred_tenants_when_one_takes_all_that_it_may_then_the_others_neither_wait_nor_write_for_it(
+    kube: KubeClient, namespace: str
+) -> None:
+    registry = await read_registry(kube, namespace)
+    for number in range(TENANT_LIMIT):
+        registry.add_repository(identity_of(f"https://hostile.example/{number}"), "hostile")
+    await registry.save_all()
+    with pytest.raises(TenantLimitReached):
+        registry.add_repository(identity_of(REPO), "hostile")
+    before = await kube.get(SECRET, namespace, secret_name(owner_of("hostile")))
+    for number in range(99):
+        identity = identity_of(f"https://tenant.example/{number}")
+        registry.add_repository(identity, f"tenant-{number}")
+        await registry.save_repository(identity.repository)
+    assert await kube.get(SECRET, namespace, before["metadata"]["name"]) == before
+    successor = await read_registry(kube, namespace)
+    assert len(successor) == TENANT_LIMIT + 99
+    successor.add_repository(identity_of(REPO), "tenant-1")
+    await successor.save_all()
+    registry.add_repository(identity_of(f"{REPO}-2"), "tenant-1")
+    await registry.save_all()  # a former owner of the instance, which meets the newer version
+    assert len(await read_registry(kube, namespace)) == TENANT_LIMIT + 101
+
+
+class Later(SystemClock):
+    """A clock that is ahead."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_repository_when_nobody_names_it_and_its_repo_server_is_new_then_its_secret_goes(
+    kube: KubeClient, namespace: str
+) -> None:
+    registry, clock = await read_registry(kube, namespace), Later()
+    registry.add_repository(identity_of(REPO), OURS)
+    clock.ahead = -timedelta(days=1)
+    given: Clock = clock
+    expiry = RegistryExpiry(registry, kube, namespace, given, lambda _: False)
+    await expiry.sweep()
+    assert await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+    label, _, value = REPO_SERVERS.partition("=")
+    metadata = {"name": "repo-server", "namespace": namespace, "labels": {label: value}}
+    spec = {"containers": [{"name": "repo-server", "image": "none"}], "volumes": [{"name": "tmp", "emptyDir": {}}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    await kube.create(POD, pod, field_manager="test")
+    clock.ahead = timedelta()
+    await expiry.sweep()
+    with pytest.raises(NotFound):
+        await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+    assert len(registry) == 0

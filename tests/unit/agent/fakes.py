@@ -18,7 +18,7 @@ from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
-from services.agent.private_repositories.stored_registry import NAME as PRIVATE_REPOSITORIES
+from services.agent.private_repositories.registry_secret import NAME as PRIVATE_REPOSITORIES
 from services.agent.settings import AgentSettings
 from services.common.errors import GitOpsError
 from services.common.kubernetes import (
@@ -34,6 +34,7 @@ from services.common.kubernetes import (
     Removed,
     Seen,
 )
+from services.common.kubernetes.client import Page
 from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 from tests.unit.fake_clock import FakeClock
@@ -69,6 +70,12 @@ class MemoryCluster:
         elif self.failing is not None:
             raise self.failing
         return copy.deepcopy(self._existing(resource, name))
+
+    async def pages(self, resource: ApiResource, namespace: str | None, *, selector: str) -> AsyncGenerator[Page]:
+        if self.failing is not None:
+            raise self.failing
+        found = [each for (of, _), each in self.objects.items() if of == resource.kind]
+        yield Page([copy.deepcopy(each) for each in found if Watcher(selector).selects(each)], "1")
 
     async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]

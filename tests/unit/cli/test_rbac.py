@@ -57,7 +57,7 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
     wanted = {
         (kind.resource.group, kind.resource.plural, verb) for kind in AGENT_KINDS.values() for verb in AGENT_VERBS
     }
-    assert granted("Role", "gitops-service-agent") == wanted | {("", "configmaps", "get")}
+    assert granted("Role", "gitops-service-agent") == wanted | {("", "configmaps", "get"), ("", "pods", "list")}
     (rule,) = [rule for rule in rules("Role", "gitops-service-agent") if rule["resources"] == ["configmaps"]]
     assert rule["resourceNames"] == [CONFIG]
     assert granted("ClusterRole", "gitops-service-agent") == set()

@@ -11,7 +11,10 @@ import pytest
 
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
-from services.agent.private_repositories.stored_registry import NAME
+from services.agent.private_repositories.registry import TENANT_LIMIT, PrivateRepositoryRegistry, owner_of
+from services.agent.private_repositories.registry_expiry import REPO_SERVERS, SETTLED, SWEEP_SECONDS
+from services.agent.private_repositories.registry_secret import secret_name
+from services.agent.private_repositories.repository_identity import identity_of
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import Rejected
 from services.common.messages import Applied, Checked, EngineResource, Failed, SyncMoved
@@ -27,6 +30,7 @@ LISTED = "https://example.com/team/repo"
 """As the planner lists it."""
 PUBLIC = "https://example.com/public"
 OURS, THEIRS = "project-ours", "project-theirs"
+REGISTRY = secret_name(owner_of(OURS))
 NEEDS_LOGIN = deployment.REPOSITORY_NEEDS_LOGIN.text()
 ROUND = 301
 """Seconds within which everything is compared."""
@@ -113,14 +117,14 @@ async def test_login_when_it_does_not_work_then_nobody_is_kept_from_anything(
     finds(driver, OUR_LOGIN, access)
     await fenced(driver, *BOTH)
     assert listed(driver, THEIRS) == [LISTED, PUBLIC]
-    assert ("Secret", NAME) not in driver.cluster.objects
+    assert ("Secret", REGISTRY) not in driver.cluster.objects
 
 
 async def test_repository_when_it_is_remembered_slowly_then_the_login_waits_for_what_argocd_had_begun_all_the_same(
     driver: Driver,
 ) -> None:
     await driver.begin(*BOTH)
-    gate = driver.cluster.gates[NAME] = asyncio.Event()
+    gate = driver.cluster.gates[REGISTRY] = asyncio.Event()
     await driver.apply(OUR_LOGIN)
     assert listed(driver, THEIRS) == [PUBLIC]
     gate.set()
@@ -134,10 +138,10 @@ async def test_repository_when_it_is_remembered_at_the_second_attempt_then_the_l
     driver: Driver,
 ) -> None:
     await driver.begin(*BOTH)
-    driver.cluster.refusing[NAME] = Retry("away")
+    driver.cluster.refusing[REGISTRY] = Retry("away")
     await driver.apply(OUR_LOGIN)
     assert listed(driver, THEIRS) == [PUBLIC]
-    del driver.cluster.refusing[NAME]
+    del driver.cluster.refusing[REGISTRY]
     await driver.clock.advance(10)
     assert "ours" not in driver.cluster.names("Secret")
     await over(driver)
@@ -150,7 +154,7 @@ async def test_repository_when_first_found_private_then_argocd_has_the_login_aft
     gate = driver.cluster.gates[THEIRS] = asyncio.Event()
     await driver.apply(OUR_LOGIN)
     await over(driver)
-    assert ("create", NAME) in driver.cluster.writes()
+    assert ("create", REGISTRY) in driver.cluster.writes()
     assert "ours" not in driver.cluster.names("Secret")
     gate.set()
     await settle()
@@ -159,19 +163,19 @@ async def test_repository_when_first_found_private_then_argocd_has_the_login_aft
     await over(driver)
     assert "ours" in driver.cluster.names("Secret")
     names = [name for _, name in driver.cluster.writes()]
-    assert names.index(NAME) < names.index("ours") > names.index(THEIRS)
+    assert names.index(REGISTRY) < names.index("ours") > names.index(THEIRS)
 
 
 async def test_repository_when_nobody_else_names_it_then_its_login_waits_for_the_registry_only(driver: Driver) -> None:
     await driver.begin(OUR_PROJECT, OUR_APPLICATION)
     driver.cluster.calls.clear()
     await driver.apply(OUR_LOGIN)
-    assert driver.cluster.writes() == [("create", NAME), ("create", "ours")]
+    assert driver.cluster.writes() == [("create", REGISTRY), ("create", "ours")]
 
 
 async def test_registry_when_it_cannot_be_written_then_argocd_does_not_get_the_login(driver: Driver) -> None:
     await driver.begin(OUR_PROJECT)
-    driver.cluster.refusing[NAME] = Retry("no answer")
+    driver.cluster.refusing[REGISTRY] = Retry("no answer")
     await driver.apply(OUR_LOGIN)
     await over(driver)
     assert "ours" not in driver.cluster.names("Secret")
@@ -430,3 +434,41 @@ async def test_reader_when_it_cannot_be_changed_then_it_is_tried_at_its_pace(dri
     await over(driver)
     assert LISTED not in listed(driver, THEIRS)
     assert ("Secret", OUR_LOGIN.name) in driver.cluster.objects
+
+
+async def test_tenant_when_it_has_had_all_that_it_may_then_its_next_login_is_refused_and_no_other_tenants(
+    driver: Driver,
+) -> None:
+    earlier = PrivateRepositoryRegistry(driver.cluster, "argocd")
+    for number in range(TENANT_LIMIT):
+        earlier.add_repository(identity_of(f"https://hostile.example/{number}"), OURS)
+    await earlier.save_all()
+    finds(driver, THEIR_LOGIN, RepositoryAccess.LOGIN)
+    await driver.begin(*BOTH, OUR_LOGIN)
+    await over(driver)
+    checks = [event for event in driver.reports.of("ours") if isinstance(event, Checked)]
+    assert checks[-1].message == f"spec.repository {credential.NO_ROOM}"
+    assert "ours" not in driver.cluster.names("Secret")
+    await driver.apply(THEIR_LOGIN)
+    await over(driver)
+    assert "theirs" in driver.cluster.names("Secret")
+
+
+@pytest.mark.parametrize("complete", [True, False])
+async def test_repository_when_nobody_names_it_any_more_then_it_is_forgotten_with_the_repo_servers_disk(
+    driver: Driver, complete: bool
+) -> None:
+    driver.instance.start()
+    await settle()
+    driver.instance.start_work([OUR_PROJECT], complete=complete)
+    await driver.apply(OUR_LOGIN)
+    await over(driver)
+    await driver.apply(replace(OUR_PROJECT, desired="absent"), replace(OUR_LOGIN, desired="absent"))
+    await driver.clock.advance(SWEEP_SECONDS + 1)
+    await driver.clock.advance(SETTLED.total_seconds())
+    label, _, value = REPO_SERVERS.partition("=")
+    began = {"creationTimestamp": driver.clock.now().isoformat(), "labels": {label: value}}
+    assert REGISTRY in driver.cluster.names("Secret")
+    driver.cluster.put("Pod", "repo-server", {"metadata": began, "spec": {}})
+    await driver.clock.advance(SWEEP_SECONDS + 1)
+    assert (REGISTRY in driver.cluster.names("Secret")) is not complete

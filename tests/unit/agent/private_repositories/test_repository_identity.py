@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.agent.private_repositories.stored_registry import identity_of, repository_of
+from services.agent.private_repositories.repository_identity import identity_of, repository_of
 from services.common.addresses import AddressPolicy
 from services.common.urls.repository_url import normalised, refusal
 from tests.unit.agent.private_repositories.checkouts import KEYS
