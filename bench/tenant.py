@@ -37,11 +37,11 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.available import ENGINES
-from services.planner.rows import Instance, Tenant
+from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
+from services.planner.rows import EngineInstance, Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FLEET = FleetView({"one": Instance("one", "argocd", accepting=True)}, ENGINES)
+FLEET = FleetView({"one": EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE)}, ENGINES)
 POLICY = Policy()
 DEPLOYMENT = "GitOpsDeployment"
 ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
@@ -162,13 +162,19 @@ def changes(state: TenantState) -> Iterator[tuple[str, Event]]:
     yield "status", reported(RowKind.APPLICATION, application, StatusReported(json.dumps(SYNCED | {"health": {}}), "2"))
 
 
-def cost(state: TenantState, event: Event, times: int) -> float:
-    """Median milliseconds of CPU of planning ``event``."""
+def batches() -> Iterator[tuple[str, list[Event]]]:
+    """What is measured besides: many changes of one tenant in one batch, in milliseconds for each of them."""
+    yield "300 deployments: changed", [seen(DEPLOYMENT, each, generation=2, type="automated") for each in range(300)]
+    yield "300 deployments: seen again", [seen(DEPLOYMENT, each, epoch=2) for each in range(300)]
+
+
+def cost(state: TenantState, events: Sequence[Event], times: int) -> float:
+    """Median milliseconds of CPU of planning ``events``, for each of them."""
     spent = []
     for _ in range(times):
         started = time.process_time()
-        plan(state, [event], FLEET, POLICY, NOW)
-        spent.append((time.process_time() - started) * 1000)
+        plan(state, events, FLEET, POLICY, NOW)
+        spent.append((time.process_time() - started) * 1000 / len(events))
     return statistics.median(spent)
 
 
@@ -179,7 +185,10 @@ def main(times: int = 50) -> None:
     full = filled(dict(zip(kinds, (1000, 100, 100, 100, 100, 200), strict=True)))
     table = Table("milliseconds of CPU", "small", "full", "more")
     for (name, event), (_, same) in zip(changes(small), changes(full), strict=True):
-        one, other = cost(small, event, times), cost(full, same, times)
+        one, other = cost(small, [event], times), cost(full, [same], times)
+        table.add_row(name, f"{one:.2f}", f"{other:.2f}", f"{other - one:.2f}")
+    for name, batch in batches():
+        one, other = cost(small, batch, times // 10), cost(full, batch, times // 10)
         table.add_row(name, f"{one:.2f}", f"{other:.2f}", f"{other - one:.2f}")
     Console().print(table)
 

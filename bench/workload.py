@@ -9,8 +9,9 @@ from services.common.ownership import MANAGED_BY
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
+from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import Placement
-from services.planner.rows import Instance, Tenant
+from services.planner.rows import EngineInstance, Tenant
 
 FIELD_MANAGER = "gitops-bench"
 WORKSPACE = "bench"
@@ -57,7 +58,7 @@ def application(engine_namespace: str, tenant: str, name: str) -> Manifest:
     uid = str(resource_id(WORKSPACE, f"{tenant}/{name}"))
     placement = Placement(
         Tenant(tenant_id(WORKSPACE, tenant), WORKSPACE, tenant, partition=0, engine_instance_id=engine_namespace),
-        Instance(engine_namespace, engine_namespace, accepting=True),
+        EngineInstance(engine_namespace, engine_namespace, accepting=True, engine=DEFAULT_ENGINE),
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, name)["spec"])
     manifest: Manifest = orjson.loads(applications.application(placement, resource_id(WORKSPACE, uid), uid, spec))

@@ -35,7 +35,7 @@ class Registry:
         return tuple(kind for kind in self.kinds if isinstance(kind, CustomKind))
 
     @cached_property
-    def resource_kinds(self) -> tuple[Kind, ...]:
+    def plain_kinds(self) -> tuple[Kind, ...]:
         """Those of which the planner keeps no more than a PlainResource: generic steps serve them all."""
         return tuple(kind for kind in self.kinds if kind.row is PlainResource)
 
@@ -47,7 +47,7 @@ class Registry:
     @cached_property
     def others_with_objects(self) -> tuple[Kind, ...]:
         """Kinds besides those whose resources want something of an engine."""
-        return tuple(kind for kind in self.resource_kinds if kind.desired is not None and kind.destinations is None)
+        return tuple(kind for kind in self.plain_kinds if kind.desired is not None and kind.destinations is None)
 
     @cached_property
     def secret_types(self) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ OperationState = Literal["Waiting", "Completed", "Failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class EngineInstance:
     """An engine instance."""
 
     id: str
     namespace: str
     accepting: bool
-    engine: str = "argocd"
+    engine: str
     """Which engine it runs."""
 
 
@@ -201,5 +201,7 @@ class StoredStatus:
     release_finalizer: bool
 
 
-StatusKey = tuple[str, str]
-"""Kind and name."""
+ResourceName = tuple[str, str]
+"""Kind and name of a custom resource or a Secret: what one incarnation of it has at a time."""
+
+StatusKey = ResourceName

@@ -1,4 +1,4 @@
-"""What is known of a GitOpsDeployment, and of its Application."""
+"""What is known of a GitOpsDeployment, and of what it became on an engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from services.kinds.shared.resource import Incarnation
 
 @dataclass(frozen=True, slots=True)
 class Deployment(Incarnation):
-    """One incarnation of a GitOpsDeployment. It has an Application as long as ``spec`` is not None."""
+    """One incarnation of a GitOpsDeployment. It is on an engine as long as ``spec`` is not None."""
 
     spec: str | None
-    """The spec that its Application is compiled from."""
+    """The spec that its manifest is compiled from."""
     pending_spec: str | None
     """A newer spec, well-formed, that waits for its environment or for room; None if ``spec`` is the newest."""
     environment: str | None
@@ -45,7 +45,7 @@ class Deployment(Incarnation):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What agents reported about a deployment's Application."""
+    """What agents reported about what a deployment became on its engine."""
 
     deployment_id: UUID
     status: str

@@ -1,4 +1,4 @@
-"""GitOpsDeployment: its life from the first sight of a CR until both it and its Application are gone.
+"""GitOpsDeployment: its life from the first sight of a CR until both it and what it became on an engine are gone.
 
 Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be; a late
 or repeated event returns the row unchanged.
@@ -20,7 +20,7 @@ from services.kinds.shared.resource import Cause, Origin
 from services.kinds.shared.text import MAX_REFUSAL
 
 
-def changed(
+def update_deployment(
     known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, policy: AddressPolicy
 ) -> Deployment:
     """The CR exists with this content. ``event`` is not late."""
@@ -28,7 +28,7 @@ def changed(
     return seen if event.deleting else _with_spec(seen, event, policy)
 
 
-def without_application(known: Deployment) -> Deployment:
+def empty_deployment(known: Deployment) -> Deployment:
     """Nothing of it is left on any engine."""
     return replace(
         known,
@@ -43,7 +43,7 @@ def without_application(known: Deployment) -> Deployment:
     )
 
 
-def reported(known: Observed, event: StatusReported, cause: Cause) -> Observed:
+def update_status(known: Observed, event: StatusReported, cause: Cause) -> Observed:
     """The engine reports a status; one older than the last changes nothing."""
     older = version_order(event.resource_version) < version_order(known.resource_version)
     if event.status == known.status or (older and cause.at <= known.observed_at):
@@ -51,14 +51,14 @@ def reported(known: Observed, event: StatusReported, cause: Cause) -> Observed:
     return replace(known, status=event.status, resource_version=event.resource_version, observed_at=cause.at)
 
 
-def applied(known: Observed, event: Applied, deployment: Deployment) -> Observed:
+def mark_applied(known: Observed, event: Applied, deployment: Deployment) -> Observed:
     """The engine holds a manifest; whether it is the desired one decides what that means."""
     if event.digest != deployment.digest or (known.applied_digest == event.digest and not known.failure):
         return known
     return replace(known, applied_digest=event.digest, failed_digest="", failure="")
 
 
-def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
+def mark_failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
     """The engine refuses a manifest; of no interest unless it is the desired one."""
     if event.digest != deployment.digest:
         return known
@@ -67,7 +67,7 @@ def failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
 
 
 def unobserved(deployment: Deployment) -> Observed:
-    """What is known of an Application that nobody has reported on."""
+    """What is known of one on which no agent has reported."""
     return Observed(
         deployment_id=deployment.id,
         status="",
@@ -82,7 +82,6 @@ def unobserved(deployment: Deployment) -> Observed:
 
 def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
     """The row with all that the event says except the spec; its time moves only if it says something new."""
-    held = FINALIZER in event.finalizers
     if known is None:
         return Deployment(
             id=origin.id,
@@ -95,7 +94,7 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
             epoch=event.epoch,
             present=True,
             deleting=event.deleting,
-            finalizer=held,
+            finalizer=FINALIZER in event.finalizers,
             spec=None,
             pending_spec=None,
             environment=None,
@@ -119,32 +118,27 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
         epoch=max(known.epoch, event.epoch),
         present=True,
         deleting=event.deleting,
-        finalizer=held,
+        finalizer=FINALIZER in event.finalizers,
         held_back_ms=event.held_back_ms if news else known.held_back_ms,
         seen_at=since.at,
         trace_id=since.trace_id,
     )
 
 
-def refused(seen: Deployment, error: str) -> Deployment:
+def refuse_deployment(seen: Deployment, error: str) -> Deployment:
     """The newest spec cannot be had, and what waited before it is not wanted any more."""
     environment = accepted_deployment(seen.spec).destination.environment if seen.spec is not None else None
     return replace(seen, pending_spec=None, environment=environment, error=error, pending_reason="", over_quota=False)
 
 
-def eased(known: Deployment) -> Deployment:
-    """What was held back is long past."""
-    return replace(known, held_back_ms=0)
-
-
 def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
-    """The row with the event's spec pending, or with what is wrong with it; then its Application stays as it was."""
+    """The row with the event's spec pending, or with what is wrong with it; then what is deployed stays as it was."""
     if event.spec_omitted:
-        return refused(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
+        return refuse_deployment(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
     try:
         spec = accept(event.api_version, event.spec, policy)
     except Permanent as error:
-        return refused(seen, str(error))
+        return refuse_deployment(seen, str(error))
     text = spec.model_dump_json(by_alias=True, exclude_none=True)
     pending_spec = text if text != seen.spec else None
     return replace(seen, pending_spec=pending_spec, environment=spec.destination.environment, error="")

@@ -1,4 +1,4 @@
-"""The status of a GitOpsDeployment: what its Application's engine reports, and what went wrong on the way there."""
+"""The status of a GitOpsDeployment: what its engine reports, and what went wrong on the way there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_STATUS = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EngineReport:
     """What an engine says of what it deploys, as a status shows it."""
 
     part: Mapping[str, object] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Report:
 def compiled(
     deployment: Deployment,
     observed: Observed | None,
-    report: Report,
+    report: EngineReport,
     previous: str,
     at: datetime,
 ) -> str:
@@ -41,7 +41,7 @@ def compiled(
 
     Args:
         deployment: whose CR it is.
-        observed: what agents reported of its Application.
+        observed: what agents reported of it.
         report: what its engine says of it.
         previous: the status compiled last for this incarnation, ``"{}"`` if none was.
         at: when that happened which may change it.

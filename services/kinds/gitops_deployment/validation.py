@@ -55,7 +55,7 @@ def resolve(spec: GitOpsDeploymentSpec, view: EnvironmentView | None, *, exists:
     Args:
         spec: as ``accept`` returned it.
         view: the environment of its tenant that has the name in it; None: there is none.
-        exists: it has an Application.
+        exists: it is on an engine.
 
     Raises Permanent with the message for the user, Wait while the environment has not been checked.
     """
@@ -88,7 +88,7 @@ def _problems(spec: GitOpsDeploymentSpec, policy: AddressPolicy) -> Iterator[str
 
 
 def _source_problems(source: ApplicationSource, policy: AddressPolicy) -> Iterator[str]:
-    """Argo CD refuses a path outside of the repository too, but takes ``../<name of its folder>-other`` for inside."""
+    """An engine may refuse a path outside of the repository, or take ``../<name of its folder>-other`` for inside."""
     inside = posixpath.normpath(source.path)
     if source.path.startswith("/") or "\\" in source.path or inside == ".." or inside.startswith("../"):
         yield texts.PATH_OUTSIDE.message

@@ -40,7 +40,7 @@ def version_order(resource_version: str) -> int:
     return int(resource_version) if resource_version.isascii() and resource_version.isdecimal() else 0
 
 
-def gone(known: IncarnationT, resource_version: str, cause: Cause) -> IncarnationT:
+def mark_gone(known: IncarnationT, resource_version: str, cause: Cause) -> IncarnationT:
     """The resource no longer exists. This cannot be late: a uid never returns."""
     if not known.present:
         return known
@@ -49,12 +49,12 @@ def gone(known: IncarnationT, resource_version: str, cause: Cause) -> Incarnatio
     return replace(known, present=False, resource_version=newest, seen_at=since.at, trace_id=since.trace_id)
 
 
-def swept(known: IncarnationT, epoch: int, cause: Cause) -> IncarnationT:
+def mark_swept(known: IncarnationT, epoch: int, cause: Cause) -> IncarnationT:
     """The resource was not in a complete list. If the list was wrong, one of a newer epoch revives it."""
-    return replace(gone(known, known.resource_version, cause), epoch=epoch)
+    return replace(mark_gone(known, known.resource_version, cause), epoch=epoch)
 
 
-def changed(
+def update_resource(
     kind: Kind, known: PlainResource | None, event: ResourceChanged, origin: Origin, cause: Cause
 ) -> PlainResource:
     """A resource exists with this content. ``event`` is not late; the time of the row moves only if it is news."""
@@ -96,12 +96,12 @@ def _content(resource: PlainResource) -> tuple[object, ...]:
     return (resource.generation, resource.deleting, resource.present, resource.spec, resource.secret_type)
 
 
-def eased(known: PlainResource) -> PlainResource:
-    """The row once the condition Throttled is no longer shown."""
+def clear_throttling(known: IncarnationT) -> IncarnationT:
+    """The row once the condition Throttled is no longer shown: what was held back is long past."""
     return replace(known, held_back_ms=0)
 
 
-def refused(known: PlainResource, why: Refused | None) -> PlainResource:
+def refuse_resource(known: PlainResource, why: Refused | None) -> PlainResource:
     """The row with ``why`` it is refused; None: it is not."""
     text = canonical({"status": why.status, "reason": why.reason, "message": why.message}) if why is not None else ""
     return replace(known, refusal=text)

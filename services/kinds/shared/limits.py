@@ -21,7 +21,7 @@ class Limits:
     counts: Mapping[str, int]
     """How many resources of each kind; see ``Registry.limits``."""
     destinations: int = DEFAULT_DESTINATIONS
-    """Namespaces that all environments list together; a whole cluster counts as one. They are one AppProject."""
+    """Namespaces that all environments list together; a whole cluster counts as one. One object lists them."""
     bytes: int = DEFAULT_BYTES
     """Of all specs and sealed Secrets together."""
     listing: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class Share:
     bytes: int = 0
     """Of its spec."""
     destinations: int = 0
-    """Namespaces that its tenant's AppProject lists because of it."""
+    """Namespaces that deployments may go to because of it."""
 
     def __add__(self, other: Share) -> Share:
         return Share(self.bytes + other.bytes, self.destinations + other.destinations)

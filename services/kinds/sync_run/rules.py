@@ -28,11 +28,11 @@ OVER = frozenset({"Ended", "Refused"})
 SUCCEEDED = "Succeeded"
 FAILED = frozenset({"Failed", "Error"})
 FINAL = FAILED | {SUCCEEDED, "Terminated"}
-"""Phases that end a sync. A time of its end does not: Argo CD shows one between retries too."""
+"""Phases that end a sync. A time of its end does not: an engine may show one between retries too."""
 
 HEAD = "HEAD"
 
-WAITS_FOR_APPLICATION = "waiting until the GitOpsDeployment has been accepted; see its conditions"
+WAITS_FOR_DEPLOYMENT = "waiting until the GitOpsDeployment has been accepted; see its conditions"
 WAITS_FOR_TURN = "waiting for the sync before it to end"
 
 MAX_VERSION = 2**63 - 1
@@ -146,14 +146,14 @@ def _blocker(resource: PlainResource, run: SyncRun, target: Deployment | None, *
     if target is None:
         return texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
     if not _is_in_force(target) or _is_ahead(resource, run, target):
-        return WAITS_FOR_APPLICATION
+        return WAITS_FOR_DEPLOYMENT
     if resource.over_quota:
         return ""
     return WAITS_FOR_TURN if is_busy else None
 
 
 def _is_in_force(target: Deployment) -> bool:
-    """Its Application is what its newest spec asks for: a run must not sync what was asked for before that."""
+    """What is deployed is what its newest spec asks for: a run must not sync what was asked for before that."""
     return target.spec is not None and target.pending_spec is None and not target.problem
 
 

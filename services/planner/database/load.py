@@ -24,7 +24,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import EngineObject, Instance, ObjectKey, Owner, StoredStatus, Tenant
+from services.planner.rows import EngineInstance, EngineObject, ObjectKey, Owner, StoredStatus, Tenant
 
 Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
@@ -144,7 +144,7 @@ def look_up(
 
 
 def _fleet(rows: Iterable[Row], engines: Mapping[str, Engine]) -> FleetView:
-    return FleetView({row[0]: Instance(*row) for row in rows}, engines)
+    return FleetView({row[0]: EngineInstance(*row) for row in rows}, engines)
 
 
 def _with_rows(
@@ -164,7 +164,7 @@ def _filled(state: TenantState, deployed: list[list[Any]], others: list[list[Any
     return state._replace(
         deployments={**state.deployments, **{parts[0].id: parts[0] for parts in deployed}},
         observed={**state.observed, **{parts[0].id: parts[1] for parts in deployed if parts[1] is not None}},
-        resources={**state.resources, **{parts[0].id: parts[0] for parts in others}},
+        plain_resources={**state.plain_resources, **{parts[0].id: parts[0] for parts in others}},
         checks={**state.checks, **{parts[0].id: parts[1] for parts in others if parts[1] is not None}},
         sync_runs={**state.sync_runs, **{parts[0].id: parts[2] for parts in others if parts[2] is not None}},
         statuses={**state.statuses, **statuses},

@@ -3,9 +3,9 @@
 One statement per table, its rows as one JSON text, and one message for all of them. What is equal already is not
 written again: it would be streamed again.
 
-The order of the statements is the order of the write-ahead log, so that consumers see an AppProject before the
-Applications that need it (rows come sorted by wave). Columns are always written in full, also those that keep their
-value: of a long value that an UPDATE does not set, the log holds only a reference, and Debezium a placeholder.
+The order of the statements is the order of the write-ahead log, so that consumers see a tenant's projects before
+the deployments that need them (rows come sorted by wave). Columns are always written in full, also those that keep
+their value: of a long value that an UPDATE does not set, the log holds only a reference, and Debezium a placeholder.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ STATEMENTS = (
     Statement("tenants", "tenants", TENANTS),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
     Statement("sightings", "deployments", SIGHTINGS),
-    Statement("resources", "resources", RESOURCES, writes_all=True),
-    Statement("resource_sightings", "resources", RESOURCE_SIGHTINGS),
+    Statement("plain_resources", "resources", RESOURCES, writes_all=True),
+    Statement("plain_resource_sightings", "resources", RESOURCE_SIGHTINGS),
     Statement("checks", "checks", CHECKS),
     Statement("sync_runs", "sync_runs", SYNC_RUNS),
     Statement("observed", "observed_states", OBSERVED),
@@ -208,8 +208,8 @@ STATEMENTS = (
     Statement("workspace", "workspace_resources", WORKSPACE),
     Statement("workspace_gone", "workspace_resources", WORKSPACE_GONE),
     Statement("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
-    Statement("resources_dormant", "resources", RESOURCES_DORMANT),
-    Statement("resources_gone", "resources", RESOURCES_GONE),
+    Statement("plain_resources_dormant", "resources", RESOURCES_DORMANT),
+    Statement("plain_resources_gone", "resources", RESOURCES_GONE),
     Statement("deployments_gone", "deployments", DEPLOYMENTS_GONE),
     Statement("tenants_gone", "tenants", TENANTS_GONE),
 )

@@ -28,6 +28,8 @@ from sqlalchemy import (
     text,
 )
 
+from services.planner.engines.available import DEFAULT_ENGINE
+
 metadata = MetaData(
     naming_convention={
         "pk": "%(table_name)s_pkey",
@@ -51,7 +53,7 @@ engine_instances = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("namespace", Text, nullable=False, comment="Where this instance watches its Applications."),
-    Column("engine", Text, nullable=False, server_default="argocd", comment="What it runs."),
+    Column("engine", Text, nullable=False, server_default=DEFAULT_ENGINE, comment="What it runs."),
     Column("state", Text, nullable=False, server_default="accepting"),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     CheckConstraint("state IN ('accepting', 'draining')", name="state"),

@@ -16,7 +16,7 @@ from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.ids import operation_id
-from services.planner.domain.progress import Context, Progress
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows import Action, Operation, OperationMoved, OperationState, Tenant
 
 DELETION = "deletion"
@@ -34,7 +34,7 @@ def change_id(subject: Audited) -> UUID:
 
 
 def operations(
-    planned: Progress, finished: Collection[UUID], context: Context
+    planned: PlannedTenant, finished: Collection[UUID], context: Context
 ) -> tuple[tuple[Operation, ...], tuple[OperationMoved, ...]]:
     """Those opened, with what has become of them already, and what has become of older ones."""
     opened = {operation.id: operation for operation in _opened(planned, context)}
@@ -47,23 +47,23 @@ def operations(
     return tuple(opened.values()), tuple(moved.values())
 
 
-def _audited(planned: Progress, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
+def _audited(planned: PlannedTenant, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
     """What was touched of the kinds that are audited: as it was before, as it is now, and why."""
     for subject, cause in planned.touched.items():
-        deployment, resource = planned.state.deployments.get(subject), planned.state.resources.get(subject)
+        deployment, resource = planned.state.deployments.get(subject), planned.state.plain_resources.get(subject)
         if deployment is not None:
             yield context.before.deployments.get(subject), deployment, cause
         elif resource is not None and context.policy.kinds[resource.kind].audited:
-            yield context.before.resources.get(subject), resource, cause
+            yield context.before.plain_resources.get(subject), resource, cause
 
 
-def _opened(planned: Progress, context: Context) -> Iterator[Operation]:
+def _opened(planned: PlannedTenant, context: Context) -> Iterator[Operation]:
     for before, now, _ in _audited(planned, context):
         if before is None or _is_change(before, now) or _problem(before) != _problem(now):
             yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
 
 
-def _superseded(planned: Progress, context: Context) -> Iterator[OperationMoved]:
+def _superseded(planned: PlannedTenant, context: Context) -> Iterator[OperationMoved]:
     """The operations before these, should they still be open: there is nothing left to do for them."""
     for before, now, cause in _audited(planned, context):
         if before is not None and _is_change(before, now):
@@ -82,7 +82,7 @@ def _problem(subject: Audited) -> str:
     return subject.problem if isinstance(subject, Deployment) else ""
 
 
-def _concluded(planned: Progress, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
+def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
     """The ends of operations of touched resources that have come to their end."""
     for _, now, cause in _audited(planned, context):
         if isinstance(now, PlainResource):
@@ -92,13 +92,13 @@ def _concluded(planned: Progress, finished: Collection[UUID], context: Context) 
                 yield OperationMoved(change_id(now), *outcome, cause.at)
 
 
-def _is_remembered_only(planned: Progress, known: PlainResource) -> bool:
+def _is_remembered_only(planned: PlannedTenant, known: PlainResource) -> bool:
     """A run whose CR is gone and that is over: its row stays, but nothing more happens."""
     run = planned.state.sync_runs.get(known.id)
     return not known.present and run is not None and run.state in OVER
 
 
-def _outcome(planned: Progress, known: PlainResource, context: Context) -> Outcome | None:
+def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> Outcome | None:
     """The outcome of a change that is refused, or that an engine has nothing to do for; None while it has."""
     refusal = refusal_of(known)
     if refusal is not None and known.wanted:

@@ -45,11 +45,11 @@ class Changes(NamedTuple):
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()
-    resources: tuple[PlainResource, ...] = ()
-    resources_gone: tuple[UUID, ...] = ()
-    resource_sightings: tuple[Sighting, ...] = ()
+    plain_resources: tuple[PlainResource, ...] = ()
+    plain_resources_gone: tuple[UUID, ...] = ()
+    plain_resource_sightings: tuple[Sighting, ...] = ()
     deployments_dormant: tuple[UUID, ...] = ()
-    resources_dormant: tuple[UUID, ...] = ()
+    plain_resources_dormant: tuple[UUID, ...] = ()
     """They stay, but are not loaded with their tenant any more."""
     checks: tuple[Check, ...] = ()
     sync_runs: tuple[SyncRun, ...] = ()
@@ -59,7 +59,7 @@ class Changes(NamedTuple):
     engine_absent: tuple[EngineAbsence, ...] = ()
     """Rows that stay as they are but for this: their objects shall no longer exist."""
     engine_departing: tuple[EngineRow, ...] = ()
-    """The same for rows that are written anew with it, after Applications: those cannot be removed without them."""
+    """The same for rows that are written anew with it, after deployments: those cannot be removed without them."""
     engine_gone: tuple[EngineKey, ...] = ()
     oversized: tuple[EngineKey, ...] = ()
     """Rows that were not written, because their manifest exceeds 1 MiB."""

@@ -62,10 +62,10 @@ def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> 
         return Lookup()
     named = {subject for event in events for subject in _ids_named(event)}
     names = {name for event in events for name in _names_named(event, kinds)} | _names_awaited(state, kinds)
-    loaded = Counter(each.kind for each in state.resources.values() if each.over_quota)
-    wanted = ((kind.name, WAITING_KEPT - loaded[kind.name]) for kind in kinds.resource_kinds)
+    loaded = Counter(each.kind for each in state.plain_resources.values() if each.over_quota)
+    wanted = ((kind.name, WAITING_KEPT - loaded[kind.name]) for kind in kinds.plain_kinds)
     return Lookup(
-        frozenset(named - state.deployments.keys() - state.resources.keys()),
+        frozenset(named - state.deployments.keys() - state.plain_resources.keys()),
         frozenset(names),
         tuple((kind, count) for kind, count in wanted if count > 0) if any(map(_may_leave_room, events)) else (),
     )
@@ -78,16 +78,16 @@ def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
     return frozenset(sorted(idle)[most:]) if len(idle) > most else frozenset()
 
 
-def dormant_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
+def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
     """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
-    over = {each for each in view_of(state.resources, GONE) if each in state.sync_runs}
+    over = {each for each in view_of(state.plain_resources, GONE) if each in state.sync_runs}
     over = {each for each in over if state.sync_runs[each].state in OVER}
-    beyond = view_of(state.resources, BEYOND).values()
+    beyond = view_of(state.plain_resources, BEYOND).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
     if not late:
         return frozenset(over)
     late -= state.objects_by_owner().keys()
-    stay = [each for each in state.resources.values() if each.id not in late]
+    stay = [each for each in state.plain_resources.values() if each.id not in late]
     named = {(reference.to.kind, each.refers_to) for each in stay if (reference := kinds[each.kind].reference)}
     spared = {each.id for each in beyond if (each.kind, each.name) in named}
     return frozenset(over | (late - spared))
@@ -110,7 +110,7 @@ def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
     }
     return awaited | {
         (SECRET.kind, each.refers_to)
-        for each in state.resources.values()
+        for each in state.plain_resources.values()
         if each.refers_to and each.refers_to not in secrets and kinds[each.kind].names_a_secret
     }
 

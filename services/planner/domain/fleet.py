@@ -9,24 +9,24 @@ from uuid import UUID
 
 from services.common.errors import Wait
 from services.planner.engines.interface import Engine, Placement
-from services.planner.rows import Instance, Tenant
+from services.planner.rows import EngineInstance, Tenant
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
     """All instances, and the engines that they run."""
 
-    instances: Mapping[str, Instance]
+    instances: Mapping[str, EngineInstance]
     engines: Mapping[str, Engine]
     """By the name that instances have for them. Of an instance with another engine only the namespace counts."""
 
     @property
-    def usable(self) -> list[Instance]:
+    def usable(self) -> list[EngineInstance]:
         """Instances whose engine this build knows: tenants can be placed on them."""
         return [instance for instance in self.instances.values() if instance.engine in self.engines]
 
     @property
-    def unknown(self) -> list[Instance]:
+    def unknown(self) -> list[EngineInstance]:
         """The others, such as one that a newer build has added: a tenant on them cannot be planned."""
         return [instance for instance in self.instances.values() if instance.engine not in self.engines]
 
@@ -43,7 +43,7 @@ class FleetView:
         return any(namespace == instance.namespace for instance in self.instances.values())
 
 
-def place(tenant: UUID, instances: Iterable[Instance]) -> Instance:
+def place(tenant: UUID, instances: Iterable[EngineInstance]) -> EngineInstance:
     """The accepting instance with the highest hash together with the tenant (rendezvous hashing).
 
     Even over instances, the same at every call, and adding an instance moves no more than its own share.

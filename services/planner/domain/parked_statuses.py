@@ -43,7 +43,7 @@ def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown
     """The tenant's resources that exist, as far as they are loaded."""
     custom = {kind.name for kind in kinds.custom}
     deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
-    resources = [(each.kind, each) for each in state.resources.values() if each.kind in custom]
+    resources = [(each.kind, each) for each in state.plain_resources.values() if each.kind in custom]
     return {
         (kind, each.name): Shown(each.uid, each.generation) for kind, each in (*deployments, *resources) if each.present
     }

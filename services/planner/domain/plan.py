@@ -1,7 +1,7 @@
 """What a batch of events changes of one tenant. Pure: the same values make the same changes.
 
 Only the state at the end of the batch counts. Resources of a tenant depend on each other, so the order of the steps
-matters, and it is here: each step is a function from the tenant's rows to a :class:`Step`, the rows with what it
+matters, and it is here: each step is a function from the tenant's rows to a :class:`StepResult`, the rows with what it
 compiled.
 """
 
@@ -15,14 +15,14 @@ from services.common.messages import Command, Observation, ResourceChanged
 from services.planner.domain.changes import Changes, TenantChanges
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
-from services.planner.domain.progress import Context, Progress
 from services.planner.domain.result import changes_of
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
-from services.planner.domain.steps.ingest import look_again, take_command, take_unseen
-from services.planner.domain.steps.observed_state import concerns, take_observation, take_outcomes
+from services.planner.domain.steps.ingest import incarnations_named, ingest_command, ingest_unseen, look_again
+from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.status_rows import compile_statuses
@@ -37,30 +37,30 @@ def plan(
     if placed is None:
         return TenantChanges(tenant.tenant.id, Changes(), None)
     context = Context(placed, fleet, policy)
-    planned = take_events(events, context, now)
+    planned = ingest_events(events, context, now)
     if (cause := planned.cause) is not None:
         planned = planned.after(apply_quotas(planned.state, context))
         planned = planned.after(compile_resources(planned.state, context))
         planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
         planned = planned.after(confine(planned.state, context))
         planned = planned.after(order_syncs(planned.state, cause.at, context))
-    planned = take_outcomes(planned, events, context, now)
+    planned = observe_manifests(planned, events, context, now)
     planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)
 
 
-def take_events(events: Sequence[Event], context: Context, now: datetime) -> Progress:
+def ingest_events(events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
     """The tenant's rows as ``events`` say they are; nothing follows from that yet."""
-    planned = Progress(context.before)
+    planned = PlannedTenant(context.before, incarnations_named(context.before, events))
     for event in events:
         cause = event.cause(now)
         match event.message:
             case Command() as command:
-                planned = take_command(planned, command, cause, context)
+                planned = ingest_command(planned, command, cause, context)
             case Observation() as observation if concerns(observation, context):
-                planned = take_observation(planned, observation, cause, context)
+                planned = observe_event(planned, observation, cause, context)
             case Unseen() as unseen:
-                planned = take_unseen(planned, unseen, cause)
+                planned = ingest_unseen(planned, unseen, cause)
             case Due(id=subject):
                 known = planned.state.find(subject)
                 planned = look_again(planned, known, cause) if known is not None else planned

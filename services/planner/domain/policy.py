@@ -64,7 +64,7 @@ class Policy:
     local_workspaces: frozenset[str] = frozenset({"local"})
     """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
     refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
-    """What tenants with a namespace there may not deploy: Argo CD, with its rights, would replace the platform's."""
+    """What tenants with a namespace there may not deploy: an engine, with its rights, would replace the platform's."""
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

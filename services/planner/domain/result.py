@@ -15,8 +15,8 @@ from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHO
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.audit import operations
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
-from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_resources
-from services.planner.domain.progress import Context, Progress
+from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.domain.views import Subset, differing, view_of
@@ -32,19 +32,19 @@ LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is
 """Deployments without a CR and without anything on an engine."""
 
 
-def changes_of(planned: Progress, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
+def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
     """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
     opened, moved = operations(planned, finished, context)
     state, before = planned.state.without_incarnations(finished), context.before
     deployments_dormant = dormant_deployments(state, context.policy.limits)
-    resources_dormant = dormant_resources(state, context.policy.kinds)
-    if deployments_dormant or resources_dormant:
+    plain_resources_dormant = dormant_plain_resources(state, context.policy.kinds)
+    if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
-    is_empty = not (state.deployments or state.resources or state.objects)
+    is_empty = not (state.deployments or state.plain_resources or state.objects)
     deployments, sightings = _split(state.deployments, before.deployments)
-    resources, resource_sightings = _split(state.resources, before.resources)
+    plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
     written = Changes(
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
@@ -53,31 +53,31 @@ def changes_of(planned: Progress, shown: StatusChanges, stored: Tenant, context:
         sightings=sightings,
         observed=_changed(state.observed, before.observed),
         observed_gone=tuple(each for each in _gone(state.observed, before.observed) if each in state.deployments),
-        resources=resources,
-        resources_gone=_gone(state.resources, before.resources),
-        resource_sightings=resource_sightings,
+        plain_resources=plain_resources,
+        plain_resources_gone=_gone(state.plain_resources, before.plain_resources),
+        plain_resource_sightings=plain_resource_sightings,
         checks=_changed(state.checks, before.checks),
         sync_runs=_changed(state.sync_runs, before.sync_runs),
         operations=opened,
         operations_moved=moved,
         oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),
-        resources_dormant=tuple(sorted(resources_dormant)),
+        plain_resources_dormant=tuple(sorted(plain_resources_dormant)),
         workspace=shown.rows,
         workspace_gone=shown.gone,
         **_engine(planned, context),
     )
-    kept = None if is_empty else _awake(state, deployments_dormant | resources_dormant)
+    kept = None if is_empty else _awake(state, deployments_dormant | plain_resources_dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
     return TenantChanges(state.tenant.id, written, kept)
 
 
-def _with_due_times(planned: Progress) -> TenantState:
+def _with_due_times(planned: PlannedTenant) -> TenantState:
     """The clock asks for touched rows again when a deletion has taken long, and when throttling is no news any more."""
     state = planned.state
     for subject, cause in planned.touched.items():
-        deployment, resource = state.deployments.get(subject), state.resources.get(subject)
+        deployment, resource = state.deployments.get(subject), state.plain_resources.get(subject)
         if deployment is not None:
             deleting = deployment.present and deployment.deleting and deployment.spec is not None
             due = _next(deployment, cause.at, DELETION_NOTICE if deleting else None)
@@ -86,7 +86,7 @@ def _with_due_times(planned: Progress) -> TenantState:
         elif resource is not None:
             due = _next(resource, cause.at, None) if resource.present else None
             if due != resource.due_at:
-                state = state.with_resources(replace(resource, due_at=due))
+                state = state.with_plain_resources(replace(resource, due_at=due))
     return state
 
 
@@ -102,7 +102,7 @@ def _finished(state: TenantState) -> frozenset[UUID]:
     A run is remembered for a while after its end: what has run must not run again, whoever tells of it late.
     """
     deployments = view_of(state.deployments, LEFT)
-    gone, owned = view_of(state.resources, GONE), state.objects_by_owner()
+    gone, owned = view_of(state.plain_resources, GONE), state.objects_by_owner()
     return frozenset([*deployments, *(key for key, each in gone.items() if _is_over(state, each, owned))])
 
 
@@ -117,7 +117,7 @@ def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
         return state
     awake = state.without_incarnations(dormant)
     names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in awake.deployments.values()}
-    names |= {(each.kind, each.name) for each in awake.resources.values()}
+    names |= {(each.kind, each.name) for each in awake.plain_resources.values()}
     return awake.without_statuses(*(key for key in awake.statuses if key not in names))
 
 
@@ -146,7 +146,7 @@ def _split(
     return tuple(full), tuple(sightings)
 
 
-def _engine(planned: Progress, context: Context) -> dict[str, tuple[Any, ...]]:
+def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ...]]:
     """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
     rows: dict[str, list[Any]] = {}
     for name, row in (*_of_deployments(planned, context), *_of_objects(planned, context)):
@@ -154,14 +154,14 @@ def _engine(planned: Progress, context: Context) -> dict[str, tuple[Any, ...]]:
     return {name: tuple(found) for name, found in rows.items()}
 
 
-def _oversized(planned: Progress, context: Context) -> Iterator[EngineKey]:
+def _oversized(planned: PlannedTenant, context: Context) -> Iterator[EngineKey]:
     """Of deployments none: their specs are short."""
     for key, manifest in planned.manifests.items():
         if manifest.is_oversized and context.engine.deployment_uid(key) is None:
             yield engine_key(context.engine, context.placement, key)
 
 
-def _of_deployments(planned: Progress, context: Context) -> Iterator[tuple[str, object]]:
+def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
     engine, placement = context.engine, context.placement
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
@@ -179,7 +179,7 @@ def _of_deployments(planned: Progress, context: Context) -> Iterator[tuple[str, 
             )
 
 
-def _of_objects(planned: Progress, context: Context) -> Iterator[tuple[str, object]]:
+def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
     before, objects, cause = context.before.objects, planned.state.objects, planned.cause
     if cause is None:
         return
@@ -202,7 +202,7 @@ def _absence(key: ObjectKey, cause: Cause, context: Context) -> EngineAbsence:
     return EngineAbsence(*engine_key(context.engine, context.placement, key), cause.trace_id, cause.at)
 
 
-def _deployments_changed(planned: Progress, context: Context) -> Iterator[tuple[Deployment, Cause]]:
+def _deployments_changed(planned: PlannedTenant, context: Context) -> Iterator[tuple[Deployment, Cause]]:
     """With what is measured from: the change of the CR, or the event that made it look different to an engine."""
     deployments, known = planned.state.deployments, context.before.deployments
     for subject in differing(deployments, known):

@@ -13,7 +13,7 @@ from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.views import Groups, Subset, Table, view_of
-from services.planner.rows import EngineObject, ObjectKey, StatusKey, StoredStatus, Tenant
+from services.planner.rows import EngineObject, ObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
 
 
 class TenantState(NamedTuple):
@@ -22,7 +22,7 @@ class TenantState(NamedTuple):
     tenant: Tenant
     deployments: Mapping[UUID, Deployment] = MappingProxyType({})
     observed: Mapping[UUID, Observed] = MappingProxyType({})
-    resources: Mapping[UUID, PlainResource] = MappingProxyType({})
+    plain_resources: Mapping[UUID, PlainResource] = MappingProxyType({})
     checks: Mapping[UUID, Check] = MappingProxyType({})
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
     objects: Mapping[ObjectKey, EngineObject] = MappingProxyType({})
@@ -46,27 +46,36 @@ class TenantState(NamedTuple):
         """The rows by key, by the names of the fields that hold them."""
         return dict(zip(TABLES, self[1:-1], strict=True))
 
-    def rows_of_kind(self, kind: str) -> Mapping[UUID, PlainResource]:
+    def plain_resources_of_kind(self, kind: str) -> Mapping[UUID, PlainResource]:
         """Resources of a kind by id; the same object while none of them changes."""
-        return view_of(self.resources, BY_KIND).get(kind, NO_ROWS)
+        if kind == GITOPS_DEPLOYMENT.kind:
+            raise ValueError("deployments are no plain resources: they have rows of their own")
+        return view_of(self.plain_resources, BY_KIND).get(kind, NO_ROWS)
 
-    def of_kind(self, kind: str) -> list[PlainResource]:
+    def plain_resources_in_order(self, kind: str) -> list[PlainResource]:
         """Resources of a kind, all incarnations, in the order of their creation."""
-        return sorted(self.rows_of_kind(kind).values(), key=lambda known: (known.created_at, known.id))
+        return sorted(self.plain_resources_of_kind(kind).values(), key=lambda known: (known.created_at, known.id))
 
     def find(self, subject: UUID) -> Deployment | PlainResource | None:
         """The deployment or resource with this id."""
-        return self.deployments.get(subject) or self.resources.get(subject)
+        return self.deployments.get(subject) or self.plain_resources.get(subject)
 
-    def named(self, kind: str, name: str) -> list[Deployment | PlainResource]:
-        """All incarnations of a name."""
-        if kind == GITOPS_DEPLOYMENT.kind:
-            return [known for known in self.deployments.values() if known.name == name]
-        return [known for known in self.resources.values() if known.name == name and known.kind == kind]
+    def ids_named(self, names: Collection[ResourceName]) -> dict[ResourceName, list[UUID]]:
+        """Ids of all incarnations of each of these names: one look at all rows, however many names there are."""
+        found: dict[ResourceName, list[UUID]] = {name: [] for name in names}
+        deployed = {name for kind, name in names if kind == GITOPS_DEPLOYMENT.kind}
+        plain = {name for kind, name in names if kind != GITOPS_DEPLOYMENT.kind}
+        for known in self.deployments.values() if deployed else ():
+            if known.name in deployed:
+                found[GITOPS_DEPLOYMENT.kind, known.name].append(known.id)
+        for each in self.plain_resources.values() if plain else ():
+            if each.name in plain and (each.kind, each.name) in found:
+                found[each.kind, each.name].append(each.id)
+        return found
 
     def secrets(self) -> dict[str, PlainResource]:
         """The Secrets that exist, by name."""
-        return {known.name: known for known in self.rows_of_kind(SECRET.kind).values() if known.present}
+        return {known.name: known for known in self.plain_resources_of_kind(SECRET.kind).values() if known.present}
 
     def objects_by_owner(self) -> Mapping[UUID, Mapping[ObjectKey, EngineObject]]:
         """What was made of each resource, and of the tenant itself."""
@@ -97,9 +106,9 @@ class TenantState(NamedTuple):
         """The same with these rows."""
         return self._replace(observed=Table.of(self.observed).with_rows({row.deployment_id: row for row in rows}))
 
-    def with_resources(self, *rows: PlainResource) -> TenantState:
+    def with_plain_resources(self, *rows: PlainResource) -> TenantState:
         """The same with these rows."""
-        return self._replace(resources=Table.of(self.resources).with_rows({row.id: row for row in rows}))
+        return self._replace(plain_resources=Table.of(self.plain_resources).with_rows({row.id: row for row in rows}))
 
     def with_checks(self, *rows: Check) -> TenantState:
         """The same with these rows."""
@@ -136,7 +145,7 @@ class TenantState(NamedTuple):
         return self._replace(
             deployments=Table.of(self.deployments).without(keys),
             observed=Table.of(self.observed).without(keys),
-            resources=Table.of(self.resources).without(keys),
+            plain_resources=Table.of(self.plain_resources).without(keys),
             checks=Table.of(self.checks).without(keys),
             sync_runs=Table.of(self.sync_runs).without(keys),
         )

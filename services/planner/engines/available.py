@@ -7,4 +7,7 @@ from collections.abc import Mapping
 from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Engine
 
-ENGINES: Mapping[str, Engine] = {"argocd": ArgoCD()}
+DEFAULT_ENGINE = "argocd"
+"""Of an instance that was added without saying what it runs."""
+
+ENGINES: Mapping[str, Engine] = {DEFAULT_ENGINE: ArgoCD()}

@@ -13,12 +13,12 @@ from uuid import UUID
 
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
-from services.kinds.gitops_deployment.status import Report
+from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.desired_connections import Desired
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.policy import GroupKind
-from services.planner.rows import EngineKey, EngineRow, Instance, ObjectKey, Owner, Presence, Tenant
+from services.planner.rows import EngineInstance, EngineKey, EngineRow, ObjectKey, Owner, Presence, Tenant
 
 MAX_MANIFEST = 1024 * 1024
 """Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
@@ -29,7 +29,7 @@ class Placement:
     """Where a tenant's objects are."""
 
     tenant: Tenant
-    instance: Instance
+    instance: EngineInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Engine(Protocol):
     def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
         """The order to sync a deployment, or to end that sync."""
 
-    def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:
+    def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """What a reported status says.
 
         Args:

@@ -56,7 +56,7 @@ def test_resources_when_they_are_beyond_the_quota_then_the_oldest_are_loaded_and
 ) -> None:
     limit(world, **{MANAGED_ENVIRONMENT.kind: 1})
     world.take(*(environment(number, f"e-{number:03d}") for number in range(WAITING_KEPT + 50)))
-    assert len(loaded(world).resources) == WAITING_KEPT + 1
+    assert len(loaded(world).plain_resources) == WAITING_KEPT + 1
     for number in range(WAITING_KEPT + 20):
         world.memory.clear()
         world.take(resource_gone(1000 + number, ENVIRONMENT, f"e-{number:03d}"))
@@ -82,7 +82,7 @@ def test_secret_when_it_is_beyond_the_quota_and_named_then_it_is_loaded(world: W
     limit(world, **{SECRET.kind: 0, MANAGED_ENVIRONMENT.kind: 10**6})
     sealed = {"type": "managed-gitops.redhat.com/managed-environment", "sealed": "x", "keyId": "k"}
     world.take(*(resource(number, "Secret", f"s-{number:03d}", sealed) for number in range(WAITING_KEPT + 50)))
-    assert len(loaded(world).resources) == WAITING_KEPT
+    assert len(loaded(world).plain_resources) == WAITING_KEPT
     for generation in (1, 2):
         world.memory.clear()
         world.take(environment(900 + generation, "e", f"s-{WAITING_KEPT + 49:03d}", generation=generation))

@@ -12,11 +12,11 @@ from uuid import UUID
 import pytest
 
 from devstack.paths import ROOT
-from services.kinds.gitops_deployment.status import Report
+from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.desired_connections import Cluster, Desired, Repository
 from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
-from services.planner.rows import Instance, ObjectKey
+from services.planner.rows import EngineInstance, ObjectKey
 from tests.unit.planner.given import (
     Applied,
     Checked,
@@ -68,9 +68,11 @@ class Flux:
     def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: Any, revision: str) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
 
-    def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:
+    def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         word = json.loads(status).get("word", "") if status else ""
-        return Report({"health": {"status": word}} if word else {}, {"Sick": ("Sick", "!")} if word == "bad" else {})
+        return EngineReport(
+            {"health": {"status": word}} if word else {}, {"Sick": ("Sick", "!")} if word == "bad" else {}
+        )
 
 
 def _manifest(kind: str, name: str, wave: int, **content: Any) -> Manifest:
@@ -79,7 +81,7 @@ def _manifest(kind: str, name: str, wave: int, **content: Any) -> Manifest:
 
 @pytest.fixture
 def world() -> World:
-    fleet = (Instance("flux-1", "flux-system", accepting=True, engine="flux"),)
+    fleet = (EngineInstance("flux-1", "flux-system", accepting=True, engine="flux"),)
     return World(fleet=fleet, engines={"flux": Flux()})
 
 

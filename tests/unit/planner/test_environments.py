@@ -44,7 +44,7 @@ def test_environment_when_its_secret_changes_then_the_recipe_does(connected: Wor
 
 def test_environment_when_its_secret_is_listed_again_then_nothing_is_sent(connected: World) -> None:
     changes = connected.take(secret(9, version=1, epoch=5))
-    assert (changes.engine, changes.resources) == ((), ())
+    assert (changes.engine, changes.plain_resources) == ((), ())
 
 
 def test_environment_when_its_secret_is_sealed_with_a_new_key_then_the_recipe_changes(connected: World) -> None:

@@ -14,6 +14,7 @@ from services.kinds.registry import REGISTRY
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
+from services.planner.domain.state import TenantState
 from services.planner.domain.steps import environments, quotas, syncs
 from services.planner.domain.views import Counts, Groups, Subset, Totals
 from services.planner.engines.argocd.implementation import ArgoCD
@@ -180,5 +181,23 @@ def test_plan_when_an_agent_reports_the_same_again_then_no_status_is_compiled(
     assert row is not None
     again = observed(901, Applied(row.digest), instance="engine-1", name="gitopsdepl-uid-7")
     crowded.take(REPORT, again)
-    monkeypatch.setattr(engine, "report", None)
+    monkeypatch.setattr(engine, "read_status", None)
     assert crowded.take(REPORT, again) == Changes()
+
+
+def test_plan_when_a_batch_changes_many_then_their_names_are_looked_up_once_for_all_of_them(
+    crowded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    look_up = TenantState.ids_named
+    monkeypatch.setattr(
+        TenantState, "ids_named", lambda state, names: looks.append(len(names)) or look_up(state, names)
+    )
+    crowded.take(*(changed(901 + number, f"w-{number}", uid=f"uid-{number}", content=spec()) for number in range(MANY)))
+    assert [count for count in looks if count] == [MANY]
+
+
+def test_resources_when_deployments_are_asked_for_then_that_is_refused(crowded: World) -> None:
+    (tenant,) = crowded.tenants
+    with pytest.raises(ValueError, match="no plain resources"):
+        crowded.state(tenant).plain_resources_of_kind("GitOpsDeployment")

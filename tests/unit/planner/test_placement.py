@@ -13,12 +13,14 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.available import ENGINES
-from services.planner.rows import Instance, Tenant
+from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
+from services.planner.rows import EngineInstance, Tenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed
 from tests.unit.planner.world import NOW
 
-FLEET = [Instance(f"engine-{number}", f"argocd-{number}", accepting=True) for number in range(4)]
+FLEET = [
+    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in range(4)
+]
 TENANTS = [tenant_id("local", f"team-{number}") for number in range(4000)]
 
 
@@ -32,7 +34,7 @@ def test_tenant_when_placed_again_then_it_is_on_the_same_instance_whatever_the_o
 
 
 def test_instance_when_added_then_only_its_own_share_moves_and_only_to_it() -> None:
-    added = Instance("engine-new", "argocd-new", accepting=True)
+    added = EngineInstance("engine-new", "argocd-new", accepting=True, engine=DEFAULT_ENGINE)
     moved = [t for t in TENANTS if place(t, FLEET) != place(t, [*FLEET, added])]
     assert 600 < len(moved) < 1000
     assert {place(tenant, [*FLEET, added]) for tenant in moved} == {added}

@@ -348,6 +348,11 @@ def test_cr_when_recreated_without_word_of_the_old_ones_end_then_the_old_one_is_
     assert KEY not in deployed.workspace
 
 
+def test_cr_when_recreated_again_and_again_in_one_batch_then_only_the_last_is_there(deployed: World) -> None:
+    deployed.take(*(changed(10 + number, uid=f"uid-{number}") for number in (2, 3, 4)))
+    assert [known.uid for known in deployed.deployments.values() if known.present] == ["uid-4"]
+
+
 def test_event_when_of_an_older_incarnation_then_it_changes_nothing(deployed: World) -> None:
     deployed.take(changed(11, uid="uid-2"))
     assert deployed.take(changed(9, uid="uid-1", generation=2)) == NOTHING

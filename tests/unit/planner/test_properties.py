@@ -17,14 +17,14 @@ from tests.unit.planner.given import Failed, changed, gone, observed, resync, sp
 from tests.unit.planner.world import FLEET, World
 
 PLACES = [("team-a", "web"), ("team-a", "api"), ("team-b", "web")]
-Step = tuple[tuple[str, str], str, str]
+StepResult = tuple[tuple[str, str], str, str]
 steps = st.tuples(
     st.sampled_from(PLACES), st.sampled_from(["change", "delete", "end", "report"]), st.sampled_from("abc")
 )
 valid_histories = st.lists(steps, max_size=16).map(lambda taken: list(history(taken)))
 
 
-def history(taken: Sequence[Step]) -> Iterator[Event]:
+def history(taken: Sequence[StepResult]) -> Iterator[Event]:
     """What a real cluster and a real agent would say: a name has one incarnation at a time, and uids never return."""
     incarnations: Counter[tuple[str, str]] = Counter()
     living: set[tuple[str, str]] = set()

@@ -22,14 +22,14 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
-from services.planner.engines.available import ENGINES
+from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
 from services.planner.engines.interface import Engine
 from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
+    EngineInstance,
     EngineObject,
     EngineRow,
-    Instance,
     Operation,
     Owner,
     ParkedEvent,
@@ -41,7 +41,9 @@ from services.planner.rows import (
 )
 from tests.unit.planner.given import at
 
-FLEET = (Instance("engine-1", "argocd-1", accepting=True), Instance("engine-2", "argocd-2", accepting=True))
+FLEET = tuple(
+    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in (1, 2)
+)
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "operations", "engine",
@@ -53,7 +55,7 @@ WRITTEN = (
 class World:
     """Rows by key, and the tenants that a planner would keep in memory."""
 
-    fleet: Sequence[Instance] = FLEET
+    fleet: Sequence[EngineInstance] = FLEET
     policy: Policy = field(default_factory=Policy)
     engines: Mapping[str, Engine] = field(default_factory=lambda: ENGINES)
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
@@ -119,7 +121,7 @@ class World:
             self.tenants[known],
             deployments=deployments,
             observed={each: row for each, row in self.observed.items() if each in deployments},
-            resources=resources,
+            plain_resources=resources,
             checks={each: row for each, row in self.checks.items() if each in resources},
             sync_runs={each: row for each, row in self.sync_runs.items() if each in resources},
             objects=self._objects(known),
@@ -225,8 +227,8 @@ class World:
     def _check_memory(self, known: UUID) -> None:
         """What is kept in memory is what would be read; dormant rows that were looked up may be among it."""
         kept = self.memory[known]
-        read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.resources])))
-        for name in ("tenant", "deployments", "observed", "resources", "checks", "sync_runs", "objects", "statuses"):
+        read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.plain_resources])))
+        for name in ("tenant", *TABLES):
             assert getattr(kept, name) == getattr(read, name), name
 
     def apply(self, changes: Changes) -> None:
@@ -241,13 +243,18 @@ class World:
             known = self.deployments[seen.id]
             self.deployments[known.id] = replace(known, resource_version=seen.resource_version, epoch=seen.epoch)
         self.observed |= {row.deployment_id: row for row in changes.observed}
-        self.resources |= {row.id: row for row in changes.resources}
-        for seen in changes.resource_sightings:
+        self.resources |= {row.id: row for row in changes.plain_resources}
+        for seen in changes.plain_resource_sightings:
             resource = self.resources[seen.id]
             self.resources[seen.id] = replace(resource, resource_version=seen.resource_version, epoch=seen.epoch)
-        written = (*changes.deployments, *changes.sightings, *changes.resources, *changes.resource_sightings)
+        written = (
+            *changes.deployments,
+            *changes.sightings,
+            *changes.plain_resources,
+            *changes.plain_resource_sightings,
+        )
         self.dormant -= {row.id for row in written}
-        self.dormant |= {*changes.deployments_dormant, *changes.resources_dormant}
+        self.dormant |= {*changes.deployments_dormant, *changes.plain_resources_dormant}
         self.checks |= {row.resource_id: row for row in changes.checks}
         self.sync_runs |= {row.resource_id: row for row in changes.sync_runs}
         self.operations |= {row.id: row for row in changes.operations}
@@ -258,9 +265,9 @@ class World:
         self._apply_engine(changes)
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
         _drop(self.workspace, changes.workspace_gone)
-        _drop(self.resources, changes.resources_gone)
-        _drop(self.checks, changes.resources_gone)
-        _drop(self.sync_runs, changes.resources_gone)
+        _drop(self.resources, changes.plain_resources_gone)
+        _drop(self.checks, changes.plain_resources_gone)
+        _drop(self.sync_runs, changes.plain_resources_gone)
         _drop(self.deployments, changes.deployments_gone)
         _drop(self.observed, changes.deployments_gone)
         left = {row.tenant_id for row in (*self.resources.values(), *self.deployments.values())}

@@ -18,7 +18,7 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
-from services.planner.domain.progress import Context, Step
+from services.planner.domain.planned_tenant import Context, StepResult
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
@@ -34,17 +34,17 @@ class CompiledDeployment:
     """Of what shall be on the engine; None: what is there stays as it is, or goes."""
 
 
-def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> Step:
+def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> StepResult:
     """Those that events ``touched``, then those whose environment looks different, then those there is room for."""
     concerned = [subject for subject in touched if subject in state.deployments]
     changed = changed_clusters(state, context.before, context.policy.kinds)
     if not concerned and not changed and not _may_leave_room(state, context):
-        return Step(state)
+        return StepResult(state)
     environments = Environments(state)
     usage = Usage.of(context.before.deployments, state)
-    step, compiled = Step(state), set[UUID]()
+    step, compiled = StepResult(state), set[UUID]()
 
-    def compile_all(subjects: Iterable[UUID], step: Step, usage: Usage) -> tuple[Step, Usage]:
+    def compile_all(subjects: Iterable[UUID], step: StepResult, usage: Usage) -> tuple[StepResult, Usage]:
         """Each once; counted as it was before the batch, until it is compiled."""
         for subject in subjects:
             if subject not in compiled:
@@ -60,7 +60,7 @@ def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> S
     return step
 
 
-def _with_deployment(step: Step, known: Deployment, found: CompiledDeployment) -> Step:
+def _with_deployment(step: StepResult, known: Deployment, found: CompiledDeployment) -> StepResult:
     if found.manifest is not None:
         step = step._replace(manifests={**step.manifests, found.manifest.key: found.manifest})
     if found.row == known:
@@ -85,7 +85,9 @@ def _affected(
     """Others of which the environment that they name, or the one that they are bound to, looks different now."""
     before = context.before
     then = Environments(before)
-    rows = [row for each in changed for row in (before.resources.get(each), state.resources.get(each)) if row]
+    rows = [
+        row for each in changed for row in (before.plain_resources.get(each), state.plain_resources.get(each)) if row
+    ]
     names = {each.name for each in rows if then.named(each.name) != environments.named(each.name)}
     ids = {each for each in changed if then.with_id(each) != environments.with_id(each)}
     if not names and not ids:
@@ -101,7 +103,7 @@ def _affected(
 def _may_leave_room(state: TenantState, context: Context) -> bool:
     """Whether there may be room now for deployments that wait for it."""
     before = context.before
-    if state.resources is before.resources and state.objects is before.objects:
+    if state.plain_resources is before.plain_resources and state.objects is before.objects:
         return False
     return bool(waiting_for_room(state.deployments))
 
@@ -118,7 +120,7 @@ def _resolved(
     if is_newcomer and usage.waiting >= limits.of(GITOPS_DEPLOYMENT.kind):
         # Offers are kept for as many deployments again as may be had: beyond that they would fill the database.
         quota = limits.message(GITOPS_DEPLOYMENT.kind)
-        return deployment_rules.refused(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
+        return deployment_rules.refuse_deployment(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
     if now.pending_spec is not None and not usage.has_room(counted, now, limits):
         return replace(now, pending_reason=limits.message(GITOPS_DEPLOYMENT.kind), over_quota=True)
     free = replace(now, pending_reason="", over_quota=False) if now.pending_reason or now.over_quota else now
@@ -157,12 +159,12 @@ def _check_local(context: Context) -> None:
 def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:
     """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
     if now.spec is None:
-        return CompiledDeployment(now if now.wanted else deployment_rules.without_application(now))
+        return CompiledDeployment(now if now.wanted else deployment_rules.empty_deployment(now))
     sent = context.before.deployments.get(now.id)
     if not now.wanted:
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
-            return CompiledDeployment(deployment_rules.without_application(now))
+            return CompiledDeployment(deployment_rules.empty_deployment(now))
         return CompiledDeployment(
             replace(
                 now,

@@ -13,10 +13,10 @@ from services.kinds.secret.rules import is_taken_back, read_secret
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.desired_connections import DesiredInputs, SealedSecret
-from services.kinds.shared.incarnation import refused
+from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import PlainResource
-from services.planner.domain.progress import Context, Step, release, want
+from services.planner.domain.planned_tenant import Context, StepResult, want_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
     allows_cluster_resources,
@@ -44,15 +44,19 @@ class Inputs:
     """A destination allows resources outside of namespaces."""
 
 
-def compile_resources(state: TenantState, context: Context) -> Step:
+def compile_resources(state: TenantState, context: Context) -> StepResult:
     """Those that list clusters first: what others become depends on these."""
-    step, before, kinds = Step(state), context.before, context.policy.kinds
-    if state.resources is before.resources and state.objects is before.objects and state.checks is before.checks:
+    step, before, kinds = StepResult(state), context.before, context.policy.kinds
+    if (
+        state.plain_resources is before.plain_resources
+        and state.objects is before.objects
+        and state.checks is before.checks
+    ):
         return step
     inputs = Inputs(context, state.secrets(), state.objects_by_owner())
     concerned = _concerned(state, before, inputs.secrets)
     step = _compile_all(step, _chosen(state, kinds.listing, concerned), inputs)
-    others = [kind for kind in kinds.resource_kinds if kind.accept_spec is not None and kind.destinations is None]
+    others = [kind for kind in kinds.plain_kinds if kind.accept_spec is not None and kind.destinations is None]
     step = _compile_all(step, *_with_privilege(step, _chosen(state, others, concerned), others, inputs))
     return _release_forgotten(step)
 
@@ -60,10 +64,10 @@ def compile_resources(state: TenantState, context: Context) -> Step:
 def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, PlainResource]) -> set[UUID]:
     """Resources of which anything that their objects follow from is not what it was."""
     found = {each for each in owners_differing(state, before) if _keys(state, each) != _keys(before, each)}
-    found |= set(differing(state.resources, before.resources))
+    found |= set(differing(state.plain_resources, before.plain_resources))
     then = before.secrets()
     changed = {name for name in {**secrets, **then} if secrets.get(name) is not then.get(name)}
-    return found | {each.id for each in state.resources.values() if changed and each.refers_to in changed}
+    return found | {each.id for each in state.plain_resources.values() if changed and each.refers_to in changed}
 
 
 def _keys(state: TenantState, owner: UUID) -> list[ObjectKey]:
@@ -72,13 +76,13 @@ def _keys(state: TenantState, owner: UUID) -> list[ObjectKey]:
 
 def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID]) -> list[PlainResource]:
     """Resources of these kinds, in the order of their creation."""
-    of_kinds = (state.rows_of_kind(kind.name) for kind in kinds)
+    of_kinds = (state.plain_resources_of_kind(kind.name) for kind in kinds)
     found = [rows[each] for rows in of_kinds for each in chosen if each in rows]
     return sorted(found, key=lambda known: (known.created_at, known.id))
 
 
 def _with_privilege(
-    step: Step, chosen: list[PlainResource], kinds: Sequence[Kind], inputs: Inputs
+    step: StepResult, chosen: list[PlainResource], kinds: Sequence[Kind], inputs: Inputs
 ) -> tuple[list[PlainResource], Inputs]:
     """Those to compile: all of ``kinds`` if deployments now may have resources outside of namespaces, or no more."""
     state, before, registry = step.state, inputs.context.before, inputs.context.policy.kinds
@@ -87,17 +91,17 @@ def _with_privilege(
         return chosen, inputs
     privileged = allows_cluster_resources(state, registry)
     if changed and privileged != allows_cluster_resources(before, registry):
-        chosen = _chosen(state, kinds, state.resources.keys())
+        chosen = _chosen(state, kinds, state.plain_resources.keys())
     return chosen, replace(inputs, cluster_resources=privileged)
 
 
-def _compile_all(step: Step, resources: Iterable[PlainResource], inputs: Inputs) -> Step:
+def _compile_all(step: StepResult, resources: Iterable[PlainResource], inputs: Inputs) -> StepResult:
     for known in resources:
         step = _compile_one(step, known, inputs)
     return step
 
 
-def _compile_one(step: Step, known: PlainResource, inputs: Inputs) -> Step:
+def _compile_one(step: StepResult, known: PlainResource, inputs: Inputs) -> StepResult:
     """The tenant with what follows from ``known``.
 
     One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
@@ -113,18 +117,18 @@ def _compile_one(step: Step, known: PlainResource, inputs: Inputs) -> Step:
     except Refused as why:
         # The spec of a cluster counts once its object is compiled; a repository is listed without its login, too.
         row = known if inputs.context.policy.kinds[known.kind].destinations is not None else row
-        step = _with_row(step, known, refused(row, why))
+        step = _with_row(step, known, refuse_resource(row, why))
         secret = inputs.secrets.get(known.refers_to)
         stays = why.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
         return step if stays else _release(step, row, owned, inputs)
-    step = _with_row(step, known, refused(row, None))
-    step = want(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
+    step = _with_row(step, known, refuse_resource(row, None))
+    step = want_objects(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
     kept = {manifest.key for manifest in manifests}
     return _release(step, row, [key for key in owned if key not in kept], inputs)
 
 
-def _with_row(step: Step, known: PlainResource, now: PlainResource) -> Step:
-    return step if now == known else step.with_state(step.state.with_resources(now))
+def _with_row(step: StepResult, known: PlainResource, now: PlainResource) -> StepResult:
+    return step if now == known else step.with_state(step.state.with_plain_resources(now))
 
 
 def _accepted(known: PlainResource, inputs: Inputs) -> PlainResource:
@@ -162,7 +166,7 @@ def _manifests(
     )
 
 
-def _forget_if_withdrawn(step: Step, known: PlainResource, inputs: Inputs) -> Step:
+def _forget_if_withdrawn(step: StepResult, known: PlainResource, inputs: Inputs) -> StepResult:
     """Its object is wanted. If it was not before, no engine holds what once worked."""
     check = step.state.checks.get(known.id)
     if check is None or not check.working_spec or inputs.context.before.checked_digest(known.id) is not None:
@@ -170,9 +174,9 @@ def _forget_if_withdrawn(step: Step, known: PlainResource, inputs: Inputs) -> St
     return step.with_state(step.state.with_checks(replace(check, working_spec="")))
 
 
-def _release(step: Step, known: PlainResource, keys: Sequence[ObjectKey], inputs: Inputs) -> Step:
+def _release(step: StepResult, known: PlainResource, keys: Sequence[ObjectKey], inputs: Inputs) -> StepResult:
     leaving = [key for key in keys if step.state.objects[key].wanted]
-    return release(step, leaving, _departing(step.state, known, inputs)) if leaving else step
+    return withdraw_objects(step, leaving, _departing(step.state, known, inputs)) if leaving else step
 
 
 def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
@@ -186,9 +190,9 @@ def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict
     return {manifest.key: manifest for manifest in _manifests(known, None, inputs, cluster_resources=True)}
 
 
-def _release_forgotten(step: Step) -> Step:
+def _release_forgotten(step: StepResult) -> StepResult:
     """What was made of a resource that nobody remembers is not wanted."""
-    resources = step.state.resources
+    resources = step.state.plain_resources
     forgotten = [
         key
         for owner, objects in step.state.objects_by_owner().items()
@@ -196,4 +200,4 @@ def _release_forgotten(step: Step) -> Step:
         for key, held in objects.items()
         if held.wanted and held.owner.kind != TENANT
     ]
-    return release(step, forgotten, {})
+    return withdraw_objects(step, forgotten, {})

@@ -27,12 +27,14 @@ class Environments:
 
     def __init__(self, state: TenantState) -> None:
         self._state = state
-        self._rows = state.rows_of_kind(MANAGED_ENVIRONMENT.kind)
+        self._rows = state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind)
         self._views: dict[UUID, EnvironmentView] = {}
 
     @cached_property
     def _ids(self) -> Mapping[str, UUID]:
-        return {each.name: each.id for each in self._state.of_kind(MANAGED_ENVIRONMENT.kind) if each.wanted}
+        return {
+            each.name: each.id for each in self._state.plain_resources_in_order(MANAGED_ENVIRONMENT.kind) if each.wanted
+        }
 
     def named(self, name: str) -> EnvironmentView | None:
         """The one of this name that exists."""
@@ -57,9 +59,13 @@ class Environments:
 
 def changed_clusters(now: TenantState, before: TenantState, kinds: Registry) -> frozenset[UUID]:
     """Ids of resources that list clusters of which anything has changed that others follow from."""
-    found = {*differing(now.resources, before.resources), *differing(now.checks, before.checks)}
+    found = {*differing(now.plain_resources, before.plain_resources), *differing(now.checks, before.checks)}
     found |= owners_differing(now, before)
-    listing = (each for each in found if _lists_clusters(now.resources.get(each) or before.resources.get(each), kinds))
+    listing = (
+        each
+        for each in found
+        if _lists_clusters(now.plain_resources.get(each) or before.plain_resources.get(each), kinds)
+    )
     return frozenset(each for each in listing if _parts(now, each) != _parts(before, each))
 
 
@@ -74,7 +80,7 @@ def owners_differing(now: TenantState, before: TenantState) -> set[UUID]:
 
 
 def _parts(state: TenantState, known: UUID) -> object:
-    return state.resources.get(known), state.checks.get(known), state.objects_of(known)
+    return state.plain_resources.get(known), state.checks.get(known), state.objects_of(known)
 
 
 def clusters_in_force(known: PlainResource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
@@ -110,7 +116,7 @@ def allows_cluster_resources(state: TenantState, kinds: Registry) -> bool:
 
 def _held_clusters(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, tuple[Cluster, ...]]]:
     held, checks = state.objects_by_owner(), state.checks
-    known = (each for kind in kinds.listing for each in state.of_kind(kind.name))
+    known = (each for kind in kinds.listing for each in state.plain_resources_in_order(kind.name))
     return ((each.id, clusters_in_force(each, checks.get(each.id), kinds)) for each in known if each.id in held)
 
 

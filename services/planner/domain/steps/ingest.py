@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
+from uuid import UUID
 
 from services.common.api_resource import SECRET
 from services.common.messages import Command, ResourceChanged, ResourceGone
@@ -13,47 +15,63 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.secret.rules import is_late_reseal, without_secret
 from services.kinds.shared import incarnation
 from services.kinds.shared.conditions import THROTTLING_SHOWN
-from services.kinds.shared.incarnation import gone, is_late, swept
+from services.kinds.shared.incarnation import clear_throttling, is_late, mark_gone, mark_swept
 from services.kinds.shared.resource import Cause, Origin, PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import first_seen
 from services.planner.domain import audit, ids
-from services.planner.domain.events import Unseen
-from services.planner.domain.progress import Context, Progress
+from services.planner.domain.events import Event, Unseen
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+from services.planner.rows import ResourceName
 
 IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 
 
-def take_command(planned: Progress, command: Command, cause: Cause, context: Context) -> Progress:
+def incarnations_named(state: TenantState, events: Sequence[Event]) -> dict[ResourceName, Collection[UUID]]:
+    """Ids of all that bear a name which ``events`` change, or will: looked up once, however many events there are."""
+    commands = [each.message for each in events if isinstance(each.message, Command)]
+    changes = [(each, each.event) for each in commands if isinstance(each.event, ResourceChanged)]
+    found = state.ids_named({(changed.kind, changed.name) for _, changed in changes})
+    for command, changed in changes:
+        found[changed.kind, changed.name].append(ids.resource_id(command.workspace, changed.uid))
+    return {name: dict.fromkeys(known) for name, known in found.items()}
+
+
+def ingest_command(planned: PlannedTenant, command: Command, cause: Cause, context: Context) -> PlannedTenant:
     """The tenant after a watcher's report."""
     match command.event:
         case ResourceChanged() as changed:
             return _changed(planned, command, changed, cause, context)
         case ResourceGone() as event:
             known = planned.state.find(ids.resource_id(command.workspace, event.uid))
-            return planned if known is None else _put_gone(planned, gone(known, event.resource_version, cause), cause)
+            return (
+                planned if known is None else _put_gone(planned, mark_gone(known, event.resource_version, cause), cause)
+            )
         case _:
             return planned
 
 
-def take_unseen(planned: Progress, unseen: Unseen, cause: Cause) -> Progress:
+def ingest_unseen(planned: PlannedTenant, unseen: Unseen, cause: Cause) -> PlannedTenant:
     """What a complete list did not show is gone, unless an event has shown it since."""
     for subject in sorted(unseen.ids):
         known = planned.state.find(subject)
         if known is not None and known.present and known.epoch < unseen.scope.epoch:
-            planned = _put_gone(planned, swept(known, unseen.scope.epoch, cause), cause, audit.RESYNC_ACTOR)
+            planned = _put_gone(planned, mark_swept(known, unseen.scope.epoch, cause), cause, audit.RESYNC_ACTOR)
     return planned
 
 
-def look_again(planned: Progress, known: Deployment | PlainResource, cause: Cause) -> Progress:
+def look_again(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:
     """The clock asks to look at ``known``; what was held back long ago is no news any more."""
     if isinstance(known, Deployment):
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
-        return planned.with_row(deployment_rules.eased(known) if calm else known, cause)
-    return planned.with_state(planned.state.with_resources(incarnation.eased(known))).touching(known.id, cause)
+        return planned.with_row(clear_throttling(known) if calm else known, cause)
+    return planned.with_state(planned.state.with_plain_resources(clear_throttling(known))).touching(known.id, cause)
 
 
-def _changed(planned: Progress, command: Command, changed: ResourceChanged, cause: Cause, context: Context) -> Progress:
+def _changed(
+    planned: PlannedTenant, command: Command, changed: ResourceChanged, cause: Cause, context: Context
+) -> PlannedTenant:
     """One of the same name and another uid is an older incarnation, or the event is a late one of an older."""
     state = planned.state
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
@@ -61,17 +79,18 @@ def _changed(planned: Progress, command: Command, changed: ResourceChanged, caus
     before_it = known if isinstance(known, PlainResource) else None
     if changed.kind == SECRET.kind and is_late_reseal(before_it, changed.spec, changed.resource_version):
         return planned
-    rivals = [other for other in state.named(changed.kind, changed.name) if other.present and other.uid != changed.uid]
+    named = map(state.find, planned.incarnations[changed.kind, changed.name])
+    rivals = [other for other in named if other is not None and other.present and other.uid != changed.uid]
     if any(is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
         return planned
     for rival in rivals:
-        older = gone(rival, rival.resource_version, cause)
+        older = mark_gone(rival, rival.resource_version, cause)
         planned = planned.with_row(older, cause, audit.REPLACED_ACTOR)
     if changed.kind == GITOPS_DEPLOYMENT.kind:
         before = known if isinstance(known, Deployment) else None
-        now = deployment_rules.changed(before, changed, origin, cause, context.policy.addresses)
+        now = deployment_rules.update_deployment(before, changed, origin, cause, context.policy.addresses)
         return _taken_over(planned, before, now, (cause, changed.actor), context)
-    resource = incarnation.changed(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
+    resource = incarnation.update_resource(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
     planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
     if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
         return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))
@@ -79,13 +98,13 @@ def _changed(planned: Progress, command: Command, changed: ResourceChanged, caus
 
 
 def _taken_over(
-    planned: Progress, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
-) -> Progress:
+    planned: PlannedTenant, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
+) -> PlannedTenant:
     """With ``now`` as it was reported; nothing follows from it if a list only showed ``before`` again."""
     if before is None or not context.is_known or not _is_sighting(before, now):
         return planned.with_row(now, *why)
     state = planned.state
-    rows = state.with_deployments(now) if isinstance(now, Deployment) else state.with_resources(now)
+    rows = state.with_deployments(now) if isinstance(now, Deployment) else state.with_plain_resources(now)
     return planned.with_state(rows)
 
 
@@ -100,10 +119,12 @@ def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
     return now == replace(before, epoch=now.epoch, resource_version=now.resource_version)
 
 
-def _put_gone(planned: Progress, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> Progress:
+def _put_gone(planned: PlannedTenant, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> PlannedTenant:
     """What named a Secret that is gone does not wait for it."""
     planned = planned.with_row(row, cause, actor)
     if not isinstance(row, PlainResource) or row.kind != SECRET.kind:
         return planned
-    waiting = [known for known in planned.state.resources.values() if known.refers_to == row.name and known.secret_type]
-    return planned.with_state(planned.state.with_resources(*map(without_secret, waiting)))
+    waiting = [
+        known for known in planned.state.plain_resources.values() if known.refers_to == row.name and known.secret_type
+    ]
+    return planned.with_state(planned.state.with_plain_resources(*map(without_secret, waiting)))

@@ -28,13 +28,13 @@ from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, read
 from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
-from services.planner.domain.progress import Context, Progress
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows import TENANT, EngineObject, ObjectKey, OperationMoved, OperationState
 
 NEVER_CHECKED = CheckReasons("", "")
 
 
-def take_observation(planned: Progress, observation: Observation, cause: Cause, context: Context) -> Progress:
+def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause, context: Context) -> PlannedTenant:
     """The tenant after an agent's report. Those of another instance's objects change nothing."""
     if isinstance(observation.event, SyncMoved):
         return _sync_moved(planned, observation.workspace, observation.event, cause)
@@ -46,7 +46,9 @@ def take_observation(planned: Progress, observation: Observation, cause: Cause, 
     return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
 
-def take_outcomes(planned: Progress, events: Sequence[Event], context: Context, now: datetime) -> Progress:
+def observe_manifests(
+    planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime
+) -> PlannedTenant:
     """What agents say of manifests counts if those are wanted at the end of the batch."""
     for event in events:
         observation = event.message
@@ -70,23 +72,23 @@ def concerns(observation: Observation, context: Context) -> bool:
     return observation.engine_instance_id == context.before.tenant.engine_instance_id
 
 
-def _deployment_removed(planned: Progress, observation: Observation, uid: str, cause: Cause) -> Progress:
+def _deployment_removed(planned: PlannedTenant, observation: Observation, uid: str, cause: Cause) -> PlannedTenant:
     """What it became is gone from the engine."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
     if known is None or known.spec is None or known.wanted or not isinstance(observation.event, Removed):
         return planned
-    empty = deployment_rules.without_application(known)
+    empty = deployment_rules.empty_deployment(known)
     planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
     message = "the engine did not finish in time" if observation.event.forced else ""
     return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
 
 
 def _object_reported(
-    planned: Progress, held: EngineObject, observation: Observation, cause: Cause, context: Context
-) -> Progress:
+    planned: PlannedTenant, held: EngineObject, observation: Observation, cause: Cause, context: Context
+) -> PlannedTenant:
     """Whose object it is decides what the report means."""
-    known = planned.state.resources.get(held.owner.id)
+    known = planned.state.plain_resources.get(held.owner.id)
     if isinstance(observation.event, Removed):
         gone = (observation.kind, observation.name)
         return planned if held.wanted else _object_removed(planned, gone, known, cause)
@@ -97,7 +99,7 @@ def _object_reported(
     return _check_reported(planned, known, observation, cause, context)
 
 
-def _object_removed(planned: Progress, key: ObjectKey, owner: PlainResource | None, cause: Cause) -> Progress:
+def _object_removed(planned: PlannedTenant, key: ObjectKey, owner: PlainResource | None, cause: Cause) -> PlannedTenant:
     """It is gone from the engine."""
     planned = planned.with_state(planned.state.without_objects(key))._replace(cause=cause)
     if owner is None:
@@ -107,8 +109,8 @@ def _object_removed(planned: Progress, key: ObjectKey, owner: PlainResource | No
 
 
 def _check_reported(
-    planned: Progress, known: PlainResource, observation: Observation, cause: Cause, context: Context
-) -> Progress:
+    planned: PlannedTenant, known: PlainResource, observation: Observation, cause: Cause, context: Context
+) -> PlannedTenant:
     match observation.event:
         case Checked() as checked if _is_news(planned, known, observation, checked.digest):
             return _checked(planned, known, checked, cause, context)
@@ -122,7 +124,7 @@ def _check_reported(
             return planned
 
 
-def _is_news(planned: Progress, known: PlainResource, observation: Observation, digest: str) -> bool:
+def _is_news(planned: PlannedTenant, known: PlainResource, observation: Observation, digest: str) -> bool:
     """A result for an older recipe says nothing any more once there is one for that which is out now."""
     checked, check = planned.state.checked_object(known.id), planned.state.checks.get(known.id)
     if checked is None or checked[0] != (observation.kind, observation.name):
@@ -130,7 +132,9 @@ def _is_news(planned: Progress, known: PlainResource, observation: Observation, 
     return check is None or check.digest != checked[1].digest or digest == checked[1].digest
 
 
-def _checked(planned: Progress, known: PlainResource, checked: Checked, cause: Cause, context: Context) -> Progress:
+def _checked(
+    planned: PlannedTenant, known: PlainResource, checked: Checked, cause: Cause, context: Context
+) -> PlannedTenant:
     before = planned.state.checks.get(known.id)
     reason = readable(checked.reason)[:MAX_CHECK_REASON]
     message = readable(checked.message)[:MAX_CHECK_MESSAGE]
@@ -143,7 +147,9 @@ def _checked(planned: Progress, known: PlainResource, checked: Checked, cause: C
     return planned.with_outcome(OperationMoved(audit.change_id(known), state, message, cause.at))
 
 
-def _worked(planned: Progress, known: PlainResource, checked: Checked, before: Check | None, context: Context) -> str:
+def _worked(
+    planned: PlannedTenant, known: PlainResource, checked: Checked, before: Check | None, context: Context
+) -> str:
     """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
     held = planned.state.checked_object(known.id)
     if checked.reason == _reasons(known, context).succeeded and held is not None and held[1].digest == checked.digest:
@@ -156,8 +162,8 @@ def _reasons(known: PlainResource, context: Context) -> CheckReasons:
 
 
 def _sync_refused(
-    planned: Progress, observation: Observation, known: PlainResource, held: EngineObject, cause: Cause
-) -> Progress:
+    planned: PlannedTenant, observation: Observation, known: PlainResource, held: EngineObject, cause: Cause
+) -> PlannedTenant:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
     match observation.event:
         case Failed(digest=digest, permanent=True) if held.digest == digest:
@@ -166,7 +172,7 @@ def _sync_refused(
     return planned
 
 
-def _sync_moved(planned: Progress, workspace: str, event: SyncMoved, cause: Cause) -> Progress:
+def _sync_moved(planned: PlannedTenant, workspace: str, event: SyncMoved, cause: Cause) -> PlannedTenant:
     known = planned.state.sync_runs.get(ids.resource_id(workspace, event.run))
     if known is None:
         return planned
@@ -178,24 +184,28 @@ def _sync_moved(planned: Progress, workspace: str, event: SyncMoved, cause: Caus
     if now.state != "Ended":
         return planned
     outcome: OperationState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
-    change = audit.change_id(state.resources[now.resource_id])
+    change = audit.change_id(state.plain_resources[now.resource_id])
     return planned.with_outcome(OperationMoved(change, outcome, now.message, cause.at))
 
 
 def _observed(
-    planned: Progress, deployment: Deployment, event: StatusReported | Applied | Failed, cause: Cause, context: Context
-) -> Progress:
+    planned: PlannedTenant,
+    deployment: Deployment,
+    event: StatusReported | Applied | Failed,
+    cause: Cause,
+    context: Context,
+) -> PlannedTenant:
     known = planned.state.observed.get(deployment.id) or deployment_rules.unobserved(deployment)
     outcome: OperationMoved | None = None
     match event:
         case StatusReported() as status:
-            now = deployment_rules.reported(known, status, cause)
+            now = deployment_rules.update_status(known, status, cause)
         case Applied() as applied:
-            now = deployment_rules.applied(known, applied, deployment)
+            now = deployment_rules.mark_applied(known, applied, deployment)
             if deployment.wanted:
                 outcome = OperationMoved(audit.change_id(deployment), "Completed", "", cause.at)
         case Failed() as failed:
-            now = deployment_rules.failed(known, failed, deployment)
+            now = deployment_rules.mark_failed(known, failed, deployment)
             state: OperationState = "Failed" if failed.permanent else "Waiting"
             outcome = OperationMoved(audit.change_id(deployment), state, now.failure, cause.at)
     if now == known and context.is_known:
@@ -205,8 +215,8 @@ def _observed(
 
 
 def _project_refused(
-    planned: Progress, held: EngineObject, observation: Observation, cause: Cause, context: Context
-) -> Progress:
+    planned: PlannedTenant, held: EngineObject, observation: Observation, cause: Cause, context: Context
+) -> PlannedTenant:
     """What a project suffers is shown where users look: on the deployments that wait for it."""
     failed = observation.event
     if not isinstance(failed, Failed) or held.owner.kind != TENANT or not held.wanted or held.digest != failed.digest:
@@ -217,7 +227,7 @@ def _project_refused(
     return planned
 
 
-def _waiting(planned: Progress) -> Iterator[Deployment]:
+def _waiting(planned: PlannedTenant) -> Iterator[Deployment]:
     """Wanted deployments whose manifest no engine was seen to hold."""
     for known in planned.state.deployments.values():
         if known.wanted and known.spec is not None:

@@ -9,7 +9,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.desired_connections import DesiredInputs, Repository
 from services.kinds.shared.kind import Wishes
-from services.planner.domain.progress import Context, Step, release, want
+from services.planner.domain.planned_tenant import Context, StepResult, want_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
 from services.planner.domain.views import Counts, view_of
@@ -20,14 +20,14 @@ REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
 """How many deployments use each repository."""
 
 
-def confine(state: TenantState, context: Context) -> Step:
+def confine(state: TenantState, context: Context) -> StepResult:
     """Projects stay as long as there is a deployment on the engine, or something else to deploy from."""
     if context.is_known and _look_the_same(state, context):
-        return Step(state)
+        return StepResult(state)
     manifests = _projects(state, context)
     wanted = {manifest.key for manifest in manifests}
-    step = want(Step(state), manifests, Owner(TENANT, state.tenant.id))
-    return release(step, [key for key in state.objects_of_kind(TENANT) if key not in wanted], {})
+    step = want_objects(StepResult(state), manifests, Owner(TENANT, state.tenant.id))
+    return withdraw_objects(step, [key for key in state.objects_of_kind(TENANT) if key not in wanted], {})
 
 
 def _look_the_same(now: TenantState, context: Context) -> bool:
@@ -39,7 +39,10 @@ def _look_the_same(now: TenantState, context: Context) -> bool:
     if now.objects_of_kind(TENANT) != before.objects_of_kind(TENANT):
         return False
     kinds = context.policy.kinds
-    rows = [(now.rows_of_kind(kind.name), before.rows_of_kind(kind.name)) for kind in kinds.others_with_objects]
+    rows = [
+        (now.plain_resources_of_kind(kind.name), before.plain_resources_of_kind(kind.name))
+        for kind in kinds.others_with_objects
+    ]
     if any(each is not then for each, then in rows) and _opened(now, kinds) != _opened(before, kinds):
         return False
     changed = changed_clusters(now, before, kinds)
@@ -65,7 +68,7 @@ def _opened(state: TenantState, kinds: Registry) -> set[str]:
     return {
         url
         for kind in kinds.others_with_objects
-        for each in state.rows_of_kind(kind.name).values()
+        for each in state.plain_resources_of_kind(kind.name).values()
         if each.wanted and each.accepted
         for url in _repositories(kind.desired, each.accepted)
     }

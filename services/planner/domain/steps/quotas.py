@@ -17,7 +17,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.resource import PlainResource
-from services.planner.domain.progress import Context, Step
+from services.planner.domain.planned_tenant import Context, StepResult
 from services.planner.domain.state import BEYOND, BY_KIND, TenantState
 from services.planner.domain.views import Subset, Totals, differing, view_of
 from services.planner.rows import EngineObject
@@ -32,17 +32,17 @@ NOTHING = Share()
 RowT = TypeVar("RowT")
 
 
-def apply_quotas(state: TenantState, context: Context) -> Step:
+def apply_quotas(state: TenantState, context: Context) -> StepResult:
     """Those that are admitted stay; what goes makes room for the oldest of the others."""
     before = context.before
     if _is_same(state, before, context.policy.kinds):
-        return Step(state)
+        return StepResult(state)
     fits = _fits(state, context)
     crowded = _crowded(state, context, fits=fits)
     if not crowded:
-        return Step(state)
+        return StepResult(state)
     limits, held = context.policy.limits, state.objects_by_owner()
-    compared = [resource for kind in sorted(crowded) for resource in state.rows_of_kind(kind).values()]
+    compared = [resource for kind in sorted(crowded) for resource in state.plain_resources_of_kind(kind).values()]
     present = [resource for resource in compared if resource.present]
     gone = [resource for resource in compared if not resource.present and resource.id in held]
     if fits:
@@ -57,14 +57,14 @@ def apply_quotas(state: TenantState, context: Context) -> Step:
         for resource in present
     ]
     changed = [now for now, resource in zip(admitted, present, strict=True) if now is not resource and now != resource]
-    return Step(state.with_resources(*changed), touched=tuple(each.id for each in changed))
+    return StepResult(state.with_plain_resources(*changed), touched=tuple(each.id for each in changed))
 
 
 def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
     """Whether nothing that is counted has changed. A check is counted only with namespaces that were in force then."""
-    if state.resources is not before.resources or state.objects is not before.objects:
+    if state.plain_resources is not before.plain_resources or state.objects is not before.objects:
         return False
-    changed = (state.resources.get(each) for each in differing(state.checks, before.checks))
+    changed = (state.plain_resources.get(each) for each in differing(state.checks, before.checks))
     return all(known is None or kinds[known.kind].destinations is None for known in changed)
 
 
@@ -73,19 +73,22 @@ def _crowded(state: TenantState, context: Context, *, fits: bool) -> Collection[
 
     Then those of which there are more than may be, or of which some wait: these may have room now.
     """
-    kinds, limits = view_of(state.resources, BY_KIND), context.policy.limits
+    kinds, limits = view_of(state.plain_resources, BY_KIND), context.policy.limits
     if not fits:
         return kinds.keys()
-    beyond = {each.kind for each in view_of(state.resources, BEYOND).values()}
+    beyond = {each.kind for each in view_of(state.plain_resources, BEYOND).values()}
     return {kind for kind, rows in kinds.items() if kind in beyond or len(rows) > limits.of(kind)}
 
 
 def _fits(state: TenantState, context: Context) -> bool:
     """Whether the tenant's bytes and namespaces are within the quotas, whichever of its resources are admitted."""
     limits, kinds = context.policy.limits, context.policy.kinds
-    if _sum(state.resources, SPEC_BYTES) + _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES) > limits.bytes:
+    if (
+        _sum(state.plain_resources, SPEC_BYTES) + _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
+        > limits.bytes
+    ):
         return False
-    listing = [each for kind in kinds.listing for each in state.rows_of_kind(kind.name).values()]
+    listing = [each for kind in kinds.listing for each in state.plain_resources_of_kind(kind.name).values()]
     listed = sum(_destinations(kinds, each, each.spec, *_in_force(state, each)) for each in listing)
     return listed <= limits.destinations
 
@@ -107,7 +110,7 @@ class Usage:
     def of(cls, deployments: Mapping[UUID, Deployment], state: TenantState) -> Usage:
         """Of ``deployments``, and of everything else in ``state``."""
         counts, waiting, size = view_of(deployments, DEPLOYED) or (0, 0, 0)
-        other_bytes = _sum(state.resources, FORCE_BYTES) + _sum(state.objects, LEAVING_BYTES)
+        other_bytes = _sum(state.plain_resources, FORCE_BYTES) + _sum(state.objects, LEAVING_BYTES)
         return cls(counts, waiting, size, other_bytes)
 
     def after(self, before: Deployment | None, now: Deployment | None) -> Usage:
@@ -182,7 +185,7 @@ def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -
 
 def _was_admitted(before: TenantState, known: PlainResource) -> PlainResource | None:
     """The row as it was, if it was admitted then."""
-    row = before.resources.get(known.id)
+    row = before.plain_resources.get(known.id)
     return row if row is not None and row.present and not row.over_quota else None
 
 

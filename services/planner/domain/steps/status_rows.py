@@ -6,7 +6,7 @@ belongs to the existing incarnation; the row of a former one is replaced or dele
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -18,13 +18,16 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.progress import Context, Progress
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.views import differing
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
+
+Concerned = tuple[str, Deployment | PlainResource, Cause]
+"""A kind, a resource of it of which the status may be another one now, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,17 @@ class StatusChanges:
     gone: tuple[WorkspaceKey, ...] = ()
 
 
-def compile_statuses(planned: Progress, context: Context) -> tuple[Progress, StatusChanges]:
+def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, StatusChanges]:
     """The tenant with its statuses, and the rows that say so."""
-    names = {each.id: each.name for each in planned.state.rows_of_kind(MANAGED_ENVIRONMENT.kind).values()}
+    names = {each.id: each.name for each in planned.state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()}
     owned = planned.state.objects_by_owner()
     shown = StatusChanges()
-    for kind, touched, at in _concerned(planned, context):
+    concerned = list(_concerned(planned, context))
+    owners = _owners(planned.state, concerned)
+    for kind, touched, at in concerned:
         key = (kind, touched.name)
         stored = planned.state.statuses.get(key)
-        owner = _owner(planned, kind, touched)
+        owner = touched if touched.present else owners.get(key)
         if owner is None:
             if stored is not None and stored.uid == touched.uid:
                 planned, shown = _withdraw(planned, shown, key)
@@ -66,39 +71,39 @@ def compile_statuses(planned: Progress, context: Context) -> tuple[Progress, Sta
     return planned, shown
 
 
-def _concerned(planned: Progress, context: Context) -> Iterator[tuple[str, Deployment | PlainResource, Cause]]:
+def _concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
     """Deployments that were touched; resources that were, or of which anything differs that their status shows."""
     state = planned.state
     for subject, cause in planned.touched.items():
         if subject in state.deployments:
             yield GITOPS_DEPLOYMENT.kind, state.deployments[subject], cause
     for subject in _resources_concerned(planned, context):
-        resource = state.resources[subject]
+        resource = state.plain_resources[subject]
         if context.policy.kinds[resource.kind].compile_status is not None:
             at = planned.touched.get(subject) or planned.cause
             if at is not None:
                 yield resource.kind, resource, at
 
 
-def _resources_concerned(planned: Progress, context: Context) -> list[UUID]:
+def _resources_concerned(planned: PlannedTenant, context: Context) -> list[UUID]:
     state, before = planned.state, context.before
-    found = dict.fromkeys(each for each in planned.touched if each in state.resources)
-    found |= dict.fromkeys(differing(state.resources, before.resources))
+    found = dict.fromkeys(each for each in planned.touched if each in state.plain_resources)
+    found |= dict.fromkeys(differing(state.plain_resources, before.plain_resources))
     found |= dict.fromkeys(differing(state.checks, before.checks))
     found |= dict.fromkeys(differing(state.sync_runs, before.sync_runs))
     found |= dict.fromkeys(owners_differing(state, before))
-    return sorted(each for each in found if each in state.resources)
+    return sorted(each for each in found if each in state.plain_resources)
 
 
-def _owner(planned: Progress, kind: str, touched: Deployment | PlainResource) -> Deployment | PlainResource | None:
-    """The incarnation that exists."""
-    if touched.present:
-        return touched
-    return next((known for known in planned.state.named(kind, touched.name) if known.present), None)
+def _owners(state: TenantState, concerned: Iterable[Concerned]) -> dict[StatusKey, Deployment | PlainResource]:
+    """The incarnations that exist, of names of which one is gone."""
+    named = state.ids_named({(kind, touched.name) for kind, touched, _ in concerned if not touched.present})
+    rows = ((name, row) for name, known in named.items() for row in map(state.find, reversed(known)))
+    return {name: row for name, row in rows if row is not None and row.present}
 
 
 def _of_deployment(
-    planned: Progress,
+    planned: PlannedTenant,
     owner: Deployment,
     previous: str,
     at: datetime,
@@ -107,11 +112,11 @@ def _of_deployment(
 ) -> str:
     observed = planned.state.observed.get(owner.id)
     shown = deployment_status.sync_error_shown(previous)
-    report = context.engine.report(observed.status if observed else "", shown, environments)
+    report = context.engine.read_status(observed.status if observed else "", shown, environments)
     return deployment_status.compiled(owner, observed, report, previous, at)
 
 
-def _of_resource(planned: Progress, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:
+def _of_resource(planned: PlannedTenant, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
@@ -126,14 +131,14 @@ def _is_there(state: TenantState, name: str) -> bool:
     return any(each.name == name and each.wanted for each in state.deployments.values())
 
 
-def _is_releasable(planned: Progress, owner: PlainResource, owned: Collection[UUID]) -> bool:
+def _is_releasable(planned: PlannedTenant, owner: PlainResource, owned: Collection[UUID]) -> bool:
     """It waits for us, and there is nothing left to wait for."""
     return owner.deleting and owner.finalizer and owner.id not in owned
 
 
 def _stamped(
-    planned: Progress, owner: Deployment | PlainResource, own: StoredStatus | None, cause: Cause
-) -> tuple[Progress, Cause]:
+    planned: PlannedTenant, owner: Deployment | PlainResource, own: StoredStatus | None, cause: Cause
+) -> tuple[PlannedTenant, Cause]:
     """The first status after a change of the CR counts from that change, later ones from their own event."""
     changed = Cause(owner.seen_at, owner.trace_id)
     if isinstance(owner, PlainResource):
@@ -148,13 +153,13 @@ def _stamped(
 
 
 def _write(
-    planned: Progress, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
-) -> tuple[Progress, StatusChanges]:
+    planned: PlannedTenant, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
+) -> tuple[PlannedTenant, StatusChanges]:
     row = status_row(planned.state.tenant, key, now, stamp)
     return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
 
 
-def _withdraw(planned: Progress, shown: StatusChanges, key: StatusKey) -> tuple[Progress, StatusChanges]:
+def _withdraw(planned: PlannedTenant, shown: StatusChanges, key: StatusKey) -> tuple[PlannedTenant, StatusChanges]:
     tenant = planned.state.tenant
     gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)
     return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))

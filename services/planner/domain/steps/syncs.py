@@ -11,7 +11,7 @@ from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
-from services.planner.domain.progress import Context, Step, want
+from services.planner.domain.planned_tenant import Context, StepResult, want_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.views import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
@@ -24,19 +24,20 @@ OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state
 """Runs that are not over, by the name of what they sync."""
 
 
-def order_syncs(state: TenantState, at: datetime, context: Context) -> Step:
+def order_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:
     """Let the tenant's runs take their turns; an order that is not given any more is withdrawn.
 
     ``at``: when that happened which ends runs.
     """
     before = context.before
-    rows = (state.sync_runs, state.resources, state.deployments)
+    rows = (state.sync_runs, state.plain_resources, state.deployments)
     if all(
-        now is then for now, then in zip(rows, (before.sync_runs, before.resources, before.deployments), strict=True)
+        now is then
+        for now, then in zip(rows, (before.sync_runs, before.plain_resources, before.deployments), strict=True)
     ):
-        return Step(state)
+        return StepResult(state)
     concerned = _concerned(state, context)
-    step, ordered = Step(state), set[ObjectKey]()
+    step, ordered = StepResult(state), set[ObjectKey]()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
@@ -46,7 +47,7 @@ def order_syncs(state: TenantState, at: datetime, context: Context) -> Step:
         for run in arranged:
             step = _with_run(step, run, at)
             if (order := _order(step.state, run, context)) is not None:
-                step = want(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
+                step = want_objects(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
                 ordered.add(order.key)
     withdrawn = _ordered(context, concerned) - ordered
     return step.with_state(step.state.without_objects(*sorted(withdrawn))) if withdrawn else step
@@ -61,7 +62,7 @@ def _concerned(state: TenantState, context: Context) -> frozenset[str]:
     names = {*view_of(state.sync_runs, OPEN), *view_of(before.sync_runs, OPEN)}
     if not context.is_known:
         return frozenset(names)
-    changed = {*differing(state.sync_runs, before.sync_runs), *differing(state.resources, before.resources)}
+    changed = {*differing(state.sync_runs, before.sync_runs), *differing(state.plain_resources, before.plain_resources)}
     runs = (known.get(each) for each in changed for known in (state.sync_runs, before.sync_runs))
     found = {run.deployment_name for run in runs if run is not None}
     for each in differing(state.deployments, before.deployments):
@@ -72,7 +73,7 @@ def _concerned(state: TenantState, context: Context) -> frozenset[str]:
 def _open_runs(state: TenantState, name: str) -> Runs:
     """Runs of this name that are not over."""
     runs = view_of(state.sync_runs, OPEN).get(name, {})
-    return [(state.resources[run.resource_id], run) for run in runs.values()]
+    return [(state.plain_resources[run.resource_id], run) for run in runs.values()]
 
 
 def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
@@ -86,14 +87,14 @@ def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
     return {key for key, held in orders.items() if runs[held.owner.id].deployment_name in names}
 
 
-def _with_run(step: Step, now: SyncRun, at: datetime) -> Step:
+def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
     if step.state.sync_runs.get(now.resource_id) == now:
         return step
     step = step._replace(state=step.state.with_sync_runs(now), touched=(*step.touched, now.resource_id))
     if now.state not in sync_run.OVER:
         return step
     succeeded = now.state == "Ended" and now.phase in {sync_run.SUCCEEDED, ""}
-    change = audit.change_id(step.state.resources[now.resource_id])
+    change = audit.change_id(step.state.plain_resources[now.resource_id])
     outcome = OperationMoved(change, "Completed" if succeeded else "Failed", now.message, at)
     return step._replace(outcomes=(*step.outcomes, outcome))
 
@@ -102,5 +103,5 @@ def _order(state: TenantState, run: SyncRun, context: Context) -> Manifest | Non
     deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
     if run.state not in sync_run.ACTIVE or deployment is None:
         return None
-    run_uid, revision = state.resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
+    run_uid, revision = state.plain_resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
     return context.engine.sync(context.placement, deployment.uid, run_uid, run, revision)

@@ -9,21 +9,21 @@ from uuid import UUID
 from services.common.argocd_names import LOCAL_CLUSTER
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.kinds.gitops_deployment.catalogue import SYNC_FAILED
-from services.kinds.gitops_deployment.status import Report
+from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.conditions import Json, parsed_status
 from services.kinds.shared.text import engine_words, readable
 from services.planner.engines.argocd.names import id_of
 from services.planner.engines.argocd.sync_error import sync_error
 
 
-def report(status: str, shown: str | None, environments: Mapping[UUID, str]) -> Report:
+def read_application_status(status: str, shown: str | None, environments: Mapping[UUID, str]) -> EngineReport:
     """What ``status`` says; ``shown`` is the message of the condition that says why a sync failed, if it holds now."""
     if not status and shown is None:
-        return Report()
+        return EngineReport()
     engine = parsed_status(status)
     error = sync_error(dict_of(engine.get("operationState")), shown)
     failed = {} if error is None else {SYNC_FAILED.type: (SYNC_FAILED.reason, error)}
-    return Report(_part(engine, environments), failed | _conditions(engine))
+    return EngineReport(_part(engine, environments), failed | _conditions(engine))
 
 
 def _conditions(engine: Json) -> dict[str, tuple[str, str]]:

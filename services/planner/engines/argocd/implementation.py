@@ -9,12 +9,12 @@ from uuid import UUID
 from services.common.argocd_names import application_name, uid_of
 from services.common.messages.compiled import RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
-from services.kinds.gitops_deployment.status import Report
+from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.desired_connections import Cluster, Desired, Repository
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
-from services.planner.engines.argocd.application_status import report
+from services.planner.engines.argocd.application_status import read_application_status
 from services.planner.engines.argocd.names import project_name
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
 from services.planner.rows import ObjectKey
@@ -75,9 +75,9 @@ class ArgoCD:
         text = recipes.sync_operation(placement, deployment_uid, run_uid, run, revision)
         return _manifest((RowKind.SYNC_OPERATION.value, application_name(deployment_uid)), text)
 
-    def report(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> Report:
+    def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """Of an Application's status."""
-        return report(status, sync_error, environments)
+        return read_application_status(status, sync_error, environments)
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from services.kinds.managed_environment.validation import SECRET_REFERENCE, acce
 from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import read_secret, without_secret
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.incarnation import refused as refused_row
+from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.resource import Check, PlainResource
 from tests.unit.kinds.given import (
     CREDENTIAL_TYPE,
@@ -50,7 +50,7 @@ def status(
     problem: Refused | None = None, result: Check | None = None, previous: str = "{}", second: int = 0, **changes: Any
 ) -> str:
     digest = None if problem else DIGEST
-    row = refused_row(environment(**changes), problem)
+    row = refuse_resource(environment(**changes), problem)
     return environment_status(inputs(row, result=result, digest=digest, previous=previous, second=second))
 
 

@@ -12,7 +12,7 @@ from services.kinds.repository_credential.status import credential_status
 from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept
 from services.kinds.secret.rules import read_secret
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.incarnation import refused as refused_row
+from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.resource import Check, PlainResource
 from tests.unit.kinds.given import (
     CREDENTIAL_TYPE,
@@ -58,7 +58,7 @@ def problem_of(resource: PlainResource, row: PlainResource | None) -> Refused | 
 def shown(resource: PlainResource, row: PlainResource | None, result: Check | None = None, previous: str = "{}") -> str:
     problem = problem_of(resource, row)
     return credential_status(
-        inputs(refused_row(resource, problem), result=result, digest=None if problem else DIGEST, previous=previous)
+        inputs(refuse_resource(resource, problem), result=result, digest=None if problem else DIGEST, previous=previous)
     )
 
 

@@ -17,7 +17,7 @@ from services.common.messages import ResourceChanged
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.incarnation import changed, refused
+from services.kinds.shared.incarnation import refuse_resource, update_resource
 from services.kinds.shared.limits import Claim, Share, over_quota
 from services.kinds.shared.resource import Cause, Origin, PlainResource
 from services.watcher.commands.translation import Translator, spec_within
@@ -48,7 +48,7 @@ def reported(**spec: Any) -> ResourceChanged:
 def planned(**spec: Any) -> PlainResource:
     """The planner's row of it."""
     origin = Origin(id_of("tenant"), "local", id_of("freeze"))
-    return changed(WITH_TOY[KIND.name], None, reported(**spec), origin, Cause(START, ""))
+    return update_resource(WITH_TOY[KIND.name], None, reported(**spec), origin, Cause(START, ""))
 
 
 def accepted(row: PlainResource) -> PlainResource:
@@ -58,8 +58,8 @@ def accepted(row: PlainResource) -> PlainResource:
     try:
         accept(row, AddressPolicy(), LIMITS)
     except Refused as why:
-        return refused(row, why)
-    return refused(row, None)
+        return refuse_resource(row, why)
+    return refuse_resource(row, None)
 
 
 def shown(row: PlainResource, previous: str = "{}", second: int = 0) -> str:
@@ -105,7 +105,7 @@ def test_kind_when_added_then_the_watcher_follows_it_and_says_what_it_names() ->
 def test_kind_when_added_then_the_planner_keeps_its_rows() -> None:
     row = planned()
     assert (row.kind, row.refers_to, row.finalizer) == (FREEZE.kind, "web", True)
-    assert KIND in WITH_TOY.resource_kinds
+    assert KIND in WITH_TOY.plain_kinds
     assert FREEZE.kind not in REGISTRY
 
 

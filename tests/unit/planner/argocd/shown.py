@@ -20,5 +20,5 @@ def compiled(
 ) -> str:
     """As a plan has it compiled."""
     reported = observed.status if observed is not None else ""
-    report = ArgoCD().report(reported, status.sync_error_shown(previous), environments or {})
+    report = ArgoCD().read_status(reported, status.sync_error_shown(previous), environments or {})
     return status.compiled(deployment, observed, report, previous, when)

@@ -18,6 +18,7 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
 from services.planner.domain.policy import GroupKind
 from services.planner.engines.argocd.implementation import ArgoCD
+from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import (
     LOCAL,
     NOWHERE,
@@ -28,11 +29,12 @@ from services.planner.engines.interface import (
     Target,
     engine_row,
 )
-from services.planner.rows import Instance, Owner, Tenant
+from services.planner.rows import EngineInstance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 PLACEMENT = Placement(
-    Tenant(UUID(int=1), "local", "team-a", 3, "engine-1"), Instance("engine-1", "argocd", accepting=True)
+    Tenant(UUID(int=1), "local", "team-a", 3, "engine-1"),
+    EngineInstance("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE),
 )
 ENVIRONMENT = UUID(int=3)
 

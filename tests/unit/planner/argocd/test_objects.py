@@ -13,12 +13,13 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
 from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.implementation import ArgoCD
+from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
-from services.planner.rows import Instance, Owner, Tenant
+from services.planner.rows import EngineInstance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")
-PLACEMENT = Placement(TENANT, Instance("engine-1", "argocd", accepting=True))
+PLACEMENT = Placement(TENANT, EngineInstance("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE))
 DEPLOYMENT = UUID(int=2)
 AUTOMATED = {
     "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},

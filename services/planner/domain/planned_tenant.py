@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from services.planner.domain.fleet import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
-from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Owner
+from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Owner, ResourceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Context:
         return tenant.workspace in self.policy.local_workspaces and not self.is_platform(tenant.namespace)
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """What a step makes of a tenant: what it was given, with what it compiled."""
 
     state: TenantState
@@ -68,15 +68,17 @@ class Step(NamedTuple):
     outcomes: tuple[OperationMoved, ...] = ()
     """What has become of operations."""
 
-    def with_state(self, state: TenantState) -> Step:
+    def with_state(self, state: TenantState) -> StepResult:
         """The same with another state."""
         return self._replace(state=state)
 
 
-class Progress(NamedTuple):
-    """See the module."""
+class PlannedTenant(NamedTuple):
+    """See the module; each step is followed by another one."""
 
     state: TenantState
+    incarnations: Mapping[ResourceName, Collection[UUID]] = MappingProxyType({})
+    """Ids of those that bear the names which the events are about, or will when these are taken in."""
     cause: Cause | None = None
     """Newest event that requires more than new statuses; None: there was none."""
     touched: Mapping[UUID, Cause] = MappingProxyType({})
@@ -88,7 +90,7 @@ class Progress(NamedTuple):
     manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
 
-    def after(self, step: Step) -> Progress:
+    def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""
         if self.cause is None or (step.state is self.state and not step.manifests):
             return self
@@ -100,21 +102,21 @@ class Progress(NamedTuple):
             manifests={**self.manifests, **step.manifests} if step.manifests else self.manifests,
         )
 
-    def with_state(self, state: TenantState) -> Progress:
+    def with_state(self, state: TenantState) -> PlannedTenant:
         """The same with another state."""
         return self._replace(state=state)
 
-    def touching(self, subject: UUID, cause: Cause) -> Progress:
+    def touching(self, subject: UUID, cause: Cause) -> PlannedTenant:
         """The same after another event that concerned this deployment or resource."""
         return self._replace(touched=_last(self.touched, subject, cause))
 
-    def with_outcome(self, outcome: OperationMoved) -> Progress:
+    def with_outcome(self, outcome: OperationMoved) -> PlannedTenant:
         """Something has become of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
-    def with_row(self, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> Progress:
+    def with_row(self, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> PlannedTenant:
         """The same with this row; the steps will compile what depends on it."""
-        rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_resources(row)
+        rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_plain_resources(row)
         actors = {**self.actors, row.id: actor} if actor else self.actors
         return self._replace(state=rows, cause=cause, actors=actors, touched=_last(self.touched, row.id, cause))
 
@@ -126,7 +128,7 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
     return moved
 
 
-def want(step: Step, manifests: Iterable[Manifest], owner: Owner) -> Step:
+def want_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner) -> StepResult:
     """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
     held = step.state.objects
     news: dict[ObjectKey, EngineObject] = {}
@@ -142,7 +144,9 @@ def want(step: Step, manifests: Iterable[Manifest], owner: Owner) -> Step:
     return step._replace(state=step.state.with_objects(news), manifests={**step.manifests, **made})
 
 
-def release(step: Step, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]) -> Step:
+def withdraw_objects(
+    step: StepResult, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]
+) -> StepResult:
     """The same with these objects marked absent, with a replacement manifest where one is given."""
     held = {key: step.state.objects[key] for key in keys if step.state.objects[key].wanted}
     said = {key: departing[key] for key in held if key in departing}
