@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 
 import structlog
 
@@ -11,6 +10,7 @@ from devstack.argocd_simulator import SERVICE
 from devstack.argocd_simulator.settings import SimulatorSettings
 from devstack.argocd_simulator.simulator import Pace, Simulator
 from services.common.kubernetes import APPLICATION, connect, reflect
+from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Probes, configure_logging
 
 log = structlog.get_logger(__name__)
@@ -31,8 +31,7 @@ async def _serve(settings: SimulatorSettings) -> None:
         port = probes.start(settings.metrics_host, settings.metrics_port)
         log.info("starting", metrics_port=port, namespaces=namespaces)
         running = asyncio.ensure_future(simulator.run())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        handle_stop_signals_in_loop(running.cancel)
         try:
             await running
         except asyncio.CancelledError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 
 import faust
 import structlog
@@ -13,6 +12,7 @@ from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.owned_instances import OwnedInstances
 from services.common.kafka import Publisher
+from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Heartbeat
 
 log = structlog.get_logger(__name__)
@@ -26,8 +26,7 @@ class Shutdown:
     def __init__(self) -> None:
         self._asked = asyncio.Event()
         self._defect: BaseException | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._asked.set)
+        handle_stop_signals_in_loop(self._asked.set)
 
     def fail_with(self, error: BaseException) -> None:
         """End because of an error that nothing handles."""

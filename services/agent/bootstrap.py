@@ -6,7 +6,6 @@ import asyncio
 import gc
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,11 +27,10 @@ from services.agent.stream.faust_app import faust_app
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
-from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.avro import SchemaRegistry, decode_record
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
-    DEAD_LETTERS,
     ENGINE,
     OBSERVATIONS,
     Brokers,
@@ -41,39 +39,28 @@ from services.common.kafka import (
     Publisher,
     Topic,
     count_partitions,
-    kafka_at,
     load_topics,
 )
 from services.common.kubernetes import Access, KubeClient, connect, reflect, require_access
-from services.common.messages import DeadLetter, EngineResource, Observation
+from services.common.messages import EngineResource, Observation
+from services.common.messaging import Messaging, await_messaging
 from services.common.sealing import OpeningKeys
-from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The log and its schemas, found to be there and as this build needs them."""
-
-    topic: Topic
-    """Of compiled rows."""
-    registry: SchemaRegistry
-    observations: AvroCodec[Observation]
-    dead_letters: AvroCodec[DeadLetter]
-
-
 def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
-    keys, found = OpeningKeys.load(settings.sealing_private_keys), find_log(settings)
+    keys, topic = OpeningKeys.load(settings.sealing_private_keys), _engine_topic(settings.engine_topic)
+    messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
     namespaces, timeout = settings.engine_namespaces.values(), settings.start_timeout_seconds
     check_cluster(settings.kubeconfig, namespaces, timeout)
     collect_rarely()
     # Not uvloop: it loses track of the descriptors of cancelled connections (uvloop#653), and one connection's data may
     # come out of another, in a process that talks to the servers of many tenants.
-    asyncio.run(_serve(settings, keys, found))
+    asyncio.run(_serve(settings, keys, messaging))
 
 
 def collect_rarely() -> None:
@@ -86,20 +73,11 @@ def collect_rarely() -> None:
     gc.set_threshold(50_000, 10, 10)
 
 
-def find_log(settings: AgentSettings) -> Log:
-    """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
-    topic, registry = _engine_topic(settings.engine_topic), SchemaRegistry(settings.schema_registry_url)
-    kafka, timeout = kafka_at(settings), settings.start_timeout_seconds
-    observations, letters = await_dependency(registry.name, lambda: _codecs(registry), timeout)
-    await_dependency(kafka, lambda: check_topic(settings, topic), timeout)
-    return Log(topic, registry, observations, letters)
-
-
-async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None:
+async def _serve(settings: AgentSettings, keys: OpeningKeys, messaging: Messaging[Observation]) -> None:
     shutdown = Shutdown()
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         async with await connect(settings.kubeconfig) as cluster:
-            agent = build(settings, keys, found, cluster, Path(data), shutdown)
+            agent = build(settings, keys, messaging, cluster, Path(data), shutdown)
             probes = Probes(SERVICE, alive=agent.unhealthy, ready=agent.not_ready)
             port = probes.start(settings.metrics_host, settings.metrics_port)
             log.info("starting", metrics_port=port, instances=list(settings.engine_namespaces))
@@ -112,11 +90,17 @@ async def _serve(settings: AgentSettings, keys: OpeningKeys, found: Log) -> None
 
 
 def build(
-    settings: AgentSettings, keys: OpeningKeys, found: Log, cluster: KubeClient, data: Path, shutdown: Shutdown
+    settings: AgentSettings,
+    keys: OpeningKeys,
+    messaging: Messaging[Observation],
+    cluster: KubeClient,
+    data: Path,
+    shutdown: Shutdown,
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
-    clock, publisher, decode = SystemClock(), Publisher(settings, SERVICE), partial(_row, found.registry)
-    reports = ObservationSink(publisher, found.observations, settings.observations_topic, clock)
+    clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _engine_topic(settings.engine_topic)
+    decode = partial(_row, messaging.registry)
+    reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock)
     dependencies = Dependencies(
         cluster=cluster,
         follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
@@ -126,12 +110,12 @@ def build(
         on_defect=shutdown.fail_with,
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
-    instances = OwnedInstances(settings.engine_namespaces, found.topic.partitions, reports, new_controller)
+    instances = OwnedInstances(settings.engine_namespaces, topic.partitions, reports, new_controller)
     desired, offsets = DesiredState(decode), OffsetTracker()
     app = faust_app(settings, offsets, data)
-    reader = SnapshotReader(settings, found.topic.name, settings.agent_group)
-    stream = EngineStream(app, found.topic, reader, desired, shutdown.fail_with, StallDetector())
-    dead_letters = DeadLetterQueue(publisher, found.dead_letters, SERVICE)
+    reader = SnapshotReader(settings, topic.name, settings.agent_group)
+    stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
+    dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
     stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
     inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown)
@@ -147,13 +131,6 @@ def _engine_topic(name: str) -> Topic:
         if topic.name == ENGINE:
             return topic.model_copy(update={"name": name})
     raise InvalidConfiguration(f"topics.yaml declares no topic {ENGINE}")
-
-
-def _codecs(registry: SchemaRegistry) -> tuple[AvroCodec[Observation], AvroCodec[DeadLetter]]:
-    return (
-        AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
-        AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)),
-    )
 
 
 def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> CredentialChecker:

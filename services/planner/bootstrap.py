@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from services.common.kafka import (
 )
 from services.common.messages import Command, DeadLetter, Observation
 from services.common.startup import await_dependency
+from services.common.stop_signals import handle_stop_signals
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.kinds.registry import REGISTRY
 from services.planner import SERVICE
@@ -49,8 +49,7 @@ def start(settings: PlannerSettings) -> None:
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     with ExitStack() as closing:
         planner = build(settings, closing)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: planner.stopping.set())
+        handle_stop_signals(planner.stopping.set)
         probes = Probes(SERVICE, alive=planner.heartbeat.silence, ready=lambda: _ready(planner))
         probes.start(settings.metrics_host, settings.metrics_port)
         closing.callback(probes.stop)

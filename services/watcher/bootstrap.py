@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import uuid
 from dataclasses import dataclass
 from functools import partial
 
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
@@ -17,12 +15,12 @@ from services.common.kafka import (
     DeadLetterQueue,
     Publisher,
     count_partitions,
-    kafka_at,
 )
 from services.common.kubernetes import Election, KubeClient, connect, require_access
-from services.common.messages import Command, DeadLetter
+from services.common.messages import Command
+from services.common.messaging import Messaging, await_messaging
 from services.common.sealing import SealingKeys
-from services.common.startup import await_dependency
+from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Probes, configure_logging
 from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
@@ -57,17 +55,6 @@ class Topics:
     workspace: str = WORKSPACE
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The log and its schemas, found to be there and as this build needs them."""
-
-    registry: SchemaRegistry
-    commands: AvroCodec[Command]
-    dead_letters: AvroCodec[DeadLetter]
-    newest_command: int
-    """Milliseconds since 1970; every epoch so far is older."""
-
-
 def start(settings: WatcherSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises StartupError when something is missing or lost."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
@@ -80,36 +67,27 @@ def start(settings: WatcherSettings) -> None:
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:
-        asyncio.run(serve(settings, find_log(settings, Topics()), Topics(), watchers))
+        asyncio.run(serve(settings, await_brokers(settings, Topics()), Topics(), watchers))
     finally:
         probes.stop()
 
 
-def find_log(settings: WatcherSettings, topics: Topics) -> Log:
+def await_brokers(settings: WatcherSettings, topics: Topics) -> Messaging[Command]:
     """Wait for Kafka and the registry. Raises Unavailable, InvalidConfiguration if a topic or a schema is missing."""
-    timeout = settings.start_timeout_seconds
-    kafka = kafka_at(settings)
     needed = (topics.commands, topics.workspace, DEAD_LETTERS)
-    await_dependency(kafka, lambda: count_partitions(settings, needed), timeout)
-    newest = await_dependency(kafka, lambda: newest_timestamp(settings, topics.commands), timeout)
-
-    registry = SchemaRegistry(settings.schema_registry_url)
-    commands = await_dependency(registry.name, lambda: AvroCodec(registry, Command, value_subject(COMMANDS)), timeout)
-    letters = await_dependency(
-        registry.name, lambda: AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)), timeout
-    )
-    return Log(registry, commands, letters, newest)
+    return await_messaging(settings, Command, COMMANDS, lambda: count_partitions(settings, needed))
 
 
-async def serve(settings: WatcherSettings, log: Log, topics: Topics, watchers: list[Watcher]) -> None:
+async def serve(
+    settings: WatcherSettings, messaging: Messaging[Command], topics: Topics, watchers: list[Watcher]
+) -> None:
     """Watch until told to stop; the watcher is in ``watchers`` while it runs."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    handle_stop_signals_in_loop(stop.set)
     connections = settings.status_writers + SPARE_CONNECTIONS * len(KINDS)
     async with await connect(settings.kubeconfig, connections=connections) as kube:
         if await _is_permitted(kube, settings, stop):
-            watcher = build(settings, log, topics, kube)
+            watcher = build(settings, messaging, topics, kube)
             watchers.append(watcher)
             await watcher.run(stop)
 
@@ -136,19 +114,19 @@ async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
         await require_access(kube, lease, settings.start_timeout_seconds)
 
 
-def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient) -> Watcher:
+def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topics, kube: KubeClient) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     publisher = Publisher(settings, SERVICE)
-    epochs = Epochs(floor=log.newest_command)
-    rows = RowConsumer(settings, log.registry, settings.workspace, topics.workspace)
+    epochs = Epochs()
+    rows = RowConsumer(settings, messaging.registry, settings.workspace, topics.workspace)
     reporter = StatusDelivery(
         write=StatusWriter(kube).write_status,
         offsets=rows.offsets,
-        dead_letters=DeadLetterQueue(publisher, log.dead_letters, SERVICE),
+        dead_letters=DeadLetterQueue(publisher, messaging.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
     )
     leadership = Leadership(
-        feeds=_feeds(settings, log, topics, kube, publisher, epochs),
+        feeds=_feeds(settings, messaging, topics, kube, publisher, epochs),
         epochs=epochs,
         newest_command=partial(asyncio.to_thread, newest_timestamp, settings, topics.commands),
         election=_election(settings, kube) if settings.leader_election else None,
@@ -157,7 +135,12 @@ def build(settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient)
 
 
 def _feeds(
-    settings: WatcherSettings, log: Log, topics: Topics, kube: KubeClient, publisher: Publisher, epochs: Epochs
+    settings: WatcherSettings,
+    messaging: Messaging[Command],
+    topics: Topics,
+    kube: KubeClient,
+    publisher: Publisher,
+    epochs: Epochs,
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
     sealer = Sealer(SealingKeys.load(settings.sealing_public_keys), settings.workspace, settings.max_secret_bytes)
@@ -169,7 +152,9 @@ def _feeds(
         epochs=epochs,
         limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
         list_limiter=RateLimiter(settings.listed_per_second, burst=LIST_BURST),
-        new_producer=lambda: CommandProducer(publisher, log.commands, settings.commands_in_flight, topics.commands),
+        new_producer=lambda: CommandProducer(
+            publisher, messaging.messages, settings.commands_in_flight, topics.commands
+        ),
         count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
         reader=reader,
         types=types,

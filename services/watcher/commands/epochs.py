@@ -14,10 +14,10 @@ REQUEST_SECONDS = 5.0
 class Epochs:
     """Milliseconds since 1970, but always greater than the last, also when the clock was set back.
 
-    ``floor`` carries the rule across restarts: no epoch so far exceeds it.
+    ``floor`` carries the rule across restarts: no epoch so far exceeds it. Whoever begins to lead raises it.
     """
 
-    def __init__(self, floor: int) -> None:
+    def __init__(self, floor: int = 0) -> None:
         self._last = floor
         self.floor = floor
         """When the newest command was sent by whoever led before this process, 0 if there was none."""
@@ -28,7 +28,7 @@ class Epochs:
         return self._last
 
     def raise_to(self, floor: int) -> None:
-        """Another process has led since: no epoch so far exceeds ``floor``."""
+        """Another process may have led before: no epoch so far exceeds ``floor``."""
         self._last, self.floor = max(self._last, floor), floor
 
 

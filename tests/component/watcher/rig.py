@@ -22,7 +22,7 @@ from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest
 from services.common.messages import Command, DeadLetter, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.bootstrap import Topics, build, find_log
+from services.watcher.bootstrap import Topics, await_brokers, build
 from services.watcher.settings import WatcherSettings
 from services.watcher.status.row_consumer import consumer_group
 from services.watcher.watcher import Watcher
@@ -153,10 +153,10 @@ class Rig:
     async def watcher(self, **changed: Any) -> AsyncIterator[Watcher]:
         """A watcher that is ready; it ends in order with the block."""
         settings = self.settings.model_copy(update=changed)
-        log = await asyncio.to_thread(find_log, settings, self.topics)
+        messaging = await asyncio.to_thread(await_brokers, settings, self.topics)
         stop = asyncio.Event()
         async with await connect(settings.kubeconfig) as kube:
-            watcher = build(settings, log, self.topics, kube)
+            watcher = build(settings, messaging, self.topics, kube)
             running = asyncio.create_task(watcher.run(stop))
             try:
                 await until(lambda: running.done() or not watcher.unready_because(), watcher.unready_because)

@@ -1,0 +1,44 @@
+"""What a service that sends messages waits for at its start: Kafka with its topics, and the schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.kafka import DEAD_LETTERS, kafka_at
+from services.common.messages import DeadLetter
+from services.common.settings import ServiceSettings
+from services.common.startup import await_dependency
+
+MessageT = TypeVar("MessageT")
+
+
+@dataclass(frozen=True, slots=True)
+class Messaging(Generic[MessageT]):
+    """The schema registry, and codecs of what a service sends; the registry has their schemas."""
+
+    registry: SchemaRegistry
+    messages: AvroCodec[MessageT]
+    dead_letters: AvroCodec[DeadLetter]
+
+
+def await_messaging(
+    settings: ServiceSettings, message: type[MessageT], topic: str, check_topics: Callable[[], object]
+) -> Messaging[MessageT]:
+    """Wait for Kafka and the registry; ``message`` is what the service sends, with the schema of ``topic``.
+
+    Raises what ``check_topics`` does, Unavailable, and InvalidConfiguration if a schema is not registered.
+    """
+    registry, timeout = SchemaRegistry(settings.schema_registry_url), settings.start_timeout_seconds
+    await_dependency(kafka_at(settings), check_topics, timeout)
+    return await_dependency(registry.name, lambda: _messaging(registry, message, topic), timeout)
+
+
+def _messaging(registry: SchemaRegistry, message: type[MessageT], topic: str) -> Messaging[MessageT]:
+    return Messaging(
+        registry,
+        AvroCodec(registry, message, value_subject(topic)),
+        AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)),
+    )
