@@ -94,10 +94,10 @@ class Run:
 
     async def clear(self, prefix: str) -> None:
         """Delete the CRs of the namespaces that begin with ``prefix``: the services would take them for work."""
-        async for page in self.kube.pages(GITOPS_DEPLOYMENT):
+        async for page in self.kube.list_pages(GITOPS_DEPLOYMENT):
             found = [item["metadata"] for item in page.items if item["metadata"]["namespace"].startswith(prefix)]
             await asyncio.gather(
-                *(self.kube.delete(GITOPS_DEPLOYMENT, item["namespace"], item["name"]) for item in found)
+                *(self.kube.delete_object(GITOPS_DEPLOYMENT, item["namespace"], item["name"]) for item in found)
             )
 
     def report(self) -> dict[str, Any]:

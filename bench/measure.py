@@ -55,7 +55,7 @@ def through_the_product(kube: KubeClient) -> Create:
     """Creations that the services turn into Applications."""
 
     async def create(tenant: str, name: str) -> tuple[str, str]:
-        stored = await kube.create(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
+        stored = await kube.create_object(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
         uid = stored["metadata"]["uid"]
         return uid, application_name(uid)
 
@@ -66,9 +66,9 @@ def by_a_bare_client(kube: KubeClient, engine_namespace: str) -> Create:
     """The same two API writes with nothing in between: what the API server alone takes."""
 
     async def create(tenant: str, name: str) -> tuple[str, str]:
-        await kube.create(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
+        await kube.create_object(GITOPS_DEPLOYMENT, deployment(tenant, name), field_manager=FIELD_MANAGER)
         manifest = application(engine_namespace, tenant, name)
-        await kube.create(APPLICATION, manifest, field_manager=FIELD_MANAGER)
+        await kube.create_object(APPLICATION, manifest, field_manager=FIELD_MANAGER)
         made = str(manifest["metadata"]["name"])
         return uid_of(made), made
 
@@ -119,7 +119,9 @@ async def beside_a_noisy_tenant(
 
     async def write() -> None:
         for number in pending:
-            await kube.create(GITOPS_DEPLOYMENT, deployment(noisy, f"app-{number:05d}"), field_manager=FIELD_MANAGER)
+            await kube.create_object(
+                GITOPS_DEPLOYMENT, deployment(noisy, f"app-{number:05d}"), field_manager=FIELD_MANAGER
+            )
 
     writing = asyncio.gather(*(write() for _ in range(WRITERS)))
     parts = [await sequential(create, arrivals, names)]

@@ -28,7 +28,7 @@ async def create_namespaces(kube: KubeClient, names: list[str]) -> None:
     for name in names:
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         try:
-            await kube.create(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
+            await kube.create_object(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             continue
 

@@ -131,7 +131,7 @@ class Simulator:
 
     async def _write(self, key: Key, response: Response) -> None:
         metrics.KUBERNETES_WRITES.labels(SERVICE, APPLICATION.kind, "patch").inc()
-        await self._client.patch(APPLICATION, *key, response.patch, field_manager=FIELD_MANAGER)
+        await self._client.patch_object(APPLICATION, *key, response.patch, field_manager=FIELD_MANAGER)
 
 
 def _key(application: Manifest) -> Key:

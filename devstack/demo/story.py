@@ -133,7 +133,7 @@ class Story:
         identity = (BLUE, "web")
         uid = self.here.objects[identity]["metadata"]["uid"]
         row = self.users.board.begin(Row(*identity, "resource lost", "drift"))
-        await self.users.kube.delete(CONFIG_MAP, *identity)
+        await self.users.kube.delete_object(CONFIG_MAP, *identity)
         await self.here.until(
             "it is there again", lambda objects: objects.get(identity, {}).get("metadata", {}).get("uid", uid) != uid
         )
@@ -152,7 +152,7 @@ class Story:
             (SECRET, GREEN, "login"),
             (SECRET, BLUE, "prod-access"),
         ):
-            await self.users.kube.delete(resource, tenant, name)
+            await self.users.kube.delete_object(resource, tenant, name)
         await self.accounts.until(
             "our account is gone from the other cluster",
             lambda accounts: not any(name.startswith(ACCOUNT_PREFIX) for _, name in accounts),

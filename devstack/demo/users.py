@@ -38,7 +38,7 @@ class Users:
     async def namespace(self, name: str) -> None:
         """Somebody becomes a tenant."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await self.kube.create(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
+        await self.kube.create_object(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
 
     async def create(self, resource: ApiResource, tenant: str, name: str, /, **content: Any) -> Manifest:
         """Write a new resource."""
@@ -47,7 +47,7 @@ class Users:
             "kind": resource.kind,
             "metadata": {"name": name, "namespace": tenant},
         } | content
-        return await self.kube.create(resource, manifest, field_manager=FIELD_MANAGER)
+        return await self.kube.create_object(resource, manifest, field_manager=FIELD_MANAGER)
 
     async def deploy(self, row: Row, source: dict[str, str], **spec: Any) -> Row:
         """Create a deployment that waits by its finalizer when it is deleted."""
@@ -60,14 +60,14 @@ class Users:
     async def patch(self, row: Row, patch: Manifest) -> Row:
         """Change a deployment."""
         self.board.begin(row, self.uid(row))
-        await self.kube.patch(GITOPS_DEPLOYMENT, row.tenant, row.name, patch, field_manager=FIELD_MANAGER)
+        await self.kube.patch_object(GITOPS_DEPLOYMENT, row.tenant, row.name, patch, field_manager=FIELD_MANAGER)
         return row
 
     async def delete(self, row: Row) -> None:
         """Delete a deployment; returns when its Application and it are gone."""
         uid, identity = self.uid(row), (row.tenant, row.name)
         self.board.begin(row, uid)
-        await self.kube.delete(GITOPS_DEPLOYMENT, *identity)
+        await self.kube.delete_object(GITOPS_DEPLOYMENT, *identity)
         await self.applications.until(
             "the Application is gone", lambda objects: not any(name.endswith(uid) for _, name in objects)
         )
@@ -81,7 +81,7 @@ class Users:
         wanted = self.applications.objects[identity]["spec"]["source"]["path"]
         self.board.begin(row, uid)
         intruder = {"spec": {"source": {"path": "somewhere/else"}}}
-        edited = await self.kube.patch(APPLICATION, *identity, intruder, field_manager="intruder")
+        edited = await self.kube.patch_object(APPLICATION, *identity, intruder, field_manager="intruder")
         version = int(edited["metadata"]["resourceVersion"])
         await self.applications.until(
             "the Application is as it was",

@@ -112,9 +112,9 @@ class _Decoder:
         try:
             match message.topic:
                 case topics.COMMANDS:
-                    yield from _of_command(self._commands.decode(message.value))
+                    yield from _of_command(self._commands.decode_message(message.value))
                 case topics.OBSERVATIONS:
-                    yield from _of_observation(self._observations.decode(message.value))
+                    yield from _of_observation(self._observations.decode_message(message.value))
                 case topics.ENGINE:
                     record = decode_record(self._registry, message.value)
                     planned = datetime.fromisoformat(record["updated_at"]) if record.get("updated_at") else None

@@ -75,7 +75,7 @@ async def _apply(kubeconfig: Path, wanted: Iterable[Manifest], namespaces: Itera
     async with await connect(kubeconfig) as kube:
         try:
             for manifest in wanted:
-                await kube.apply(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
+                await kube.apply_object(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
             for namespace in namespaces:
                 await _ensure_secret(kube, namespace)
         except GitOpsError as error:
@@ -91,4 +91,4 @@ async def _ensure_secret(kube: KubeClient, namespace: str) -> None:
         "stringData": {"server.secretkey": secrets.token_urlsafe(32)},
     }
     with suppress(AlreadyExists):
-        await kube.create(SECRET, secret, field_manager=FIELD_MANAGER)
+        await kube.create_object(SECRET, secret, field_manager=FIELD_MANAGER)

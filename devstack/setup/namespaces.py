@@ -25,6 +25,6 @@ async def _create(kubeconfig: Path, names: Iterable[str]) -> None:
             manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             try:
                 with suppress(AlreadyExists):
-                    await kube.create(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
+                    await kube.create_object(NAMESPACE, manifest, field_manager=FIELD_MANAGER)
             except GitOpsError as error:
                 raise Unavailable(f"cannot create namespace {name}: {error}") from error

@@ -39,7 +39,7 @@ async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
         for manifest in manifests:
             name = manifest["metadata"]["name"]
             try:
-                await kube.apply(CUSTOM_RESOURCE_DEFINITION, manifest, field_manager=FIELD_MANAGER)
+                await kube.apply_object(CUSTOM_RESOURCE_DEFINITION, manifest, field_manager=FIELD_MANAGER)
                 async with asyncio.timeout(ESTABLISH_SECONDS):
                     await _established(kube, name)
             except Rejected as error:

@@ -26,7 +26,7 @@ def list_letters() -> None:
         "failed at", "service", "message", "key", "error", title=f"Dead letters of {settings.kafka_bootstrap_servers}"
     )
     for value in _values(settings):
-        letter = codec.decode(value)
+        letter = codec.decode_message(value)
         table.add_row(
             letter.failed_at.isoformat(timespec="seconds"),
             letter.service,

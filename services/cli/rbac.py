@@ -69,7 +69,7 @@ async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
             place = "/".join(filter(None, (manifest["metadata"].get("namespace"), manifest["metadata"]["name"])))
             try:
                 await _ensure_namespace(kube, manifest)
-                await kube.apply(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
+                await kube.apply_object(KINDS[manifest["kind"]], manifest, field_manager=FIELD_MANAGER)
             except Rejected as error:
                 raise NoPermission(f"cannot apply {manifest['kind']} {place}: {error}") from error
             except GitOpsError as error:
@@ -82,4 +82,4 @@ async def _ensure_namespace(kube: KubeClient, manifest: Manifest) -> None:
     if manifest["kind"] == "ServiceAccount":
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": manifest["metadata"]["namespace"]}}
         with suppress(AlreadyExists):
-            await kube.create(NAMESPACE, namespace, field_manager=FIELD_MANAGER)
+            await kube.create_object(NAMESPACE, namespace, field_manager=FIELD_MANAGER)

@@ -20,5 +20,5 @@ def apply(url: str = URL, timeout: float = TIMEOUT) -> None:
     """Register every schema under BACKWARD compatibility; one that could not read old messages is refused."""
     registry = SchemaRegistry(url)
     for subject, file in SUBJECTS.items():
-        schema_id = await_dependency(registry.name, partial(registry.register, subject), timeout_seconds=timeout)
+        schema_id = await_dependency(registry.name, partial(registry.register_schema, subject), timeout_seconds=timeout)
         typer.echo(f"{subject}: schema {schema_id} from {file}")

@@ -94,10 +94,10 @@ def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> C
     spec = orjson.loads(row.spec)
     context = SecretContext(row.workspace, row.namespace, row.name, spec["type"])
     try:
-        values = opening.open(spec["sealed"], context)
+        values = opening.open_secret(spec["sealed"], context)
     except Unopenable as error:
         raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
-    sealed = sealing.seal({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
+    sealed = sealing.seal_secret({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
     event = ResourceChanged(
         api_version=SECRET.api_version,
         kind=SECRET.kind,
@@ -123,10 +123,10 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
     try:
         codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), Command, value_subject(COMMANDS))
         outcomes = [
-            publisher.send(
+            publisher.send_message(
                 COMMANDS,
                 tenant_key(command.workspace, command.namespace),
-                codec.encode(command),
+                codec.encode_message(command),
                 {TRACEPARENT: new_traceparent()},
             )
             for command in commands

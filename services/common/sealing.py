@@ -120,7 +120,7 @@ class SealingKeys(_KeyFile):
         """Id of the key that seals now."""
         return next(iter(self.current()))
 
-    def seal(self, data: Mapping[str, str], context: SecretContext) -> str:
+    def seal_secret(self, data: Mapping[str, str], context: SecretContext) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
         kid, key = next(iter(self.current().items()))
         header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": asdict(context)}
@@ -137,7 +137,7 @@ class OpeningKeys(_KeyFile):
         """Ids of all keys."""
         return tuple(self.current())
 
-    def open(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
+    def open_secret(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
         """The Secret's values, by key. Raises Unopenable: key unknown, another context, damaged."""
         kid = key_id_of(sealed)
         key = self.current().get(kid)

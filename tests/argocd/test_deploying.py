@@ -46,12 +46,12 @@ async def test_resource_when_somebody_changes_or_deletes_it_then_it_is_as_git_sa
     await tenant.create(source=source().spec())
     await tenant.until_status("deployed", **HEALTHY)
     identity = (tenant.namespace, NAME)
-    edited = await deployed.kube.patch(CONFIG_MAP, *identity, {"data": {"value": "edited"}}, field_manager=USER)
+    edited = await deployed.kube.patch_object(CONFIG_MAP, *identity, {"data": {"value": "edited"}}, field_manager=USER)
     await deployed.config_maps.until(
         "the edit is undone",
         lambda objects: version(objects[identity]) > version(edited) and deployed.value(*identity) == "first",
     )
-    await deployed.kube.delete(CONFIG_MAP, *identity)
+    await deployed.kube.delete_object(CONFIG_MAP, *identity)
     await deployed.config_maps.until(
         "it is there again",
         lambda objects: identity in objects and objects[identity]["metadata"]["uid"] != edited["metadata"]["uid"],

@@ -115,7 +115,7 @@ async def test_resource_without_namespace_when_the_environment_allows_it_then_on
         await until_sync_says(tenant, "resource :Namespace is not permitted in project", name)
     await tenant.create("web", source=repository.spec(), destination={"environment": "all", "namespace": there})
     await tenant.until_status("deployed", **HEALTHY)
-    assert await far.kube.get(NAMESPACE, None, made)
+    assert await far.kube.get_object(NAMESPACE, None, made)
 
 
 async def limited_account(far: Deployed, name: str) -> str:
@@ -135,7 +135,7 @@ async def limited_account(far: Deployed, name: str) -> str:
         (SECRET, token, {"type": "kubernetes.io/service-account-token"}),
     ):
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata} | content
-        await far.kube.create(resource, manifest, field_manager=USER)
+        await far.kube.create_object(resource, manifest, field_manager=USER)
     async with mirrored(far.kube, SECRET, name) as secrets:
         await secrets.until("the token is there", lambda objects: "token" in objects[name, ACCOUNT].get("data", {}))
         return decoded(secrets.objects[name, ACCOUNT])["token"]

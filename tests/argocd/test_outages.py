@@ -165,4 +165,4 @@ async def complete(kube: KubeClient, namespace: str) -> None:
     ]
     status = {"startTime": now, "completionTime": now, "succeeded": 1, "conditions": conditions}
     name = endless_hook()["metadata"]["name"]
-    await kube.patch(JOB, namespace, name, {"status": status}, field_manager=USER, subresource="status")
+    await kube.patch_object(JOB, namespace, name, {"status": status}, field_manager=USER, subresource="status")

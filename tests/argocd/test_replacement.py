@@ -95,9 +95,9 @@ async def test_instance_when_it_is_replaced_then_its_tenants_are_deployed_again_
 async def lose(kube: KubeClient, resource: ApiResource, namespace: str) -> None:
     """All that we had in the instance, as if it had never been."""
     for name in await names(kube, resource, namespace):
-        await kube.patch(resource, namespace, name, {"metadata": {"finalizers": None}}, field_manager=USER)
+        await kube.patch_object(resource, namespace, name, {"metadata": {"finalizers": None}}, field_manager=USER)
         try:
-            await kube.delete(resource, namespace, name)
+            await kube.delete_object(resource, namespace, name)
         except NotFound:
             continue  # it was being deleted, and waited for its finalizers only
     assert await names(kube, resource, namespace) == []
@@ -106,5 +106,7 @@ async def lose(kube: KubeClient, resource: ApiResource, namespace: str) -> None:
 async def names(kube: KubeClient, resource: ApiResource, namespace: str) -> list[str]:
     """Our objects in an instance."""
     return [
-        item["metadata"]["name"] async for page in kube.pages(resource, namespace, selector=OURS) for item in page.items
+        item["metadata"]["name"]
+        async for page in kube.list_pages(resource, namespace, selector=OURS)
+        for item in page.items
     ]

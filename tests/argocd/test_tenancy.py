@@ -161,7 +161,7 @@ class Intruder:
     async def _refresh(self, application: Manifest, level: str) -> Manifest:
         name, engine = application["metadata"]["name"], application["metadata"]["namespace"]
         patch = {"metadata": {"annotations": {REFRESH: level}}}
-        asked = await self.tenant.kube.patch(APPLICATION, engine, name, patch, field_manager=USER)
+        asked = await self.tenant.kube.patch_object(APPLICATION, engine, name, patch, field_manager=USER)
 
         def is_done(item: Manifest | None) -> bool:
             meta = (item or {}).get("metadata", {"resourceVersion": "0"})
@@ -282,7 +282,7 @@ async def test_project_when_an_application_in_it_wants_what_is_another_tenants_t
     refused = await argocd.until(name, wish.refusal, lambda item: wish.refusal in spec_error(item), engine)
     assert status(refused).get("resources") is None
     # It deployed nothing, so Argo CD has nothing to remove.
-    await argocd.kube.patch(APPLICATION, engine, name, {"metadata": {"finalizers": None}}, field_manager=USER)
+    await argocd.kube.patch_object(APPLICATION, engine, name, {"metadata": {"finalizers": None}}, field_manager=USER)
     await argocd.delete(name, engine)
 
 

@@ -156,7 +156,7 @@ async def namespace(kube: KubeClient) -> str:
     """A namespace of one test's own."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    await kube.create(NAMESPACE, manifest, field_manager="tests")
+    await kube.create_object(NAMESPACE, manifest, field_manager="tests")
     return name
 
 

@@ -61,15 +61,15 @@ class Api:
             "type": type_ if type_ == "Opaque" else f"{GROUP}/{type_}",
             "data": encoded(**data),
         }
-        return await self.kube.create(SECRET, manifest, field_manager=USER)
+        return await self.kube.create_object(SECRET, manifest, field_manager=USER)
 
     async def change_secret(self, name: str, **data: str) -> None:
         """Change some of a Secret's content."""
-        await self.kube.patch(SECRET, self.namespace, name, {"data": encoded(**data)}, field_manager=USER)
+        await self.kube.patch_object(SECRET, self.namespace, name, {"data": encoded(**data)}, field_manager=USER)
 
     async def delete(self, resource: ApiResource, name: str) -> None:
         """Delete anything."""
-        await self.kube.delete(resource, self.namespace, name)
+        await self.kube.delete_object(resource, self.namespace, name)
 
     async def until_connection(self, reason: str, name: str = "prod", timeout_seconds: float = 30) -> dict[str, Any]:
         """Wait until an environment's connection has this reason."""
@@ -134,7 +134,7 @@ class Api:
             "metadata": {"name": name, "namespace": self.namespace},
             "spec": spec,
         }
-        return await self.kube.create(resource, manifest, field_manager=USER)
+        return await self.kube.create_object(resource, manifest, field_manager=USER)
 
 
 @asynccontextmanager
@@ -149,7 +149,7 @@ async def fresh_api(namespace: str, kube: KubeClient, kinds: Kinds) -> AsyncIter
         for home, name in list(mirror.objects):
             if home == namespace:
                 with suppress(NotFound):
-                    await kube.delete(resource, namespace, name)
+                    await kube.delete_object(resource, namespace, name)
 
 
 def encoded(**data: str) -> dict[str, str]:

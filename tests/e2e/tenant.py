@@ -30,15 +30,15 @@ class Tenant:
     async def create(self, name: str = "web", *, finalizers: tuple[str, ...] = (), **spec: Any) -> Manifest:
         """Create a GitOpsDeployment; ``spec`` overrides parts of an ordinary one."""
         manifest = deployment(self.namespace, name, finalizers=finalizers, **spec)
-        return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
+        return await self.kube.create_object(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
 
     async def patch(self, name: str, patch: Manifest) -> Manifest:
         """Change a GitOpsDeployment."""
-        return await self.kube.patch(GITOPS_DEPLOYMENT, self.namespace, name, patch, field_manager=USER)
+        return await self.kube.patch_object(GITOPS_DEPLOYMENT, self.namespace, name, patch, field_manager=USER)
 
     async def delete(self, name: str = "web") -> None:
         """Delete a GitOpsDeployment."""
-        await self.kube.delete(GITOPS_DEPLOYMENT, self.namespace, name)
+        await self.kube.delete_object(GITOPS_DEPLOYMENT, self.namespace, name)
 
     def status(self, name: str = "web") -> dict[str, Any]:
         """The status of a GitOpsDeployment as last seen."""
@@ -124,7 +124,7 @@ async def fresh_tenant(kube: KubeClient, deployments: Mirror, applications: Mirr
 async def create_namespace(kube: KubeClient, name: str) -> None:
     """Create a namespace."""
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    await kube.create(NAMESPACE, manifest, field_manager=USER)
+    await kube.create_object(NAMESPACE, manifest, field_manager=USER)
 
 
 def deployment(namespace: str, name: str = "web", *, finalizers: tuple[str, ...] = (), **spec: Any) -> Manifest:

@@ -50,7 +50,7 @@ def dead_letter(stack: HostedStack, key: str) -> DeadLetter:
     consumer.assign([TopicPartition(DEAD_LETTERS, 0, 0)])
     try:
         while (message := consumer.poll(30)) is not None:
-            letter = codec.decode(message.value())
+            letter = codec.decode_message(message.value())
             if letter.key == key.encode():
                 return letter
     finally:
@@ -144,7 +144,7 @@ async def test_command_when_its_api_version_is_unknown_then_the_cr_says_so(stack
     producer = Producer(
         {"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"], "partitioner": "murmur2_random"}
     )
-    producer.produce(COMMANDS, key=f"{workspace}/{tenant.namespace}".encode(), value=codec.encode(command))
+    producer.produce(COMMANDS, key=f"{workspace}/{tenant.namespace}".encode(), value=codec.encode_message(command))
     assert producer.flush(10) == 0
     shown = await tenant.until_condition("ErrorOccurred", "True")
     assert "v1beta9" in shown["message"]

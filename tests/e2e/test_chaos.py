@@ -94,7 +94,9 @@ async def test_drift_when_no_agent_ran_then_it_is_repaired_once_one_is_back(stac
     identity = (application["metadata"]["namespace"], application_name(created))
     for agent in ("agent-1", "agent-2"):
         await asyncio.to_thread(stack.kill, agent)
-    edited = await tenant.kube.patch(APPLICATION, *identity, {"spec": {"project": "default"}}, field_manager="intruder")
+    edited = await tenant.kube.patch_object(
+        APPLICATION, *identity, {"spec": {"project": "default"}}, field_manager="intruder"
+    )
     version = int(edited["metadata"]["resourceVersion"])
     for agent in ("agent-1", "agent-2"):
         await asyncio.to_thread(stack.start, agent)

@@ -121,7 +121,7 @@ async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(
     created = await tenant.create()
     application = await tenant.application_of(created)
     namespace = application["metadata"]["namespace"]
-    edited = await tenant.kube.patch(
+    edited = await tenant.kube.patch_object(
         APPLICATION, namespace, application_name(created), {"spec": {"project": "default"}}, field_manager="intruder"
     )
     version = int(edited["metadata"]["resourceVersion"])
@@ -140,7 +140,7 @@ async def test_application_when_deleted_by_somebody_then_it_is_back(tenant: Tena
     created = await tenant.create()
     application = await tenant.application_of(created)
     uid = application["metadata"]["uid"]
-    await tenant.kube.delete(APPLICATION, application["metadata"]["namespace"], application_name(created))
+    await tenant.kube.delete_object(APPLICATION, application["metadata"]["namespace"], application_name(created))
     await tenant.applications.until(
         "a new Application",
         lambda objects: (
@@ -203,7 +203,7 @@ async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_r
 async def test_api_server_when_the_version_is_unknown_then_it_does_not_know_the_resource(tenant: Tenant) -> None:
     manifest = deployment(tenant.namespace) | {"apiVersion": "managed-gitops.redhat.com/v1beta9"}
     with pytest.raises(Rejected, match=r"v1beta9"):
-        await tenant.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager="e2e")
+        await tenant.kube.create_object(GITOPS_DEPLOYMENT, manifest, field_manager="e2e")
 
 
 @pytest.mark.parametrize(

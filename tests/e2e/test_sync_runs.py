@@ -71,7 +71,7 @@ async def test_sync_when_its_fields_change_then_the_api_server_refuses_it(
         ({"revisionID": "v2"}, "revision change is not supported"),
     ):
         with pytest.raises(Rejected, match=message):
-            await kube.patch(SYNC_RUN, api.namespace, "fixed", {"spec": change}, field_manager=USER)
+            await kube.patch_object(SYNC_RUN, api.namespace, "fixed", {"spec": change}, field_manager=USER)
 
 
 async def test_syncs_when_processes_are_killed_then_each_runs_once_and_in_order(

@@ -46,14 +46,14 @@ class Laboratory:
         """A new namespace, in its own cluster unless another is named."""
         name = f"tenant-{uuid.uuid4().hex[:8]}"
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await (kube or self.kube).create(NAMESPACE, namespace, field_manager=USER)
+        await (kube or self.kube).create_object(NAMESPACE, namespace, field_manager=USER)
         return name
 
     async def project(self, tenant: str, *, engine: str = ENGINE, server: str = IN_CLUSTER) -> str:
         """A project that may deploy to the tenant's namespace, and nowhere else; named as that."""
         spec = {"sourceRepos": ["*"], "destinations": [{"server": server, "namespace": tenant}]}
         project = _argocd("AppProject", tenant, engine, spec)
-        await self.kube.create(APP_PROJECT, project, field_manager=USER)
+        await self.kube.create_object(APP_PROJECT, project, field_manager=USER)
         return tenant
 
     def repository(self, visibility: str = PUBLIC, **files: str) -> tuple[Repository, str]:
@@ -83,7 +83,7 @@ class Laboratory:
         if automated:
             spec["syncPolicy"] = {"automated": {"prune": True, "selfHeal": True}}
         application = _argocd("Application", name, engine, spec, finalizers=[FINALIZER])
-        await self.kube.create(APPLICATION, application, field_manager=USER)
+        await self.kube.create_object(APPLICATION, application, field_manager=USER)
         return name
 
     async def secret(self, kind: str, data: dict[str, str]) -> None:
@@ -94,11 +94,11 @@ class Laboratory:
             "labels": {"argocd.argoproj.io/secret-type": kind},
         }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
-        await self.kube.create(SECRET, secret, field_manager=USER)
+        await self.kube.create_object(SECRET, secret, field_manager=USER)
 
     async def patch(self, name: str, patch: Manifest) -> None:
         """Change an Application."""
-        await self.kube.patch(APPLICATION, ENGINE, name, patch, field_manager=USER)
+        await self.kube.patch_object(APPLICATION, ENGINE, name, patch, field_manager=USER)
 
     @asynccontextmanager
     async def ending(self, name: str) -> AsyncIterator[None]:
@@ -120,7 +120,7 @@ class Laboratory:
 
     async def delete(self, name: str, engine: str = ENGINE) -> None:
         """Delete an Application, with what it deployed."""
-        await self.kube.delete(APPLICATION, engine, name)
+        await self.kube.delete_object(APPLICATION, engine, name)
 
     async def until(self, name: str, what: str, holds: Holds, engine: str = ENGINE) -> Manifest:
         """Wait until ``holds`` is true of an Application; returns it."""
@@ -149,7 +149,7 @@ class Laboratory:
 
     async def value_in(self, tenant: str, kube: KubeClient | None = None) -> str:
         """What the deployed config map says."""
-        deployed = await (kube or self.kube).get(CONFIG_MAP, tenant, "settings")
+        deployed = await (kube or self.kube).get_object(CONFIG_MAP, tenant, "settings")
         return str(deployed["data"]["value"])
 
 

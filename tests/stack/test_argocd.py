@@ -57,7 +57,7 @@ async def test_application_when_created_then_it_is_deployed_until_it_is_deleted(
     await lab.delete(name, engine)
     await lab.until_gone(name, engine)
     with pytest.raises(NotFound):
-        await lab.kube.get(CONFIG_MAP, tenant, "settings")
+        await lab.kube.get_object(CONFIG_MAP, tenant, "settings")
 
 
 async def test_commit_when_made_then_it_is_deployed(lab: Laboratory) -> None:
@@ -141,7 +141,7 @@ async def test_cluster_when_it_is_another_then_what_is_deployed_there_is_deleted
     await lab.delete(name)
     await lab.until_gone(name)
     with pytest.raises(NotFound):
-        await lab.remote.get(CONFIG_MAP, tenant, "settings")
+        await lab.remote.get_object(CONFIG_MAP, tenant, "settings")
 
 
 async def test_operation_when_written_into_a_manual_application_then_it_syncs_and_its_info_comes_back(

@@ -104,9 +104,9 @@ async def tenant(infrastructure: HostedStack) -> AsyncIterator[str]:
     """A namespace of a tenant's."""
     async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
         name = f"tenant-{uuid.uuid4().hex[:8]}"
-        await admin.create(NAMESPACE, {"metadata": {"name": name}}, field_manager="tests")
+        await admin.create_object(NAMESPACE, {"metadata": {"name": name}}, field_manager="tests")
         yield name
-        await admin.delete(NAMESPACE, None, name)
+        await admin.delete_object(NAMESPACE, None, name)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(filter(None, vars(case).values() and (
@@ -160,7 +160,7 @@ async def deployment(infrastructure: HostedStack, tenant: str, watcher: KubeClie
 async def refusal(kube: KubeClient, namespace: str, patch: Manifest | list[Manifest]) -> str:
     """Why the deployment may not be patched so; "" if it may."""
     try:
-        await kube.patch(GITOPS_DEPLOYMENT, namespace, "web", patch, field_manager="tests")
+        await kube.patch_object(GITOPS_DEPLOYMENT, namespace, "web", patch, field_manager="tests")
     except Rejected as error:
         if not error.is_forbidden:
             raise
@@ -201,13 +201,13 @@ async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:
     resource, name = BY_KIND[case.kind], "no-such"
     manifest: Manifest = {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}}
     calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "get": lambda: kube.get(resource, namespace, name),
+        "get": lambda: kube.get_object(resource, namespace, name),
         "list": lambda: _first_page(kube, resource, namespace),
         "create": lambda: _create(kube, resource, manifest, case.subresource),
-        "patch": lambda: kube.patch(
+        "patch": lambda: kube.patch_object(
             resource, namespace or None, name, {"status": {}}, field_manager="tests", subresource=case.subresource
         ),
-        "delete": lambda: kube.delete(resource, namespace, name),
+        "delete": lambda: kube.delete_object(resource, namespace, name),
     }
     try:
         await calls[case.verb]()
@@ -221,7 +221,7 @@ async def permitted(kube: KubeClient, case: Case, namespace: str) -> bool:
 
 
 async def _first_page(kube: KubeClient, resource: ApiResource, namespace: str) -> None:
-    async with aclosing(kube.pages(resource, namespace or None, limit=1)) as pages:
+    async with aclosing(kube.list_pages(resource, namespace or None, limit=1)) as pages:
         await anext(pages)
 
 

@@ -151,7 +151,7 @@ class SealedSecretUnreadable(Exception):
 def open_sealed_secret(keys: OpeningKeys, sealed: Sealed) -> dict[str, bytes]:
     """The Secret's values. Raises SealedSecretUnreadable: why, in words for its owner."""
     try:
-        return keys.open(sealed.text, sealed.context)
+        return keys.open_secret(sealed.text, sealed.context)
     except Unopenable as error:
         why = str(error)
     raise SealedSecretUnreadable(f"the Secret could not be opened; {why}")

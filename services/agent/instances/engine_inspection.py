@@ -56,7 +56,7 @@ class EngineInspection:
 
     async def _read(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         try:
-            return await self._cluster.get(resource, namespace, name)
+            return await self._cluster.get_object(resource, namespace, name)
         except NotFound:
             return None
 

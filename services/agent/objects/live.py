@@ -112,7 +112,7 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
         """Read an object from the API server, as the watch may be late; False if there is none."""
         known = self.get(key)
         try:
-            answer = await cluster.get(KINDS[key.kind].resource, key.namespace, key.name)
+            answer = await cluster.get_object(KINDS[key.kind].resource, key.namespace, key.name)
         except NotFound:
             if known is not None:
                 self.remove_object(key, known.uid)
@@ -136,7 +136,7 @@ class SecretReader:
         """The Secret, None if there is none. Raises what a cluster raises."""
         async with self._slots:
             try:
-                return await self._cluster.get(SECRET, key.namespace, key.name)
+                return await self._cluster.get_object(SECRET, key.namespace, key.name)
             except NotFound:
                 return None
 

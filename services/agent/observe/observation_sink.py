@@ -41,7 +41,7 @@ class ObservationSink:
         key = tenant_key(row.workspace, row.tenant_namespace)
         headers = {TRACEPARENT: row.trace_id} if row.trace_id else {}
         loop = asyncio.get_running_loop()
-        sent = self._publisher.send(self._topic, key, self._codec.encode(observation), headers)
+        sent = self._publisher.send_message(self._topic, key, self._codec.encode_message(observation), headers)
         sent.add_done_callback(lambda future: _hand_over(loop, future, delivered))
 
 

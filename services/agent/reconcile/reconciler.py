@@ -143,20 +143,20 @@ class Reconciler:
         match step:
             case Create(manifest):
                 _count(kind, "create")
-                answer = await self._cluster.create(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
+                answer = await self._cluster.create_object(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
             case Apply(manifest):
                 _count(kind, "apply")
-                answer = await self._cluster.apply(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
+                answer = await self._cluster.apply_object(resource, manifest, field_manager=AGENT_FIELD_MANAGER)
             case Patch(patch):
                 _count(kind, "apply")
-                answer = await self._cluster.patch(
+                answer = await self._cluster.patch_object(
                     resource, key.namespace, key.name, patch, field_manager=AGENT_FIELD_MANAGER
                 )
             case RemoveFinalizers(uid, version):
                 await self._strip(kind, key, uid, version)
             case Delete(uid, version):
                 _count(kind, "delete")
-                await self._cluster.delete(
+                await self._cluster.delete_object(
                     resource, key.namespace, key.name, propagation=kind.propagation, uid=uid, version=version
                 )
                 return True
@@ -168,7 +168,7 @@ class Reconciler:
         """Take all finalizers away: the API server then removes the object at once."""
         metadata = {"resourceVersion": str(version), "uid": uid, "finalizers": None}
         _count(kind, "apply")
-        await self._cluster.patch(
+        await self._cluster.patch_object(
             kind.resource, key.namespace, key.name, {"metadata": metadata}, field_manager=AGENT_FIELD_MANAGER
         )
         self._live.remove_object(key, uid)

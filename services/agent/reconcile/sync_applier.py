@@ -132,7 +132,7 @@ class SyncApplier:
         known = self._live.get(application)
         metrics.KUBERNETES_WRITES.labels(SERVICE, APPLICATION.kind, "operation").inc()
         try:
-            answer = await self._cluster.patch(
+            answer = await self._cluster.patch_object(
                 APPLICATION, key.namespace, key.name, write.patch, field_manager=SYNC_FIELD_MANAGER
             )
         except (Conflict, NotFound):

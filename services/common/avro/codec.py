@@ -47,17 +47,17 @@ class AvroCodec(Generic[MessageT]):
         """``message`` is a dataclass whose fields are those of the schema ``subject`` names."""
         self._registry = registry
         self._message = message
-        self._schema = registry.local(subject)
+        self._schema = registry.local_schema(subject)
         self._schema_id = registry.id_of(subject)
         self._build = _builder(typing.cast("Any", message))
 
-    def encode(self, message: MessageT) -> bytes:
+    def encode_message(self, message: MessageT) -> bytes:
         """Bytes of ``message`` with its schema's id."""
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, self._schema, _datum(message))
         return frame(self._schema_id, buffer.getvalue())
 
-    def decode(self, message: bytes | None) -> MessageT:
+    def decode_message(self, message: bytes | None) -> MessageT:
         """The message in ``message``, whichever compatible version wrote it. Raises Poison, Retry (registry away)."""
         record = decode_record(self._registry, message, self._schema)
         return typing.cast("MessageT", self._build(record))
@@ -69,7 +69,7 @@ def decode_record(registry: SchemaRegistry, message: bytes | None, reader: Any =
     Raises Poison if the bytes do not fit the schema they name, Retry if the registry does not answer.
     """
     schema_id, datum = unframe(message)
-    writer = registry.by_id(schema_id)
+    writer = registry.schema_by_id(schema_id)
     try:
         return fastavro.schemaless_reader(io.BytesIO(datum), writer, reader, return_record_name=reader is not None)
     except Exception as error:  # fastavro raises whatever its C reader stumbles over: EOF, index, type, unicode

@@ -54,7 +54,7 @@ class SchemaRegistry:
         self._by_id: dict[int, Any] = {}
         self._local = local_schemas()
 
-    def local(self, subject: str) -> Any:
+    def local_schema(self, subject: str) -> Any:
         """The schema of ``subject`` in this build, parsed."""
         return fastavro.parse_schema(self._local[subject])
 
@@ -76,13 +76,13 @@ class SchemaRegistry:
             raise Retry(f"schema registry does not answer: {error}") from error
         return _schema_id(registered.schema_id)
 
-    def by_id(self, schema_id: int) -> Any:
+    def schema_by_id(self, schema_id: int) -> Any:
         """The parsed schema ``schema_id``. Raises Poison if there is none, Retry if the registry does not answer."""
         if schema_id not in self._by_id:
             self._by_id[schema_id] = _parsed(schema_id, self._fetch(schema_id))
         return self._by_id[schema_id]
 
-    def register(self, subject: str) -> int:
+    def register_schema(self, subject: str) -> int:
         """Register this build's schema under BACKWARD compatibility and return its id. Raises InvalidConfiguration."""
         schema = Schema(json.dumps(self._local[subject]), "AVRO")
         try:

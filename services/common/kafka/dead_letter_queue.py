@@ -50,7 +50,7 @@ class DeadLetterQueue:
             offset=message.offset,
             error=str(error),
         )
-        return self._publisher.send(DEAD_LETTERS, message.key, self._codec.encode(letter), headers)
+        return self._publisher.send_message(DEAD_LETTERS, message.key, self._codec.encode_message(letter), headers)
 
 
 def _reason(message: ConsumedMessage, error: Exception) -> str:

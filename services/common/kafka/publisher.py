@@ -57,7 +57,7 @@ class Publisher:
         self._reports = threading.Thread(target=self._serve_reports, name=f"{service}-delivery", daemon=True)
         self._reports.start()
 
-    def send(
+    def send_message(
         self,
         topic: str,
         key: bytes | None,

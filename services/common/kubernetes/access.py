@@ -131,7 +131,7 @@ async def _check(client: KubeClient, access: Access) -> None:
 
 
 async def _try_list(client: KubeClient, access: Access, selector: str) -> None:
-    pages = client.pages(
+    pages = client.list_pages(
         access.resource, access.namespace or None, fields=selector, limit=1, metadata_only=access.metadata_only
     )
     async with aclosing(pages):
@@ -158,7 +158,7 @@ async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource
         "spec": {"resourceAttributes": attributes},
     }
     try:
-        answer = await client.create(ACCESS_REVIEW, review, field_manager=FIELD_MANAGER)
+        answer = await client.create_object(ACCESS_REVIEW, review, field_manager=FIELD_MANAGER)
     except Rejected as error:
         raise Rejected(
             f"may not create {ACCESS_REVIEW.plural}.{ACCESS_REVIEW.group}, so it cannot be told what else is missing; "

@@ -97,11 +97,11 @@ class KubeClient:
         """Close all connections."""
         await self.session.close()
 
-    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
+    async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         """Read one object. Raises NotFound."""
         return await self._call("GET", resource.path(namespace, name))
 
-    async def pages(
+    async def list_pages(
         self,
         resource: ApiResource,
         namespace: str | None = None,
@@ -125,7 +125,7 @@ class KubeClient:
                 return
             query["continue"] = meta["continue"]
 
-    async def watch(
+    async def watch_objects(
         self,
         resource: ApiResource,
         resource_version: str,
@@ -154,12 +154,12 @@ class KubeClient:
         except NETWORK_ERRORS as error:
             raise Retry(f"watch of {resource.plural} broke: {describe_error(error)}") from error
 
-    async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+    async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         """Create an object in the namespace it names. Raises AlreadyExists."""
         path = resource.path(manifest["metadata"].get("namespace"))
         return await self._call("POST", path, {"fieldManager": field_manager}, manifest)
 
-    async def apply(
+    async def apply_object(
         self, resource: ApiResource, manifest: Manifest, *, field_manager: str, subresource: str | None = None
     ) -> Manifest:
         """Server-side apply, taking over fields that another manager owns."""
@@ -168,7 +168,7 @@ class KubeClient:
         query = {"fieldManager": field_manager, "force": "true"}
         return await self._call("PATCH", path, query, manifest, APPLY_PATCH)
 
-    async def patch(
+    async def patch_object(
         self,
         resource: ApiResource,
         namespace: str | None,
@@ -183,7 +183,7 @@ class KubeClient:
         path = resource.path(namespace, name, subresource)
         return await self._call("PATCH", path, {"fieldManager": field_manager}, patch, content_type)
 
-    async def delete(
+    async def delete_object(
         self,
         resource: ApiResource,
         namespace: str | None,

@@ -58,7 +58,7 @@ class Election:
         """Let another take over at once, if the lease is ours. To be called when no effect of ours is outstanding."""
         try:
             async with self._timeout(RESIGN_SECONDS):
-                lease = await self.kube.get(LEASE, self.namespace, self.name)
+                lease = await self.kube.get_object(LEASE, self.namespace, self.name)
                 if lease["spec"].get("holderIdentity") == self.identity:
                     await self._write(lease, holder="")
         except (Retry, Wait, Rejected, TimeoutError) as error:
@@ -101,7 +101,7 @@ class Election:
     async def _try(self) -> bool:
         asked = self.clock.time()
         try:
-            lease = await self.kube.get(LEASE, self.namespace, self.name)
+            lease = await self.kube.get_object(LEASE, self.namespace, self.name)
             if not self._may_take(lease, asked):
                 return False
             await self._write(lease, holder=self.identity)
@@ -122,7 +122,7 @@ class Election:
         meta = {"name": self.name, "namespace": self.namespace}
         manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": self._spec()}
         try:
-            await self.kube.create(LEASE, manifest, field_manager=FIELD_MANAGER)
+            await self.kube.create_object(LEASE, manifest, field_manager=FIELD_MANAGER)
         except AlreadyExists as error:
             raise Retry(str(error)) from error
 
@@ -130,7 +130,7 @@ class Election:
         """Raises Conflict if the lease was written since it was read."""
         spec = self._spec() | {"holderIdentity": holder}
         patch = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
-        await self.kube.patch(LEASE, self.namespace, self.name, patch, field_manager=FIELD_MANAGER)
+        await self.kube.patch_object(LEASE, self.namespace, self.name, patch, field_manager=FIELD_MANAGER)
 
     def _timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
         return self.clock.timeout_at(self.clock.time() + seconds)

@@ -174,7 +174,7 @@ class _Part:
                     yield event
 
     async def _pages(self) -> AsyncGenerator[Page]:
-        pages = self.client.pages(
+        pages = self.client.list_pages(
             self.resource,
             self.namespace,
             selector=self.selector,
@@ -224,7 +224,7 @@ class _Part:
 
         It would let the watch wait in silence until its versions exceed ours.
         """
-        pages = self.client.pages(
+        pages = self.client.list_pages(
             self.resource, self.namespace, selector=self.selector, fields=self.fields, limit=1, metadata_only=True
         )
         async with aclosing(pages):
@@ -235,7 +235,7 @@ class _Part:
     async def _watch(self) -> AsyncGenerator[Reflection]:
         """One watch; bookmarks only move the version on."""
         opened = time.monotonic()
-        events = self.client.watch(
+        events = self.client.watch_objects(
             self.resource,
             self.version,
             self.namespace,

@@ -95,7 +95,7 @@ class Decoder:
         codec = self._codecs.get(message.topic)
         if codec is None:
             raise Poison(f"topic {message.topic} is not one of ours")
-        decoded = codec.decode(message.value)
+        decoded = codec.decode_message(message.value)
         checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
         return Event(checked, message.partition, traceparent(message.headers))
 

@@ -37,11 +37,11 @@ class CommandProducer:
     async def send_command(self, command: Command) -> None:
         """Queue a command about a tenant. Waits for room; raises Retry if one was lost."""
         key = tenant_key(command.workspace, command.namespace)
-        await self._put(key, self._codec.encode(command), PARTITION_BY_KEY)
+        await self._put(key, self._codec.encode_message(command), PARTITION_BY_KEY)
 
     async def send_to_all_partitions(self, command: Command, partitions: int) -> None:
         """Queue a command for every partition: it concerns all tenants. Raises Retry if one was lost."""
-        value = self._codec.encode(command)
+        value = self._codec.encode_message(command)
         for partition in range(partitions):
             await self._put(None, value, partition)
 
@@ -55,7 +55,7 @@ class CommandProducer:
         while True:
             headers = {TRACEPARENT: new_traceparent()}
             try:
-                outcome = self._publisher.send(self._topic, key, value, headers, partition)
+                outcome = self._publisher.send_message(self._topic, key, value, headers, partition)
             except QueueFull:
                 await asyncio.sleep(delays.next_delay())
             else:

@@ -44,7 +44,7 @@ class ObjectReader:
         while True:
             reason: GitOpsError
             try:
-                return await self.kube.get(resource, namespace, name)
+                return await self.kube.get_object(resource, namespace, name)
             except NotFound as error:
                 if error.is_of(resource.plural, name):
                     return None

@@ -35,7 +35,9 @@ class Sealer:
         if size > self.max_bytes:
             return OMITTED_SPEC, f"the Secret is too large: {size} bytes as JSON, of at most {self.max_bytes}"
         meta, secret_type = manifest["metadata"], manifest.get("type", "")
-        sealed = self.keys.seal(data, SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type))
+        sealed = self.keys.seal_secret(
+            data, SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type)
+        )
         return orjson.dumps({"type": secret_type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(), ""
 
     def fingerprint(self, manifest: Manifest) -> Fingerprint:

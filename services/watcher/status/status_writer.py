@@ -49,7 +49,7 @@ class StatusWriter:
         kind = BY_NAME[row.kind]
         patch = replace_status(row.uid, row.status)
         try:
-            await self.kube.patch(
+            await self.kube.patch_object(
                 kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER, subresource="status"
             )
         except NotFound:
@@ -80,7 +80,7 @@ class StatusWriter:
         """One attempt: None if the finalizers were changed meanwhile, else whether others keep the resource."""
         patch = release_finalizer(seen)
         try:
-            after = await self.kube.patch(kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER)
+            after = await self.kube.patch_object(kind, row.namespace, row.name, patch, field_manager=FIELD_MANAGER)
         except NotFound:
             return False
         except Conflict:
@@ -94,7 +94,7 @@ class StatusWriter:
     async def _find(self, row: WorkspaceResource) -> Manifest | None:
         """The resource the row is about, unless it is gone or another one has its name now."""
         try:
-            manifest = await self.kube.get(BY_NAME[row.kind], row.namespace, row.name)
+            manifest = await self.kube.get_object(BY_NAME[row.kind], row.namespace, row.name)
         except NotFound:
             return None
         return manifest if manifest["metadata"]["uid"] == row.uid else None

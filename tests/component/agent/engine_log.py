@@ -204,7 +204,7 @@ class Observations:
         """Take in what has arrived."""
         while (message := self._consumer.poll(seconds)) is not None:
             if message.error() is None:
-                self.seen.append(self._codec.decode(message.value()))
+                self.seen.append(self._codec.decode_message(message.value()))
         return self.seen
 
     def of(self, name: str) -> list[Any]:

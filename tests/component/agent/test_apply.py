@@ -36,10 +36,10 @@ class Engine:
         return until(lambda: self.observations.of("app").count(repaired) == count)
 
     async def get(self, name: str = "app") -> dict[str, Any]:
-        return await self.kube.get(APPLICATION, self.namespace, name)
+        return await self.kube.get_object(APPLICATION, self.namespace, name)
 
     async def edit(self, patch: dict[str, Any], name: str = "app") -> dict[str, Any]:
-        return await self.kube.patch(APPLICATION, self.namespace, name, patch, field_manager=SOMEBODY)
+        return await self.kube.patch_object(APPLICATION, self.namespace, name, patch, field_manager=SOMEBODY)
 
     async def until_going(self, name: str = "app") -> dict[str, Any]:
         """Wait until it is being deleted; returns its metadata."""
@@ -112,7 +112,7 @@ async def test_object_when_somebody_deletes_it_then_it_is_made_again_within_a_se
     digest = engine.desire(application("app", namespace))
     seconds = []
     for count in range(1, FREE_REPAIRS + 1):
-        await kube.delete(APPLICATION, namespace, "app")
+        await kube.delete_object(APPLICATION, namespace, "app")
         seconds.append(engine.until_repaired(digest, count))
         assert await engine.exists()
     assert min(seconds) < 1, seconds  # a busy machine delays one or another of them, an agent that waits all
@@ -124,9 +124,9 @@ async def test_project_when_somebody_widens_it_then_it_is_narrowed_again(
     engine = Engine(kube, namespace, engine_log, observations)
     digest = engine.desire(app_project("project", namespace))
     wider = {"spec": {"clusterResourceWhitelist": [{"group": "*", "kind": "*"}], "sourceRepos": ["*"]}}
-    await kube.patch(APP_PROJECT, namespace, "project", wider, field_manager=SOMEBODY)
+    await kube.patch_object(APP_PROJECT, namespace, "project", wider, field_manager=SOMEBODY)
     until(lambda: observations.has("project", Applied(digest, drift_repaired=True)))
-    found = await kube.get(APP_PROJECT, namespace, "project")
+    found = await kube.get_object(APP_PROJECT, namespace, "project")
     assert found["spec"] == app_project("project", namespace)["spec"]
 
 
@@ -140,7 +140,7 @@ async def test_deletion_when_argo_cd_finishes_then_object_and_project_go_in_orde
     engine_log.write(row(INSTANCE, application("app", namespace), "absent"), project)
     waiting = await engine.until_going()
     assert "resources-finalizer.argocd.argoproj.io/background" in waiting["finalizers"]
-    assert await kube.get(APP_PROJECT, namespace, "app-project-a")
+    assert await kube.get_object(APP_PROJECT, namespace, "app-project-a")
     # With the API server's own, which it may have taken away since: a removed one cannot be written again.
     await engine.edit({"metadata": {"finalizers": None}})
     until(lambda: observations.has("app-project-a", Removed(forced=False)))

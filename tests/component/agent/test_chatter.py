@@ -65,7 +65,7 @@ async def test_status_when_argocd_syncs_then_a_third_of_what_it_says_is_reported
 
 
 async def write(kube: KubeClient, namespace: str, status: dict[str, object]) -> None:
-    await kube.patch(APPLICATION, namespace, "app", {"status": status}, field_manager="argocd")
+    await kube.patch_object(APPLICATION, namespace, "app", {"status": status}, field_manager="argocd")
 
 
 def reported(observations: Observations) -> list[dict[str, dict[str, object]]]:

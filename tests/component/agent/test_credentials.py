@@ -88,7 +88,7 @@ class Cluster:
 
     async def _create(self, resource: ApiResource, body: Manifest) -> None:
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind} | body
-        await self.kube.create(resource, manifest, field_manager="tests")
+        await self.kube.create_object(resource, manifest, field_manager="tests")
 
     async def may(self, token: str, verb: str, path: str, namespace: str = "") -> bool:
         """Whether ``token`` has a right; ``path`` is group/plural."""
@@ -121,7 +121,7 @@ class Cluster:
         """HostResolver of what there is for the environment."""
         found = []
         for resource in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
-            async for page in self.kube.pages(
+            async for page in self.kube.list_pages(
                 resource, selector=f"managed-gitops.redhat.com/managed-environment={self.uid}"
             ):
                 found += [
@@ -250,7 +250,7 @@ async def test_token_when_half_its_life_is_over_then_renewed_and_the_old_one_sti
 async def test_token_when_its_account_was_deleted_then_renewed_at_once(cluster: Cluster) -> None:
     tenant = await cluster.tenant(EVERYTHING)
     first = await cluster.compose_secret(tenant)
-    await cluster.kube.delete(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
+    await cluster.kube.delete_object(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
     renewed = await cluster.compose_secret(tenant, first.secret)
     assert token_of(renewed) != token_of(first)
 
@@ -298,7 +298,7 @@ async def test_environment_when_disposed_then_nothing_is_left_and_its_token_is_d
     await cluster.checker().remove_account(cluster.row(tenant, namespaces=namespaces), composed.secret)
     assert await cluster.left() == []
     with pytest.raises(NotFound):
-        await cluster.kube.get(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
+        await cluster.kube.get_object(SERVICE_ACCOUNT, "kube-system", f"argocd-manager-{cluster.uid}")
     deadline = asyncio.get_running_loop().time() + 20  # authorizer and authenticator remember for some seconds
     path = f"/api/v1/namespaces/{namespaces[0]}"
     while (await cluster.call(token_of(composed), "GET", path))["code"] != HTTPStatus.UNAUTHORIZED:

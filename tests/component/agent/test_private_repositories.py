@@ -47,7 +47,7 @@ def in_lane(lane: str, manifest: dict[str, Any], kind: str = "") -> dict[str, An
 
 
 async def listed(kube: KubeClient, namespace: str, project: str) -> list[str]:
-    repositories: list[str] = (await kube.get(APP_PROJECT, namespace, project))["spec"]["sourceRepos"]
+    repositories: list[str] = (await kube.get_object(APP_PROJECT, namespace, project))["spec"]["sourceRepos"]
     return repositories
 
 
@@ -69,7 +69,7 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     until(lambda: observations.has("theirs", refused))
     assert await listed(kube, namespace, THEIRS) == []
     with pytest.raises(NotFound):  # Argo CD may still be at work for them
-        await kube.get(SECRET, namespace, "repo-cred-1")
+        await kube.get_object(SECRET, namespace, "repo-cred-1")
     until(lambda: observations.has("repo-cred-1", Applied(ours["digest"])), within=120)
     assert await listed(kube, namespace, OURS) == [REPO]
 
@@ -84,8 +84,8 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
         [],
     )
     with pytest.raises(NotFound):
-        await kube.get(APPLICATION, namespace, "later")
-    remembered = await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+        await kube.get_object(APPLICATION, namespace, "later")
+    remembered = await kube.get_object(SECRET, namespace, secret_name(owner_of(OURS)))
     assert len(base64.b64decode(remembered["data"][FIELD])) == RECORD.size
 
 
@@ -95,14 +95,14 @@ async def test_repository_when_an_agent_of_before_remembered_it_then_it_stays_cl
     identity = identity_of(REPO)
     former = base64.b64encode(identity.repository + identity.spelling).decode()
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME, "namespace": namespace}}
-    await kube.create(SECRET, secret | {"data": {FORMER_FIELD: former}}, field_manager="former")
+    await kube.create_object(SECRET, secret | {"data": {FORMER_FIELD: former}}, field_manager="former")
     start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
     theirs = in_lane(THEIRS, application("theirs", namespace))
     engine_log.write(in_lane(THEIRS, app_project(THEIRS, namespace)), theirs)
     refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text())
     until(lambda: observations.has("theirs", refused))
     assert await listed(kube, namespace, THEIRS) == []
-    assert (await kube.get(SECRET, namespace, NAME))["data"][FORMER_FIELD] != former
+    assert (await kube.get_object(SECRET, namespace, NAME))["data"][FORMER_FIELD] != former
 
 
 async def read_registry(kube: KubeClient, namespace: str) -> PrivateRepositoryRegistry:
@@ -120,12 +120,12 @@ async def test_hundred_tenants_when_one_takes_all_that_it_may_then_the_others_ne
     await registry.save_all()
     with pytest.raises(TenantLimitReached):
         registry.add_repository(identity_of(REPO), "hostile")
-    before = await kube.get(SECRET, namespace, secret_name(owner_of("hostile")))
+    before = await kube.get_object(SECRET, namespace, secret_name(owner_of("hostile")))
     for number in range(99):
         identity = identity_of(f"https://tenant.example/{number}")
         registry.add_repository(identity, f"tenant-{number}")
         await registry.save_repository(identity.repository)
-    assert await kube.get(SECRET, namespace, before["metadata"]["name"]) == before
+    assert await kube.get_object(SECRET, namespace, before["metadata"]["name"]) == before
     successor = await read_registry(kube, namespace)
     assert len(successor) == TENANT_LIMIT + 99
     successor.add_repository(identity_of(REPO), "tenant-1")
@@ -153,14 +153,14 @@ async def test_repository_when_nobody_names_it_and_its_repo_server_is_new_then_i
     given: Clock = clock
     expiry = RegistryExpiry(registry, kube, namespace, given, lambda _: False)
     await expiry.sweep()
-    assert await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+    assert await kube.get_object(SECRET, namespace, secret_name(owner_of(OURS)))
     label, _, value = REPO_SERVERS.partition("=")
     metadata = {"name": "repo-server", "namespace": namespace, "labels": {label: value}}
     spec = {"containers": [{"name": "repo-server", "image": "none"}], "volumes": [{"name": "tmp", "emptyDir": {}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    await kube.create(POD, pod, field_manager="test")
+    await kube.create_object(POD, pod, field_manager="test")
     clock.ahead = timedelta()
     await expiry.sweep()
     with pytest.raises(NotFound):
-        await kube.get(SECRET, namespace, secret_name(owner_of(OURS)))
+        await kube.get_object(SECRET, namespace, secret_name(owner_of(OURS)))
     assert len(registry) == 0

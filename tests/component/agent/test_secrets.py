@@ -36,7 +36,7 @@ def secret_row(namespace: str, uid: str = "s3cr3t-value", desired: str = "presen
 
 
 async def content(kube: KubeClient, namespace: str) -> dict[str, str]:
-    found = await kube.get(SECRET, namespace, NAME)
+    found = await kube.get_object(SECRET, namespace, NAME)
     return {name: base64.b64decode(value).decode() for name, value in found.get("data", {}).items()}
 
 
@@ -48,7 +48,7 @@ async def test_secret_when_its_row_comes_then_it_is_composed_and_reported(
     until(lambda: observations.has(NAME, Applied(desired["digest"])))
     assert observations.has(NAME, Checked(desired["digest"], "Succeeded", ""))
     assert await content(kube, namespace) == {"config": "s3cr3t-value"}
-    labels = (await kube.get(SECRET, namespace, NAME))["metadata"]["labels"]
+    labels = (await kube.get_object(SECRET, namespace, NAME))["metadata"]["labels"]
     assert labels["argocd.argoproj.io/secret-type"] == "cluster"
 
 
@@ -73,10 +73,10 @@ async def test_secret_when_somebody_edits_it_then_it_is_repaired(
     desired = secret_row(namespace)
     engine_log.write(desired)
     until(lambda: observations.has(NAME, Applied(desired["digest"])))
-    await kube.patch(SECRET, namespace, NAME, change, field_manager=SOMEBODY)
+    await kube.patch_object(SECRET, namespace, NAME, change, field_manager=SOMEBODY)
     until(lambda: observations.has(NAME, Applied(desired["digest"], drift_repaired=True)), within=10)
     assert await content(kube, namespace) == {"config": "s3cr3t-value"}
-    found = await kube.get(SECRET, namespace, NAME)
+    found = await kube.get_object(SECRET, namespace, NAME)
     assert found["metadata"]["labels"]["argocd.argoproj.io/secret-type"] == "cluster"
     assert "immutable" not in found
     assert "s3cr3t-value" not in agent.log.read_text()
@@ -93,7 +93,7 @@ async def test_secret_when_it_is_sealed_under_an_unknown_key_then_that_is_report
     path, key = tmp_path / "public.json", generate_key()
     write_keys(path, {str(key.kid): key}, private=False)
     context = SecretContext(*TENANT, "credentials", "managed-gitops.redhat.com/managed-environment")
-    sealed = SealingKeys.load(path).seal({"kubeconfig": "eA=="}, context)
+    sealed = SealingKeys.load(path).seal_secret({"kubeconfig": "eA=="}, context)
     start_agent(f"{INSTANCE}={namespace}")
     desired = row(INSTANCE, sealed_cluster_secret(NAME, namespace, sealed), kind="ClusterSecret")
     engine_log.write(desired)

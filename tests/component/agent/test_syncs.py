@@ -92,7 +92,7 @@ async def test_syncs_when_the_agent_that_starts_them_is_killed_then_each_is_star
 
     assert starts.of == Counter(dict.fromkeys(names, 1))
     assert {phases(observations, name)[-1] for name in names} == {"Succeeded"}
-    found = (await kube.get(APPLICATION, namespace, "app-0"))["status"]["operationState"]
+    found = (await kube.get_object(APPLICATION, namespace, "app-0"))["status"]["operationState"]
     assert found["operation"]["info"] == [{"name": "gitops-sync-run", "value": "run-app-0"}]
     assert found["operation"]["sync"]["syncOptions"] == ["CreateNamespace=true"]
     assert found["syncResult"]["revision"] == "a" * 40
@@ -109,11 +109,11 @@ async def test_sync_when_its_run_is_to_end_then_argo_cd_ends_it_and_a_repair_lea
     await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
     engine_log.write(manual("app", namespace, "simulate/slow-sync"), sync("app", namespace))
     await eventually(lambda: phases(observations, "app") == ["Running"])
-    await kube.patch(
+    await kube.patch_object(
         APPLICATION, namespace, "app", {"spec": {"source": {"targetRevision": "evil"}}}, field_manager="kubectl-edit"
     )
     await eventually(lambda: any(getattr(event, "drift_repaired", False) for event in observations.of("app")))
-    found = await kube.get(APPLICATION, namespace, "app")
+    found = await kube.get_object(APPLICATION, namespace, "app")
     assert found["operation"]["info"] == [{"name": "gitops-sync-run", "value": "run-app"}]
     assert found["metadata"]["annotations"]["managed-gitops.redhat.com/sync-sequence"] == "1"
 
@@ -136,13 +136,13 @@ async def test_running_sync_when_its_application_is_deleted_while_nobody_looks_t
     engine_log.write(manual("app", namespace, "simulate/slow-sync"), sync("app", namespace))
     await eventually(lambda: phases(observations, "app") == ["Running"])
     await asyncio.to_thread(first.kill)
-    await kube.delete(APPLICATION, namespace, "app")
+    await kube.delete_object(APPLICATION, namespace, "app")
     engine_log.write(sync("app", namespace, begun=True))
     await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
 
     await eventually(lambda: phases(observations, "app")[-1] in ENDED)
     [*_, last] = [event for event in observations.of("app") if isinstance(event, SyncMoved)]
     assert (last.phase, last.message) == ("Error", DELETED)
-    made_anew = await kube.get(APPLICATION, namespace, "app")
+    made_anew = await kube.get_object(APPLICATION, namespace, "app")
     assert "operation" not in made_anew
     assert starts.of["app"] == 1

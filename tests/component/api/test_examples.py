@@ -26,5 +26,5 @@ async def test_example_when_it_is_applied_then_the_api_server_keeps_every_field(
 ) -> None:
     for manifest in yaml.safe_load_all(example):
         manifest["metadata"]["namespace"] = namespace
-        stored = await kube.create(RESOURCES[manifest["kind"]], manifest, field_manager="tests")
+        stored = await kube.create_object(RESOURCES[manifest["kind"]], manifest, field_manager="tests")
         assert manifest.get("spec", {}).items() <= stored.get("spec", {}).items()

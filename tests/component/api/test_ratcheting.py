@@ -76,7 +76,7 @@ class Stored:
     namespace: str
 
     async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
-        return await self.kube.patch(
+        return await self.kube.patch_object(
             self.resource, self.namespace, name, patch, field_manager=MANAGER, subresource=subresource
         )
 
@@ -90,16 +90,16 @@ async def stored(kubeconfig: Path, request: pytest.FixtureRequest) -> AsyncItera
     definition = _definition(origin, copy.group)
     namespace, old = f"test-{unique}", merged(GOOD[origin], OLD[origin])
     async with await connect(kubeconfig) as kube:
-        await kube.create(NAMESPACE, _named(NAMESPACE, namespace), field_manager=MANAGER)
+        await kube.create_object(NAMESPACE, _named(NAMESPACE, namespace), field_manager=MANAGER)
         try:
-            await kube.create(CUSTOM_RESOURCE_DEFINITION, _without_rules(definition), field_manager=MANAGER)
+            await kube.create_object(CUSTOM_RESOURCE_DEFINITION, _without_rules(definition), field_manager=MANAGER)
             for name in OBJECTS:
                 await _until_served(kube, copy, _manifest(copy, namespace, name, old))
-            await kube.apply(CUSTOM_RESOURCE_DEFINITION, definition, field_manager=MANAGER)
+            await kube.apply_object(CUSTOM_RESOURCE_DEFINITION, definition, field_manager=MANAGER)
             await _until_refused(kube, copy, namespace, old)
             yield Stored(kube, origin, copy, namespace)
         finally:
-            await kube.delete(CUSTOM_RESOURCE_DEFINITION, None, definition["metadata"]["name"])
+            await kube.delete_object(CUSTOM_RESOURCE_DEFINITION, None, definition["metadata"]["name"])
 
 
 async def test_stored_object_when_its_status_is_written_then_the_api_server_accepts(stored: Stored) -> None:
@@ -110,7 +110,7 @@ async def test_stored_object_when_its_status_is_written_then_the_api_server_acce
 
 async def test_stored_object_when_it_is_deleted_then_its_finalizer_can_go(stored: Stored) -> None:
     await stored.patch("deleted", {"metadata": {"finalizers": [FINALIZER]}})
-    await stored.kube.delete(stored.resource, stored.namespace, "deleted")
+    await stored.kube.delete_object(stored.resource, stored.namespace, "deleted")
     released = await stored.patch("deleted", {"metadata": {"finalizers": None}})
     assert "finalizers" not in released["metadata"]
 
@@ -167,7 +167,7 @@ async def _until_served(kube: KubeClient, resource: ApiResource, manifest: Manif
     async with asyncio.timeout(30):
         while True:
             try:
-                await kube.create(resource, manifest, field_manager=MANAGER)
+                await kube.create_object(resource, manifest, field_manager=MANAGER)
             except GitOpsError:
                 await asyncio.sleep(0.05)
             else:
@@ -180,7 +180,7 @@ async def _until_refused(kube: KubeClient, resource: ApiResource, namespace: str
         for number in count():
             manifest = _manifest(resource, namespace, f"probe-{number}", spec)
             try:
-                await kube.create(resource, manifest, field_manager=MANAGER)
+                await kube.create_object(resource, manifest, field_manager=MANAGER)
             except Rejected:
                 return
             await asyncio.sleep(0.05)

@@ -54,7 +54,7 @@ async def test_kind_when_it_is_not_served_then_that_is_not_taken_for_an_object_t
 ) -> None:
     assert await answer(kube, "GET", resource.path(namespace, "web")) == recorded
     with pytest.raises(NotFound) as missing:
-        await kube.get(resource, namespace, "web")
+        await kube.get_object(resource, namespace, "web")
     assert not missing.value.is_of(resource.plural, "web")
 
 
@@ -71,9 +71,9 @@ async def test_namespace_when_it_is_being_deleted_then_the_status_has_that_as_it
             "spec": spec,
         }
 
-    await kube.create(GITOPS_DEPLOYMENT, deployment("staying", FINALIZER), field_manager="tests")
-    await kube.delete(NAMESPACE, None, namespace)
+    await kube.create_object(GITOPS_DEPLOYMENT, deployment("staying", FINALIZER), field_manager="tests")
+    await kube.delete_object(NAMESPACE, None, namespace)
     refused = await answer(kube, "POST", GITOPS_DEPLOYMENT.path(namespace), deployment("web"))
     assert as_recorded(refused, namespace) == orjson.loads(statuses.NAMESPACE_TERMINATING)
     released = {"metadata": {"finalizers": None}}
-    await kube.patch(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager="tests")
+    await kube.patch_object(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager="tests")

@@ -31,7 +31,9 @@ def _manifest(resource: ApiResource, namespace: str, spec: Any) -> Manifest:
 async def test_api_server_when_a_spec_may_be_right_then_it_stores_it(
     kube: KubeClient, namespace: str, case: Case
 ) -> None:
-    stored = await kube.create(case.resource, _manifest(case.resource, namespace, case.spec), field_manager=MANAGER)
+    stored = await kube.create_object(
+        case.resource, _manifest(case.resource, namespace, case.spec), field_manager=MANAGER
+    )
     assert case.spec.items() <= stored["spec"].items()
 
 
@@ -40,7 +42,7 @@ async def test_api_server_when_a_spec_cannot_be_right_then_it_refuses_with_the_r
     kube: KubeClient, namespace: str, case: Case
 ) -> None:
     with pytest.raises(Rejected) as refusal:
-        await kube.create(case.resource, _manifest(case.resource, namespace, case.spec), field_manager=MANAGER)
+        await kube.create_object(case.resource, _manifest(case.resource, namespace, case.spec), field_manager=MANAGER)
     assert case.message in str(refusal.value)
 
 
@@ -50,7 +52,7 @@ async def test_api_server_when_there_is_no_spec_then_it_refuses(
     kube: KubeClient, namespace: str, resource: ApiResource, spec: Any
 ) -> None:
     with pytest.raises(Rejected, match="spec"):
-        await kube.create(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
+        await kube.create_object(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
 
 
 @pytest.mark.parametrize("resource", GOOD, ids=lambda resource: resource.kind)
@@ -58,7 +60,7 @@ async def test_api_server_when_a_field_is_unknown_then_it_is_not_stored(
     kube: KubeClient, namespace: str, resource: ApiResource
 ) -> None:
     spec = deepcopy(GOOD[resource]) | {"project": "default", "server": {"deep": ["x"]}}
-    stored = await kube.create(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
+    stored = await kube.create_object(resource, _manifest(resource, namespace, spec), field_manager=MANAGER)
     assert not {"project", "server"} & stored["spec"].keys()
 
 
@@ -66,7 +68,7 @@ async def test_api_server_when_an_environment_leaves_choices_out_then_it_stores_
     kube: KubeClient, namespace: str
 ) -> None:
     manifest = _manifest(MANAGED_ENVIRONMENT, namespace, GOOD[MANAGED_ENVIRONMENT])
-    stored = await kube.create(MANAGED_ENVIRONMENT, manifest, field_manager=MANAGER)
+    stored = await kube.create_object(MANAGED_ENVIRONMENT, manifest, field_manager=MANAGER)
     assert (stored["spec"]["createNewServiceAccount"], stored["spec"]["clusterResources"]) == (False, False)
 
 
@@ -86,9 +88,9 @@ async def test_sync_run_when_what_it_runs_would_change_then_the_api_server_refus
     kube: KubeClient, namespace: str, before: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
     manifest = _manifest(SYNC_RUN, namespace, GOOD[SYNC_RUN] | before)
-    await kube.create(SYNC_RUN, manifest, field_manager=MANAGER)
+    await kube.create_object(SYNC_RUN, manifest, field_manager=MANAGER)
     with pytest.raises(Rejected) as refusal:
-        await kube.patch(SYNC_RUN, namespace, "it", {"spec": change}, field_manager=MANAGER)
+        await kube.patch_object(SYNC_RUN, namespace, "it", {"spec": change}, field_manager=MANAGER)
     assert message in str(refusal.value)
 
 
@@ -96,9 +98,9 @@ async def test_sync_run_when_what_it_runs_would_change_then_the_api_server_refus
 async def test_sync_run_when_it_is_applied_again_then_the_api_server_accepts(
     kube: KubeClient, namespace: str, spec: dict[str, Any]
 ) -> None:
-    await kube.create(SYNC_RUN, _manifest(SYNC_RUN, namespace, GOOD[SYNC_RUN]), field_manager=MANAGER)
+    await kube.create_object(SYNC_RUN, _manifest(SYNC_RUN, namespace, GOOD[SYNC_RUN]), field_manager=MANAGER)
     patch = {"metadata": {"labels": {"team": "a"}}, "spec": spec}
-    changed = await kube.patch(SYNC_RUN, namespace, "it", patch, field_manager=MANAGER)
+    changed = await kube.patch_object(SYNC_RUN, namespace, "it", patch, field_manager=MANAGER)
     assert changed["metadata"]["labels"] == {"team": "a"}
 
 
@@ -107,11 +109,11 @@ async def test_update_when_it_makes_a_good_object_wrong_then_the_api_server_refu
     kube: KubeClient, namespace: str, case: Case
 ) -> None:
     good = _manifest(case.resource, namespace, GOOD[case.resource])
-    stored = await kube.create(case.resource, good, field_manager=MANAGER)
+    stored = await kube.create_object(case.resource, good, field_manager=MANAGER)
     replaced = [{"op": "replace", "path": "/spec", "value": case.spec}]
     with pytest.raises(Rejected):
-        await kube.patch(case.resource, namespace, "it", replaced, field_manager=MANAGER)
-    assert (await kube.get(case.resource, namespace, "it"))["spec"] == stored["spec"]
+        await kube.patch_object(case.resource, namespace, "it", replaced, field_manager=MANAGER)
+    assert (await kube.get_object(case.resource, namespace, "it"))["spec"] == stored["spec"]
 
 
 async def test_namespace_when_it_is_being_deleted_then_the_api_server_lets_nothing_new_in(
@@ -119,10 +121,10 @@ async def test_namespace_when_it_is_being_deleted_then_the_api_server_lets_nothi
 ) -> None:
     staying = _manifest(GITOPS_DEPLOYMENT, namespace, GOOD[GITOPS_DEPLOYMENT])
     staying["metadata"] |= {"name": "staying", "finalizers": [FINALIZER]}
-    await kube.create(GITOPS_DEPLOYMENT, staying, field_manager=MANAGER)
-    await kube.delete(NAMESPACE, None, namespace)
+    await kube.create_object(GITOPS_DEPLOYMENT, staying, field_manager=MANAGER)
+    await kube.delete_object(NAMESPACE, None, namespace)
     late = _manifest(GITOPS_DEPLOYMENT, namespace, GOOD[GITOPS_DEPLOYMENT])
     with pytest.raises(NamespaceTerminating, match="being terminated"):
-        await kube.create(GITOPS_DEPLOYMENT, late, field_manager=MANAGER)
+        await kube.create_object(GITOPS_DEPLOYMENT, late, field_manager=MANAGER)
     released = {"metadata": {"finalizers": None}}
-    await kube.patch(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager=MANAGER)
+    await kube.patch_object(GITOPS_DEPLOYMENT, namespace, "staying", released, field_manager=MANAGER)

@@ -25,8 +25,8 @@ def test_change_when_its_command_is_sent_then_the_onlooker_tells_when_it_was_wat
         uid, seen_at = uuid.uuid4().hex, datetime.now(UTC).replace(microsecond=0)
         event = ResourceChanged("v1", "GitOpsDeployment", "web", uid, "1", 1, 1, False, (), "", "{}")
         codec = AvroCodec(SchemaRegistry(registry_url), Command, value_subject(COMMANDS))
-        command = codec.encode(Command("local", "local", "team-a", seen_at, event))
-        publisher.send(COMMANDS, tenant_key("local", "team-a"), command).result(DEADLINE_SECONDS)
+        command = codec.encode_message(Command("local", "local", "team-a", seen_at, event))
+        publisher.send_message(COMMANDS, tenant_key("local", "team-a"), command).result(DEADLINE_SECONDS)
         while (passage := passages.get(timeout=DEADLINE_SECONDS)).uid != uid:
             pass
         assert passage == Passage(uid, Stage.WATCHED, seen_at)

@@ -40,11 +40,11 @@ async def make(kube: KubeClient, namespace: str, path: str = "manifests", automa
     }
     if automated:
         manifest["spec"]["syncPolicy"] = {"automated": {}}
-    await kube.create(APPLICATION, manifest, field_manager=TESTS)
+    await kube.create_object(APPLICATION, manifest, field_manager=TESTS)
 
 
 async def edit(kube: KubeClient, namespace: str, change: dict[str, Any]) -> None:
-    await kube.patch(APPLICATION, namespace, "app", change, field_manager=TESTS)
+    await kube.patch_object(APPLICATION, namespace, "app", change, field_manager=TESTS)
 
 
 async def until(kube: KubeClient, namespace: str, found: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -115,5 +115,5 @@ async def test_deleted_application_when_it_has_argo_cds_finalizer_then_it_goes(
     await make(kube, namespace, automated=True)
     await until(kube, namespace, lambda app: synced(app) == "Synced")
     await edit(kube, namespace, {"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io/background"]}})
-    await kube.delete(APPLICATION, namespace, "app")
+    await kube.delete_object(APPLICATION, namespace, "app")
     await until_gone(kube, namespace)

@@ -60,7 +60,7 @@ class Rig:
             delivery.result(timeout=DEADLINE_SECONDS)
 
     def send_raw(self, value: bytes) -> None:
-        self.publisher.send(self.commands, b"local/team-a", value, partition=0).result(timeout=DEADLINE_SECONDS)
+        self.publisher.send_message(self.commands, b"local/team-a", value, partition=0).result(timeout=DEADLINE_SECONDS)
 
     def query(self, statement: LiteralString) -> list[Any]:
         with psycopg.connect(self.database.owner_url) as owner:
@@ -112,7 +112,7 @@ class Rig:
         topic = self.commands if isinstance(event.message, Command) else self.observations
         codec: Any = self.codecs()[topic]
         key = tenant_key(event.message.workspace, event.message.namespace)
-        return self.publisher.send(
+        return self.publisher.send_message(
             topic, key, codec.encode(event.message), {"traceparent": event.trace_id}, partition=0
         )
 

@@ -87,7 +87,7 @@ class CommandReader:
         message = self._consumer.poll(0.2)
         if message is not None and message.error() is None:
             headers = dict(message.headers() or ())
-            command = self._codec.decode(message.value())  # type: ignore[arg-type]
+            command = self._codec.decode_message(message.value())  # type: ignore[arg-type]
             self.sent.append(Sent(message.partition() or 0, message.key(), headers, command))  # type: ignore[arg-type]
 
     def in_bytes(self) -> bytes:
@@ -129,7 +129,7 @@ class RowWriter:
 
     def append(self, key: bytes, value: bytes | None) -> int:
         """Append anything; None is a tombstone."""
-        return self._publisher.send(self._topic, key, value, {}, partition=0).result(DEADLINE_SECONDS)  # type: ignore[arg-type]
+        return self._publisher.send_message(self._topic, key, value, {}, partition=0).result(DEADLINE_SECONDS)  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._publisher.close()
@@ -246,7 +246,7 @@ def _dead_letters(bootstrap: str, codec: AvroCodec[DeadLetter], topic: str) -> l
         end = consumer.get_watermark_offsets(partition, timeout=10)[1]
         consumer.assign([partition])
         messages = consumer.consume(end, timeout=10) if end else []
-        letters = [codec.decode(message.value()) for message in messages]  # type: ignore[arg-type]
+        letters = [codec.decode_message(message.value()) for message in messages]  # type: ignore[arg-type]
         return [letter for letter in letters if letter.topic == topic]
     finally:
         consumer.close()
@@ -275,26 +275,26 @@ class Tenant:
             "metadata": {"name": name, "namespace": self.namespace, "finalizers": list(finalizers)},
             "spec": {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": path}},
         }
-        return await self.kube.create(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
+        return await self.kube.create_object(GITOPS_DEPLOYMENT, manifest, field_manager=USER)
 
     async def create_any(self, kind: ApiResource, name: str, **content: Any) -> Manifest:
         meta = {"name": name, "namespace": self.namespace}
         manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta} | content
-        return await self.kube.create(kind, manifest, field_manager=USER)
+        return await self.kube.create_object(kind, manifest, field_manager=USER)
 
     async def create_secret(self, name: str, type_: str, **content: str) -> Manifest:
         return await self.create_any(SECRET, name, type=type_, stringData=content)
 
     async def patch(self, name: str, patch: Manifest, subresource: str | None = None) -> Manifest:
-        return await self.kube.patch(
+        return await self.kube.patch_object(
             GITOPS_DEPLOYMENT, self.namespace, name, patch, field_manager=USER, subresource=subresource
         )
 
     async def delete(self, name: str) -> None:
-        await self.kube.delete(GITOPS_DEPLOYMENT, self.namespace, name)
+        await self.kube.delete_object(GITOPS_DEPLOYMENT, self.namespace, name)
 
     async def get(self, name: str) -> Manifest:
-        return await self.kube.get(GITOPS_DEPLOYMENT, self.namespace, name)
+        return await self.kube.get_object(GITOPS_DEPLOYMENT, self.namespace, name)
 
     async def until_status(self, name: str, expected: Manifest) -> None:
         deadline = time.monotonic() + DEADLINE_SECONDS

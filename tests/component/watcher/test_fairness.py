@@ -18,7 +18,7 @@ BURST = 5
 
 async def another_tenant(kube: KubeClient, tenant: Tenant) -> Tenant:
     name = f"{tenant.namespace}-other"
-    await kube.create(
+    await kube.create_object(
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, field_manager="tests"
     )
     return Tenant(kube, name)
@@ -91,7 +91,7 @@ async def test_watchers_when_two_serve_a_workspace_then_one_follows_and_the_othe
     one, two = sorted({item.event.epoch for item in resyncs(rig.commands.sent)})
     assert one < two
     async with await connect(kubeconfig) as client:
-        lease = await client.get(LEASE, tenant.namespace, f"gitops-watcher-{rig.settings.workspace}")
+        lease = await client.get_object(LEASE, tenant.namespace, f"gitops-watcher-{rig.settings.workspace}")
     assert lease["spec"]["holderIdentity"] == "", "whoever ended last gave it back"
 
 
@@ -99,7 +99,7 @@ async def _cut_off(watcher: Watcher) -> None:
     """Its lease's API server answers nothing any more."""
 
     class Nowhere:
-        async def get(self, *_: object) -> None:
+        async def get_object(self, *_: object) -> None:
             await asyncio.Event().wait()
 
     assert watcher.leadership.election is not None

@@ -53,7 +53,7 @@ async def with_rights(
     ]
     for kind, manifest in manifests:
         typed = {"apiVersion": kind.api_version, "kind": kind.kind} | manifest
-        await kube.create(kind, typed, field_manager="tests")
+        await kube.create_object(kind, typed, field_manager="tests")
     await until_granted(kube, f"system:serviceaccount:{namespace}:{name}", rules)
     path = SERVICE_ACCOUNT.path(namespace, name, "token")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

@@ -79,7 +79,7 @@ def operator(keys: KeyFiles, database: Database, kafka_bootstrap: str, registry_
 
 def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
     """Put a Secret and an object compiled from it into the database; returns the sealed text."""
-    sealed = SealingKeys.load(keys.public).seal(
+    sealed = SealingKeys.load(keys.public).seal_secret(
         {"kubeconfig": "eA=="}, SecretContext(workspace, "team-a", "kube", TYPE)
     )
     values: dict[str, Any] = {
@@ -125,4 +125,4 @@ async def test_keys_when_rotated_then_the_database_is_counted_resealed_and_the_f
     spec = orjson.loads(sent.event.spec)
     assert spec["keyId"] != old
     context = SecretContext(workspace, "team-a", "kube", TYPE)
-    assert OpeningKeys.load(keys.private).open(spec["sealed"], context) == {"kubeconfig": b"x"}
+    assert OpeningKeys.load(keys.private).open_secret(spec["sealed"], context) == {"kubeconfig": b"x"}

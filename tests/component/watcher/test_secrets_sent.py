@@ -29,7 +29,7 @@ ENCODED = base64.b64encode(CONTENT.encode()).rstrip(b"=")[:-2]
 def opened(event: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
     spec = orjson.loads(event.spec)
     context = SecretContext(rig.settings.workspace, tenant.namespace, event.name, spec["type"])
-    return OpeningKeys.load(keys.private).open(spec["sealed"], context)
+    return OpeningKeys.load(keys.private).open_secret(spec["sealed"], context)
 
 
 async def test_secrets_when_of_the_two_types_then_they_are_sent_sealed_and_others_never(
@@ -40,7 +40,7 @@ async def test_secrets_when_of_the_two_types_then_they_are_sent_sealed_and_other
     async with rig.watcher():
         await tenant.create_secret("after", CREDENTIAL_TYPE, password=CONTENT, username="u")
         await rig.commands.until("after was sent", lambda sent: changed(sent, tenant.namespace, "after"))
-        await tenant.kube.delete(SECRET, tenant.namespace, "before")
+        await tenant.kube.delete_object(SECRET, tenant.namespace, "before")
         await rig.commands.until("before's end was sent", lambda sent: gone(sent, tenant.namespace, "before"))
     sent = rig.commands.sent
     (before,), (after,) = (changed(sent, tenant.namespace, name) for name in ("before", "after"))
@@ -71,7 +71,7 @@ async def test_secret_when_changed_then_it_is_sent_anew_though_it_has_no_generat
 ) -> None:
     await tenant.create_secret("kube", ENVIRONMENT_TYPE, kubeconfig="old")
     async with rig.watcher():
-        await tenant.kube.patch(
+        await tenant.kube.patch_object(
             SECRET, tenant.namespace, "kube", {"stringData": {"kubeconfig": CONTENT}}, field_manager="a-user"
         )
         await rig.commands.until("the change was sent", lambda sent: len(changed(sent, tenant.namespace, "kube")) == 2)

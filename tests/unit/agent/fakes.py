@@ -64,20 +64,20 @@ class MemoryCluster:
         self.listing = asyncio.Event()
         self.listing.set()
 
-    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
+    async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         if name != PRIVATE_REPOSITORIES:  # read once by whoever takes over
             await self._enter("get", name)
         elif self.failing is not None:
             raise self.failing
         return copy.deepcopy(self._existing(resource, name))
 
-    async def pages(self, resource: ApiResource, namespace: str | None, *, selector: str) -> AsyncGenerator[Page]:
+    async def list_pages(self, resource: ApiResource, namespace: str | None, *, selector: str) -> AsyncGenerator[Page]:
         if self.failing is not None:
             raise self.failing
         found = [each for (of, _), each in self.objects.items() if of == resource.kind]
         yield Page([copy.deepcopy(each) for each in found if Watcher(selector).selects(each)], "1")
 
-    async def create(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+    async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]
         await self._enter("create", name)
         if (resource.kind, name) in self.objects:
@@ -86,12 +86,12 @@ class MemoryCluster:
         created["metadata"]["uid"] = f"uid-{next(self._versions)}"
         return self._store(resource, created)
 
-    async def apply(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+    async def apply_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]
         await self._enter("apply", name)
         return self._store(resource, _merged(self._existing(resource, name), manifest))
 
-    async def patch(
+    async def patch_object(
         self, resource: ApiResource, namespace: str | None, name: str, patch: Any, *, field_manager: str
     ) -> Manifest:
         await self._enter("patch", name)
@@ -100,7 +100,7 @@ class MemoryCluster:
             raise Conflict(name)
         return self._store(resource, _merged(known, patch))
 
-    async def delete(
+    async def delete_object(
         self,
         resource: ApiResource,
         namespace: str | None,

@@ -61,7 +61,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def sealed_row(bench: Bench) -> SealedSecret:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
-    sealed = SealingKeys.load(bench.public).seal(data, CONTEXT)
+    sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT)
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
     return SealedSecret("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW)
 
@@ -86,7 +86,7 @@ def test_rotate_when_done_then_the_new_key_is_active_and_the_former_still_opens(
     assert bench.run("rotate").exit_code == 0
     assert bench.active != before
     assert set(bench.ids) == {before, bench.active}
-    assert OpeningKeys.load(bench.private).open(sealed, CONTEXT) == {"kubeconfig": CONTENT.encode()}
+    assert OpeningKeys.load(bench.private).open_secret(sealed, CONTEXT) == {"kubeconfig": CONTENT.encode()}
 
 
 def test_retire_when_nothing_is_sealed_under_the_key_then_it_is_gone(bench: Bench) -> None:
@@ -149,7 +149,7 @@ def test_reseal_when_a_secret_is_under_a_former_key_then_its_change_is_sent_agai
     spec = orjson.loads(event.spec)
     assert is_late_reseal(None, event.spec, "42")
     assert spec["keyId"] == key_id_of(spec["sealed"]) == bench.active
-    assert OpeningKeys.load(bench.private).open(spec["sealed"], CONTEXT) == {"kubeconfig": CONTENT.encode()}
+    assert OpeningKeys.load(bench.private).open_secret(spec["sealed"], CONTEXT) == {"kubeconfig": CONTENT.encode()}
     assert CONTENT not in outcome.output
 
 

@@ -94,13 +94,13 @@ class FileRegistry:
     def __init__(self, schemas: dict[int, Any]) -> None:
         self._schemas = schemas
 
-    def local(self, subject: str) -> Any:
+    def local_schema(self, subject: str) -> Any:
         return fastavro.parse_schema(local_schemas()[subject])
 
     def id_of(self, subject: str) -> int:
         return 7
 
-    def by_id(self, schema_id: int) -> Any:
+    def schema_by_id(self, schema_id: int) -> Any:
         if schema_id not in self._schemas:
             raise Poison(f"schema {schema_id} is not in the registry")
         return fastavro.parse_schema(self._schemas[schema_id])
@@ -113,7 +113,7 @@ def codec(subject: str, writer: Any = None) -> AvroCodec[Any]:
 
 @pytest.mark.parametrize(("subject", "sample"), CASES, ids=lambda case: getattr(case, "event", case).__class__.__name__)
 def test_message_when_encoded_and_decoded_then_it_is_the_same(subject: str, sample: Any) -> None:
-    assert codec(subject).decode(codec(subject).encode(sample)) == sample
+    assert codec(subject).decode_message(codec(subject).encode_message(sample)) == sample
 
 
 def record_fields(schema: Any) -> dict[str, Any]:
@@ -177,13 +177,13 @@ def test_released_schema_when_compared_with_its_checksum_then_nobody_has_edited_
 def test_released_schema_when_it_wrote_a_message_then_this_build_reads_it(subject: str, version: Path) -> None:
     writer = json.loads(version.read_text())
     for sample in SAMPLES[subject]:
-        decoded = codec(subject, writer).decode(written_by(writer, subject, sample))
+        decoded = codec(subject, writer).decode_message(written_by(writer, subject, sample))
         assert isinstance(decoded, MESSAGES[subject])
 
 
 def written_by(writer: Any, subject: str, sample: Any) -> bytes:
     """The bytes an older build would have sent: the sample through the writer's fields only."""
-    current = codec(subject).encode(sample)
+    current = codec(subject).encode_message(sample)
     record = fastavro.schemaless_reader(
         io.BytesIO(current[5:]), fastavro.parse_schema(local_schemas()[subject]), None, return_record_name=True
     )
@@ -212,11 +212,11 @@ def released(subject: str) -> list[Path]:
 )
 def test_bytes_when_they_are_no_message_then_they_are_poison(message: bytes | None, reason: str) -> None:
     with pytest.raises(Poison, match=reason):
-        codec("gitops.commands-value").decode(message)
+        codec("gitops.commands-value").decode_message(message)
 
 
 def test_schema_when_it_is_registered_but_no_avro_then_its_messages_are_poison(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = SchemaRegistry("http://127.0.0.1:9")
     monkeypatch.setattr(registry, "_fetch", lambda schema_id: '{"type": "no such type"}')
     with pytest.raises(Poison, match="not an Avro schema"):
-        registry.by_id(7)
+        registry.schema_by_id(7)

@@ -45,16 +45,19 @@ def files(tmp_path: Path) -> Files:
 def test_open_when_sealed_for_the_same_context_then_the_values_come_back(files: Files) -> None:
     files.write(generate_key())
 
-    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+    sealed = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT)
 
-    assert OpeningKeys.load(files.private).open(sealed, CONTEXT) == {"kubeconfig": CONTENT.encode(), "empty": b""}
+    assert OpeningKeys.load(files.private).open_secret(sealed, CONTEXT) == {
+        "kubeconfig": CONTENT.encode(),
+        "empty": b"",
+    }
 
 
 def test_seal_when_done_twice_then_the_texts_differ_and_show_nothing(files: Files) -> None:
     files.write(generate_key())
     keys = SealingKeys.load(files.public)
 
-    first, second = keys.seal(DATA, CONTEXT), keys.seal(DATA, CONTEXT)
+    first, second = keys.seal_secret(DATA, CONTEXT), keys.seal_secret(DATA, CONTEXT)
 
     assert first != second
     assert CONTENT not in first
@@ -65,18 +68,18 @@ def test_open_when_the_content_is_as_large_as_a_secret_may_be_then_it_opens(file
     files.write(generate_key())
     large = {"kubeconfig": base64.b64encode(b"x" * 1024 * 1024).decode()}
 
-    sealed = SealingKeys.load(files.public).seal(large, CONTEXT)
+    sealed = SealingKeys.load(files.public).seal_secret(large, CONTEXT)
 
-    assert len(OpeningKeys.load(files.private).open(sealed, CONTEXT)["kubeconfig"]) == 1024 * 1024
+    assert len(OpeningKeys.load(files.private).open_secret(sealed, CONTEXT)["kubeconfig"]) == 1024 * 1024
 
 
 def test_seal_when_every_part_of_the_context_is_as_long_as_may_be_then_it_opens(files: Files) -> None:
     files.write(generate_key())
     context = SecretContext("w" * 128, "n" * 63, "s" * 253, CONTEXT.type)
 
-    sealed = SealingKeys.load(files.public).seal(DATA, context)
+    sealed = SealingKeys.load(files.public).seal_secret(DATA, context)
 
-    assert OpeningKeys.load(files.private).open(sealed, context)
+    assert OpeningKeys.load(files.private).open_secret(sealed, context)
 
 
 @pytest.mark.parametrize(
@@ -91,52 +94,52 @@ def test_seal_when_every_part_of_the_context_is_as_long_as_may_be_then_it_opens(
 )
 def test_open_when_the_context_is_another_then_it_is_refused(files: Files, other: SecretContext) -> None:
     files.write(generate_key())
-    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+    sealed = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT)
 
     with pytest.raises(Unopenable, match="another Secret"):
-        OpeningKeys.load(files.private).open(sealed, other)
+        OpeningKeys.load(files.private).open_secret(sealed, other)
 
 
 def test_open_when_the_header_was_changed_to_fit_then_it_is_refused(files: Files) -> None:
     files.write(generate_key())
-    header, *rest = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    header, *rest = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT).split(".")
     content = orjson.loads(base64.urlsafe_b64decode(header + "=="))
     content["ctx"]["namespace"] = "team-b"
     forged = ".".join([base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("="), *rest])
 
     with pytest.raises(Unopenable, match="damaged"):
-        OpeningKeys.load(files.private).open(forged, SecretContext("local", "team-b", "kube", CONTEXT.type))
+        OpeningKeys.load(files.private).open_secret(forged, SecretContext("local", "team-b", "kube", CONTEXT.type))
 
 
 def test_open_when_the_header_asks_for_compression_then_it_is_refused(files: Files) -> None:
     files.write(generate_key())
-    header, *rest = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    header, *rest = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT).split(".")
     content = orjson.loads(base64.urlsafe_b64decode(header + "==")) | {"zip": "DEF"}
     forged = ".".join([base64.urlsafe_b64encode(orjson.dumps(content)).decode().rstrip("="), *rest])
 
     with pytest.raises(Unopenable, match="damaged"):
-        OpeningKeys.load(files.private).open(forged, CONTEXT)
+        OpeningKeys.load(files.private).open_secret(forged, CONTEXT)
 
 
 def test_open_when_the_key_is_unknown_then_the_error_names_it(files: Files, tmp_path: Path) -> None:
     files.write(generate_key())
-    sealed = SealingKeys.load(files.public).seal(DATA, CONTEXT)
+    sealed = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT)
     others = Files(tmp_path / "others")
     others.public.parent.mkdir()
     others.write(generate_key())
 
     with pytest.raises(Unopenable, match=key_id_of(sealed)):
-        OpeningKeys.load(others.private).open(sealed, CONTEXT)
+        OpeningKeys.load(others.private).open_secret(sealed, CONTEXT)
 
 
 @pytest.mark.parametrize("part", range(1, 5))
 def test_open_when_a_part_is_damaged_then_it_is_refused_without_content(files: Files, part: int) -> None:
     files.write(generate_key())
-    parts = SealingKeys.load(files.public).seal(DATA, CONTEXT).split(".")
+    parts = SealingKeys.load(files.public).seal_secret(DATA, CONTEXT).split(".")
     parts[part] = ("A" if parts[part][0] != "A" else "B") + parts[part][1:]
 
     with pytest.raises(Unopenable, match="damaged") as refused:
-        OpeningKeys.load(files.private).open(".".join(parts), CONTEXT)
+        OpeningKeys.load(files.private).open_secret(".".join(parts), CONTEXT)
 
     assert refused.value.__context__ is None
 
@@ -152,10 +155,10 @@ def test_open_when_the_values_are_not_those_of_a_secret_then_the_error_holds_not
     files: Files, data: dict[str, str]
 ) -> None:
     files.write(generate_key())
-    sealed = SealingKeys.load(files.public).seal(data, CONTEXT)
+    sealed = SealingKeys.load(files.public).seal_secret(data, CONTEXT)
 
     with pytest.raises(Unopenable) as refused:
-        OpeningKeys.load(files.private).open(sealed, CONTEXT)
+        OpeningKeys.load(files.private).open_secret(sealed, CONTEXT)
 
     assert isinstance(refused.value, Permanent)
     assert CONTENT not in repr(refused.value)
@@ -176,14 +179,14 @@ def test_rotation_when_the_files_change_then_the_new_key_seals_and_both_open(fil
     old, new = generate_key(), generate_key()
     files.write(old)
     sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
-    before = sealing.seal(DATA, CONTEXT)
+    before = sealing.seal_secret(DATA, CONTEXT)
 
     files.write(old, new, active=new)
-    after = sealing.seal(DATA, CONTEXT)
+    after = sealing.seal_secret(DATA, CONTEXT)
 
     assert sealing.active_id == new.kid == key_id_of(after)
     assert opening.ids == (old.kid, new.kid)
-    assert opening.open(before, CONTEXT) == opening.open(after, CONTEXT)
+    assert opening.open_secret(before, CONTEXT) == opening.open_secret(after, CONTEXT)
 
 
 def test_rotation_when_the_changed_file_is_unusable_then_the_former_keys_stay(files: Files) -> None:
@@ -195,7 +198,7 @@ def test_rotation_when_the_changed_file_is_unusable_then_the_former_keys_stay(fi
     files.private.unlink()
 
     assert sealing.active_id == key.kid
-    assert opening.open(sealing.seal(DATA, CONTEXT), CONTEXT)
+    assert opening.open_secret(sealing.seal_secret(DATA, CONTEXT), CONTEXT)
 
 
 def test_rotation_when_the_file_was_only_touched_then_the_keys_stay(files: Files) -> None:

@@ -24,7 +24,7 @@ class FakePublisher:
     refusing: list[Retry] = field(default_factory=list)
     """Raised by the next sends, one each."""
 
-    def send(
+    def send_message(
         self,
         topic: str,
         key: bytes | None,
@@ -71,7 +71,7 @@ class Encoded(bytes):
 class PlainCodec:
     """Leaves messages as they are, so that tests can look at them."""
 
-    def encode(self, message: Any) -> Encoded:
+    def encode_message(self, message: Any) -> Encoded:
         encoded = Encoded(repr(message).encode())
         encoded.message = message
         return encoded

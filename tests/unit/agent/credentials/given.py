@@ -51,7 +51,9 @@ class Keys:
 
     def seal(self, values: Mapping[str, str | bytes], context: SecretContext) -> str:
         data = {name: value.encode() if isinstance(value, str) else value for name, value in values.items()}
-        return self.sealing.seal({name: base64.b64encode(value).decode() for name, value in data.items()}, context)
+        return self.sealing.seal_secret(
+            {name: base64.b64encode(value).decode() for name, value in data.items()}, context
+        )
 
 
 @dataclass

@@ -105,7 +105,7 @@ class FakeCluster:
         self.config: Any = SHIPPED["argocd-cm"]
         self.project: Any = PROJECT
 
-    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
+    async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         found = {(CONFIG_MAP, "argocd-cm"): self.config, (APP_PROJECT, "default"): self.project}[resource, name]
         if isinstance(found, Exception):
             raise found

@@ -23,11 +23,11 @@ class Sent:
     def __init__(self) -> None:
         self.letters: list[DeadLetter] = []
 
-    def encode(self, letter: DeadLetter) -> bytes:
+    def encode_message(self, letter: DeadLetter) -> bytes:
         self.letters.append(letter)
         return b""
 
-    def send(self, *_: Any) -> Future[int]:
+    def send_message(self, *_: Any) -> Future[int]:
         return Future()
 
 

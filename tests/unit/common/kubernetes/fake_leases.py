@@ -22,19 +22,19 @@ class FakeLeases:
     refusal: Exception | None = None
     """Raised by whatever would write."""
 
-    async def get(self, *_: Any) -> Manifest:
+    async def get_object(self, *_: Any) -> Manifest:
         self._answer()
         if self.lease is None:
             raise NotFound("no lease")
         return self.lease
 
-    async def create(self, _: Any, manifest: Manifest, **__: Any) -> Manifest:
+    async def create_object(self, _: Any, manifest: Manifest, **__: Any) -> Manifest:
         self._answer()
         if self.lease is not None:
             raise AlreadyExists("there is one")
         return self.write(manifest["spec"])
 
-    async def patch(self, _: Any, __: str, ___: str, patch: Manifest, **____: Any) -> Manifest:
+    async def patch_object(self, _: Any, __: str, ___: str, patch: Manifest, **____: Any) -> Manifest:
         self._answer()
         assert self.lease is not None
         if patch["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:

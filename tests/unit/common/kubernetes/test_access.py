@@ -34,7 +34,7 @@ class FakeKube:
         self.listed: list[tuple[str | None, str, bool]] = []
         self.reviewed: list[dict[str, str]] = []
 
-    async def pages(
+    async def list_pages(
         self, _: ApiResource, namespace: str | None, *, fields: str, limit: int, metadata_only: bool
     ) -> AsyncGenerator[Page]:
         self.listed.append((namespace, fields, metadata_only))
@@ -43,7 +43,7 @@ class FakeKube:
             raise error
         yield Page([], "1")
 
-    async def create(self, _: ApiResource, manifest: Manifest, **__: Any) -> Manifest:
+    async def create_object(self, _: ApiResource, manifest: Manifest, **__: Any) -> Manifest:
         self.reviewed.append(manifest["spec"]["resourceAttributes"])
         answer = self.grants.pop(0) if len(self.grants) > 1 else self.grants[0]
         if isinstance(answer, GitOpsError):

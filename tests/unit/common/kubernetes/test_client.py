@@ -67,7 +67,7 @@ async def test_answer_when_it_is_a_refusal_then_its_type_says_what_to_do(
 ) -> None:
     server.get_faults.append(answer)
     with pytest.raises(GitOpsError, match=text) as refusal:
-        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        await kube.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
     assert type(refusal.value) is type_
 
 
@@ -86,7 +86,9 @@ async def test_creation_when_it_is_refused_then_fields_of_the_status_decide_and_
 ) -> None:
     server.get_faults.append(says(body, code))
     with pytest.raises(GitOpsError) as refusal:
-        await kube.create(GITOPS_DEPLOYMENT, {"metadata": {"namespace": "team-a", "name": "web"}}, field_manager="test")
+        await kube.create_object(
+            GITOPS_DEPLOYMENT, {"metadata": {"namespace": "team-a", "name": "web"}}, field_manager="test"
+        )
     assert type(refusal.value) is type_
 
 
@@ -106,14 +108,14 @@ async def test_object_when_something_is_not_found_then_it_is_known_whether_that_
 ) -> None:
     server.get_faults.append(says(body, 404))
     with pytest.raises(NotFound) as missing:
-        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        await kube.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
     assert missing.value.is_of(GITOPS_DEPLOYMENT.plural, "web") is expected
 
 
 async def test_answer_when_its_message_is_long_then_the_error_is_not(server: FakeApiServer, kube: KubeClient) -> None:
     server.get_faults.append(answers(422, "Invalid", "x" * 100_000))
     with pytest.raises(Rejected) as refusal:
-        await kube.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        await kube.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
     assert len(str(refusal.value)) < MESSAGE_LIMIT + 100
 
 
@@ -123,7 +125,7 @@ async def test_api_server_when_nobody_listens_then_it_is_worth_a_retry(server: F
     async with serving(FakeApiServer()) as other:
         other.configuration.host = host
         with pytest.raises(Retry, match="GET /api"):
-            await other.get(NAMESPACE, None, "default")
+            await other.get_object(NAMESPACE, None, "default")
 
 
 PATHS: dict[str, tuple[ApiResource, tuple[str | None, ...], str]] = {
@@ -179,7 +181,7 @@ async def test_request_when_the_kubeconfig_has_a_token_then_it_bears_that_and_a_
     }
     path.write_text(yaml.safe_dump(config))
     async with await connect(path) as client:
-        await client.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        await client.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
         client.configuration.api_key["BearerToken"] = "Bearer second"
-        await client.get(GITOPS_DEPLOYMENT, "team-a", "web")
+        await client.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
     assert borne == ["Bearer first", "Bearer second"]

@@ -78,7 +78,7 @@ class Codec:
 
     unreadable: frozenset[int] = frozenset()
 
-    def decode(self, value: bytes) -> Any:
+    def decode_message(self, value: bytes) -> Any:
         number = int(value)
         if number in self.unreadable:
             raise Poison("not avro")

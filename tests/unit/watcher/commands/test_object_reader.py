@@ -26,7 +26,7 @@ class FakeKube:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
 
-    async def get(self, *_: Any) -> Manifest:
+    async def get_object(self, *_: Any) -> Manifest:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, GitOpsError):
             raise answer

@@ -62,7 +62,9 @@ def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(
     spec = orjson.loads(event.spec)
     assert (event.kind, event.api_version, event.generation, event.spec_omitted) == ("Secret", "v1", 0, "")
     assert spec == {"type": TYPE, "sealed": spec["sealed"], "keyId": key_id_of(spec["sealed"])}
-    opened = OpeningKeys.load(folder / "private").open(spec["sealed"], SecretContext("local", "team-a", "kube", TYPE))
+    opened = OpeningKeys.load(folder / "private").open_secret(
+        spec["sealed"], SecretContext("local", "team-a", "kube", TYPE)
+    )
     assert opened == {"kubeconfig": CONTENT.encode()}
     assert CONTENT not in repr(command)
     assert ENCODED not in repr(command)
@@ -73,7 +75,7 @@ def test_secret_when_it_holds_nothing_then_that_is_sent(sealer: Sealer, folder: 
     text, omitted = sealer.sealed_content(secret() | {"data": data})
     assert omitted == ""
     context = SecretContext("local", "team-a", "kube", TYPE)
-    assert OpeningKeys.load(folder / "private").open(orjson.loads(text)["sealed"], context) == {}
+    assert OpeningKeys.load(folder / "private").open_secret(orjson.loads(text)["sealed"], context) == {}
 
 
 def test_secret_when_too_large_then_only_its_size_is_told(sealer: Sealer) -> None:
@@ -110,7 +112,7 @@ class FakeKube:
         self.found = found
         self.asked: list[str] = []
 
-    async def get(self, _: Any, namespace: str, name: str) -> Manifest:
+    async def get_object(self, _: Any, namespace: str, name: str) -> Manifest:
         self.asked.append(f"{namespace}/{name}")
         if self.found is None:
             raise NotFound(f'secrets "{name}" not found', Details("secrets", name))

@@ -22,17 +22,17 @@ class FakeKube:
         self.failures = list(failures)
         self.patches: list[tuple[str, list[Manifest]]] = []
 
-    async def get(self, *_: Any) -> Manifest:
+    async def get_object(self, *_: Any) -> Manifest:
         if self.manifest is None:
             raise NotFound("not found")
         return self.manifest
 
-    async def patch(self, *_: Any, field_manager: str, subresource: str = "") -> Manifest:
+    async def patch_object(self, *_: Any, field_manager: str, subresource: str = "") -> Manifest:
         self.patches.append((subresource, _[-1]))
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
             raise failure
-        manifest = await self.get()
+        manifest = await self.get_object()
         for operation in _[-1]:
             if operation["path"] == "/metadata/finalizers" and operation["op"] == "replace":
                 manifest["metadata"]["finalizers"] = operation["value"]
