@@ -149,12 +149,12 @@ async def deployment(infrastructure: HostedStack, tenant: str, watcher: KubeClie
         "spec": {"type": "automated", "source": {"repoURL": "https://github.com/example/config.git", "path": "."}},
     }
     async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
-        made = await admin.create(GITOPS_DEPLOYMENT, manifest, field_manager="tests")
+        made = await admin.create_object(GITOPS_DEPLOYMENT, manifest, field_manager="tests")
         async with asyncio.timeout(30):  # an API server learns of a policy some time after it is applied
             while not await refusal(watcher, tenant, {"metadata": {"labels": {"try": uuid.uuid4().hex}}}):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield made
-        await admin.patch(GITOPS_DEPLOYMENT, tenant, "web", {"metadata": {"finalizers": None}}, field_manager="tests")
+        await admin.patch_object(GITOPS_DEPLOYMENT, tenant, "web", {"metadata": {"finalizers": None}}, field_manager="tests")
 
 
 async def refusal(kube: KubeClient, namespace: str, patch: Manifest | list[Manifest]) -> str:
@@ -183,16 +183,16 @@ async def test_watcher_when_it_does_its_work_then_the_policy_lets_it(
 ) -> None:
     namespace, uid = deployment["metadata"]["namespace"], deployment["metadata"]["uid"]
     status = replace_status(uid, '{"health": {"status": "Healthy"}}')
-    shown = await watcher.patch(
+    shown = await watcher.patch_object(
         GITOPS_DEPLOYMENT, namespace, "web", status, field_manager="tests", subresource="status"
     )
     assert shown["status"]["health"]["status"] == "Healthy"
     async with await connect(Path(infrastructure.environment["KUBECONFIG"])) as admin:
         assert await refusal(admin, namespace, {"spec": {"type": "manual"}}) == ""  # others it does not concern
-        await admin.delete(GITOPS_DEPLOYMENT, namespace, "web")
-    leaving = await watcher.get(GITOPS_DEPLOYMENT, namespace, "web")
+        await admin.delete_object(GITOPS_DEPLOYMENT, namespace, "web")
+    leaving = await watcher.get_object(GITOPS_DEPLOYMENT, namespace, "web")
     assert await refusal(watcher, namespace, release_finalizer(leaving)) == ""
-    assert (await watcher.get(GITOPS_DEPLOYMENT, namespace, "web"))["metadata"]["finalizers"] == [FOREIGN]
+    assert (await watcher.get_object(GITOPS_DEPLOYMENT, namespace, "web"))["metadata"]["finalizers"] == [FOREIGN]
     assert "takes off no" in await refusal(watcher, namespace, {"metadata": {"finalizers": None}})
 
 

@@ -97,7 +97,7 @@ class PrivateRepositoryRegistry:
         """
         self._secrets, self._owners = {}, {}
         self._unsaved.clear()
-        async for page in self._cluster.pages(SECRET, self._namespace, selector=SELECTOR):
+        async for page in self._cluster.list_pages(SECRET, self._namespace, selector=SELECTOR):
             for manifest in page.items:
                 self._secret_of(_owner_in(manifest)).take_over(manifest)
         for owner in sorted(self._secrets):
@@ -147,7 +147,7 @@ class PrivateRepositoryRegistry:
         everything for public. A crash in between repeats the first.
         """
         try:
-            former = await self._cluster.get(SECRET, self._namespace, NAME)
+            former = await self._cluster.get_object(SECRET, self._namespace, NAME)
         except NotFound:
             return
         if (former.get("data") or {}).get(FORMER_FIELD) == MOVED:
@@ -159,7 +159,7 @@ class PrivateRepositoryRegistry:
                 self._put(identity.repository, owner, Entry(identity.spelling))
         await self.save_all()
         patch = {"metadata": {"resourceVersion": former["metadata"]["resourceVersion"]}, "data": {FORMER_FIELD: MOVED}}
-        await self._cluster.patch(SECRET, self._namespace, NAME, patch, field_manager=AGENT_FIELD_MANAGER)
+        await self._cluster.patch_object(SECRET, self._namespace, NAME, patch, field_manager=AGENT_FIELD_MANAGER)
         log.info("private repositories moved to a Secret for each tenant", repositories=len(self))
 
 

@@ -81,7 +81,7 @@ class RegistryExpiry:
     async def _oldest_repo_server(self) -> datetime | None:
         """When the oldest began; None if there is none to be seen, or a disk outlives its pod."""
         pods: list[Manifest] = []
-        async for page in self._cluster.pages(POD, self._namespace, selector=REPO_SERVERS):
+        async for page in self._cluster.list_pages(POD, self._namespace, selector=REPO_SERVERS):
             pods += page.items
         if any(not _goes_with_pod(volume) for pod in pods for volume in pod["spec"].get("volumes") or ()):
             return None

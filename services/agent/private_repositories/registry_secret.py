@@ -86,7 +86,7 @@ class RegistrySecret:
 
     async def _read_again(self) -> None:
         try:
-            self.take_over(await self._cluster.get(SECRET, self._namespace, self.name))
+            self.take_over(await self._cluster.get_object(SECRET, self._namespace, self.name))
         except NotFound:
             self._version = ""  # what is known is written anew
 
@@ -98,14 +98,14 @@ class RegistrySecret:
                 self._version = await self._delete()
             elif self._version:
                 patch = {"metadata": {"resourceVersion": self._version}, "data": data}
-                answer = await self._cluster.patch(
+                answer = await self._cluster.patch_object(
                     SECRET, self._namespace, self.name, patch, field_manager=AGENT_FIELD_MANAGER
                 )
                 self._version = answer["metadata"]["resourceVersion"]
             else:
                 metadata = {"name": self.name, "namespace": self._namespace, "labels": OURS | LABEL}
                 secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
-                answer = await self._cluster.create(SECRET, secret, field_manager=AGENT_FIELD_MANAGER)
+                answer = await self._cluster.create_object(SECRET, secret, field_manager=AGENT_FIELD_MANAGER)
                 self._version = answer["metadata"]["resourceVersion"]
         except (Conflict, NotFound, AlreadyExists):
             return False
@@ -113,7 +113,7 @@ class RegistrySecret:
 
     async def _delete(self) -> str:
         if self._version:
-            await self._cluster.delete(SECRET, self._namespace, self.name, version=int(self._version))
+            await self._cluster.delete_object(SECRET, self._namespace, self.name, version=int(self._version))
         return ""
 
 

@@ -129,7 +129,7 @@ async def test_sweep_when_pods_may_not_be_listed_then_it_is_tried_again(
         yield
 
     await world.unname()
-    monkeypatch.setattr(world.cluster, "pages", refuse)
+    monkeypatch.setattr(world.cluster, "list_pages", refuse)
     with pytest.raises(Rejected):
         await world.sweep_after(timedelta(seconds=SWEEP_SECONDS))
     assert world.registry.identity_in_force(ONE.repository) is not None
