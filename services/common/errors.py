@@ -23,6 +23,10 @@ class Permanent(GitOpsError):
     """It will never work as asked. The message goes on the CR's condition; nothing is retried."""
 
 
+class RefusedInput(Permanent):
+    """What a user wrote is refused, and the text is for that user: other texts of agents are for operators."""
+
+
 class Poison(GitOpsError):
     """The message itself cannot be understood. It goes to the dead letters, and the next one is taken."""
 

@@ -16,7 +16,7 @@ from services.agent.objects.desired import source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.clock import Clock
-from services.common.errors import Permanent
+from services.common.errors import RefusedInput
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.queueing import Place, Workers, WorkQueue
@@ -61,12 +61,12 @@ class AllowedRepositories:
     def may_apply(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether the Application ``desired`` may be applied now; if not, it is named when that is known.
 
-        Raises Permanent, with a text for users, if its repository is refused.
+        Raises RefusedInput if its repository is refused.
         """
         url = source_url(desired)
         repository = self._repository(key, (row.tenant, url))
         if repository.refusal:
-            raise Permanent(deployment.REPOSITORY_REFUSED.text(problem=repository.refusal))
+            raise RefusedInput(deployment.REPOSITORY_REFUSED.text(problem=repository.refusal))
         live = self._live.get(key)
         if repository.refusal is None and (live is None or source_url(live.owned) != url):
             repository.waiting.add(key)

@@ -33,7 +33,7 @@ from services.agent.private_repositories.visibility_checks import VisibilityChec
 from services.agent.private_repositories.working_logins import WorkingLogins
 from services.common.backoff import Backoff
 from services.common.clock import Clock
-from services.common.errors import GitOpsError, Permanent, Retry
+from services.common.errors import GitOpsError, RefusedInput, Retry
 from services.common.kubernetes import APP_PROJECT, SECRET, Manifest
 from services.common.messages import EngineResource
 from services.common.queueing import in_slices
@@ -140,10 +140,10 @@ class RepositoryIsolation:
         return project | {"spec": spec | {"sourceRepos": allowed}} if len(allowed) < len(repositories) else project
 
     def require_login(self, row: EngineResource, url: str) -> None:
-        """Raises Permanent, with a text for users, if the tenant is denied the repository."""
+        """Raises RefusedInput if the tenant is denied the repository."""
         if self.is_denied(row.lane, url):
             self._visibility.check_visibility(row, url)
-            raise Permanent(deployment.REPOSITORY_NEEDS_LOGIN.text())
+            raise RefusedInput(deployment.REPOSITORY_NEEDS_LOGIN.text())
 
     # Results of checks
 

@@ -14,7 +14,7 @@ from services.agent.observe.pending_acks import Acknowledge, PendingAcks
 from services.agent.observe.status_reporter import StatusReporter
 from services.agent.reconcile.reconciler import Done
 from services.common.clock import Clock
-from services.common.errors import Permanent
+from services.common.errors import Permanent, RefusedInput
 from services.common.kubernetes import APPLICATION
 from services.common.messages import Applied, EngineResource, Failed, Removed
 from services.common.messages.observation import ObservationEvent
@@ -103,7 +103,7 @@ class OutcomeReporter:
         self._checked.pop(key, None)
         self._success_due.add(key)
         if acknowledge is not None or not known:
-            event = Failed(row.digest, permanent=True, message=str(error))
+            event = Failed(row.digest, permanent=True, message=str(error), for_user=isinstance(error, RefusedInput))
             self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_failure(key))
 
     def _lose(self, key: ObjectKey) -> None:

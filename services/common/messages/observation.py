@@ -36,6 +36,8 @@ class Failed:
     digest: str
     permanent: bool
     message: str
+    for_user: bool = False
+    """The message is about what a user wrote, for that user; otherwise it is for operators."""
 
 
 @dataclass(frozen=True, slots=True)

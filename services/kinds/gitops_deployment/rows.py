@@ -54,4 +54,6 @@ class Observed:
     applied_digest: str
     failed_digest: str
     failure: str
+    failure_for_user: bool
+    """It is about what the user wrote, who is told; otherwise it is for operators."""
     status_generation: int

@@ -55,7 +55,7 @@ def mark_applied(known: Observed, event: Applied, deployment: Deployment) -> Obs
     """The engine holds a manifest; whether it is the desired one decides what that means."""
     if event.digest != deployment.digest or (known.applied_digest == event.digest and not known.failure):
         return known
-    return replace(known, applied_digest=event.digest, failed_digest="", failure="")
+    return replace(known, applied_digest=event.digest, failed_digest="", failure="", failure_for_user=False)
 
 
 def mark_failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
@@ -63,7 +63,9 @@ def mark_failed(known: Observed, event: Failed, deployment: Deployment) -> Obser
     if event.digest != deployment.digest:
         return known
     message = event.message.replace("\0", "")[:MAX_REFUSAL] or UNKNOWN_ERROR.message
-    return replace(known, applied_digest="", failed_digest=event.digest, failure=message)
+    return replace(
+        known, applied_digest="", failed_digest=event.digest, failure=message, failure_for_user=event.for_user
+    )
 
 
 def unobserved(deployment: Deployment) -> Observed:
@@ -76,6 +78,7 @@ def unobserved(deployment: Deployment) -> Observed:
         applied_digest="",
         failed_digest="",
         failure="",
+        failure_for_user=False,
         status_generation=0,
     )
 

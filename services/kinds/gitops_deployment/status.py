@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import orjson
 
 from services.common.json_values import canonical
-from services.kinds.gitops_deployment.catalogue import IS_DELETING, REPOSITORY_REFUSED, SYNC_FAILED
+from services.kinds.gitops_deployment.catalogue import IS_DELETING, SYNC_FAILED
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Holding, Json, merged, parsed_status, probed, throttling
@@ -92,10 +92,7 @@ def failure(deployment: Deployment, observed: Observed | None) -> str:
     if not current or observed is None or not observed.failure:
         return ""
     # The engine's own words are for operators, in the audit and the log: they tell of a fleet that users never see.
-    # An agent's are for users where it judges what they wrote.
-    return (
-        observed.failure if observed.failure.startswith(REPOSITORY_REFUSED.text(problem="")) else UNKNOWN_ERROR.message
-    )
+    return observed.failure if observed.failure_for_user else UNKNOWN_ERROR.message
 
 
 def _bounded(part: Json) -> Json:

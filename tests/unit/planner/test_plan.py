@@ -173,11 +173,14 @@ def test_spec_when_corrected_then_the_error_is_resolved_at_once(world: World) ->
     assert world.application() is not None
 
 
-def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_that_it_is_so(world: World) -> None:
+@pytest.mark.parametrize("words", ["denied", "spec.source.repoURL is unknown to engine-7"])
+def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_that_it_is_so(
+    world: World, words: str
+) -> None:
     world.take(changed(1))
-    world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message="denied")))
+    world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message=words)))
     assert condition(world)["message"] == "an unknown error occurred"
-    assert (operation(world, "create").state, operation(world, "create").message) == ("Failed", "denied")
+    assert (operation(world, "create").state, operation(world, "create").message) == ("Failed", words)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +192,7 @@ def test_manifest_when_the_engine_refuses_it_then_the_audit_says_why_and_the_cr_
 )
 def test_manifest_when_an_agent_refuses_its_repository_then_the_cr_says_why(world: World, why: str) -> None:
     world.take(changed(1))
-    world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message=why)))
+    world.take(engine_says(world, 2, Failed(application(world).digest, permanent=True, message=why, for_user=True)))
     assert condition(world)["message"] == why
     world.take(engine_says(world, 3, Applied(application(world).digest)))
     assert condition(world)["reason"] == "ErrorOccurredResolved"

@@ -66,6 +66,13 @@ def test_sync_when_the_engine_refuses_the_order_then_it_fails_and_the_next_runs(
     assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-second"
 
 
+def test_sync_when_an_agent_refuses_what_its_user_wrote_then_it_says_why(manual: World) -> None:
+    manual.take(sync_run(2))
+    refused = Failed(row(manual, "SyncOperation").digest, permanent=True, message="needs a login", for_user=True)
+    says(manual, 4, refused, "SyncOperation")
+    assert operation(manual, "now") == {"phase": "Error", "message": "needs a login"}
+
+
 def test_sync_when_argocd_retries_it_then_it_is_not_over(manual: World) -> None:
     manual.take(sync_run(2))
     says(manual, 3, moved("now", "Running", finished="2026-05-04T12:00:01Z"), "SyncOperation")

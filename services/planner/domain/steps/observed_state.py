@@ -166,8 +166,9 @@ def _sync_refused(
 ) -> PlannedTenant:
     """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
     match observation.event:
-        case Failed(digest=digest, permanent=True) if held.digest == digest:
-            ended = SyncMoved(known.uid, "Error", UNKNOWN_ERROR.message, "", "", "")
+        case Failed(digest=digest, permanent=True) as failed if held.digest == digest:
+            message = failed.message if failed.for_user else UNKNOWN_ERROR.message
+            ended = SyncMoved(known.uid, "Error", message, "", "", "")
             return _sync_moved(planned, observation.workspace, ended, cause)
     return planned
 
@@ -222,7 +223,8 @@ def _project_refused(
     if not isinstance(failed, Failed) or held.owner.kind != TENANT or not held.wanted or held.digest != failed.digest:
         return planned
     for waiting in list(_waiting(planned)):
-        own = replace(failed, digest=waiting.digest or "", message=f"{observation.kind}: {failed.message}")
+        message = f"{observation.kind}: {failed.message}"
+        own = replace(failed, digest=waiting.digest or "", message=message, for_user=False)
         planned = _observed(planned, waiting, own, cause, context)
     return planned
 

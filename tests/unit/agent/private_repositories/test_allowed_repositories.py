@@ -31,7 +31,7 @@ async def test_application_when_its_repository_is_refused_then_it_is_not_made_an
     row = application_row(repoURL=BAD)
     await driver.apply(row)
     assert driver.cluster.writes() == []
-    assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message=TOLD)]
+    assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message=TOLD, for_user=True)]
     assert driver.checker.judged == [(BAD, "local/team-a")]
     assert driver.acknowledged == [0]
 
@@ -92,7 +92,7 @@ async def test_application_when_its_host_leads_inwards_later_then_it_is_told_and
     await driver.begin(row)
     driver.checker.refusals[GOOD] = WHY
     await driver.clock.advance(ROUND)
-    assert driver.reports.of("app")[-1] == Failed(row.digest, permanent=True, message=TOLD)
+    assert driver.reports.of("app")[-1] == Failed(row.digest, permanent=True, message=TOLD, for_user=True)
     driver.cluster.calls.clear()
     driver.cluster.edit("Application", "app", {"spec": {"source": {"path": "elsewhere"}}})
     driver.cluster.remove("Application", "app")
@@ -122,7 +122,7 @@ async def test_application_when_taken_over_as_it_should_be_then_its_repository_i
     driver.checker.refusals[GOOD] = WHY
     driver.instance.start_work([row])
     await settle()
-    assert driver.reports.of("app")[-1] == Failed(row.digest, permanent=True, message=TOLD)
+    assert driver.reports.of("app")[-1] == Failed(row.digest, permanent=True, message=TOLD, for_user=True)
 
 
 async def test_refused_application_when_it_is_to_go_then_it_goes(driver: Driver) -> None:

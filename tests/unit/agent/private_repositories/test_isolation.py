@@ -38,6 +38,11 @@ CHECK = 601
 """Seconds within which every login is checked."""
 
 
+def needs_login(row: EngineResource) -> Failed:
+    """What is reported of a row of a tenant that is kept from its repository."""
+    return Failed(row.digest, permanent=True, message=NEEDS_LOGIN, for_user=True)
+
+
 def project(name: str, *more: str) -> EngineResource:
     return project_row(name, sourceRepos=[LISTED, PUBLIC, *more])
 
@@ -95,7 +100,9 @@ async def test_repository_when_it_opens_to_a_login_only_then_others_are_kept_fro
     await fenced(driver, *BOTH)
     assert listed(driver, THEIRS) == [PUBLIC]
     assert listed(driver, OURS) == [LISTED, PUBLIC]
-    assert driver.reports.of("app")[-1] == Failed(THEIR_APPLICATION.digest, permanent=True, message=NEEDS_LOGIN)
+    assert driver.reports.of("app")[-1] == Failed(
+        THEIR_APPLICATION.digest, permanent=True, message=NEEDS_LOGIN, for_user=True
+    )
     assert not [event for event in driver.reports.of("our-app") if isinstance(event, Failed)]
 
 
@@ -200,7 +207,7 @@ async def test_sync_when_its_tenant_is_kept_from_the_repository_then_it_is_refus
     order = replace(sync_row(name="app"), lane=THEIRS)
     await driver.apply(order)
     assert "operation" not in driver.cluster.objects["Application", "app"]
-    failed = Failed(order.digest, permanent=True, message=NEEDS_LOGIN)
+    failed = needs_login(order)
     assert [event for event in driver.reports.of("app") if event == failed] == [failed]
     assert not [event for event in driver.reports.of("app") if isinstance(event, SyncMoved)]
 
@@ -309,7 +316,9 @@ async def test_instance_when_taken_over_then_who_was_kept_out_stays_out_and_who_
     await settle()
     assert driver.cluster.writes() == []
     assert (listed(driver, OURS), listed(driver, THEIRS)) == ([LISTED, PUBLIC], [PUBLIC])
-    assert driver.reports.of("app")[-1] == Failed(THEIR_APPLICATION.digest, permanent=True, message=NEEDS_LOGIN)
+    assert driver.reports.of("app")[-1] == Failed(
+        THEIR_APPLICATION.digest, permanent=True, message=NEEDS_LOGIN, for_user=True
+    )
 
 
 async def test_instance_when_taken_over_without_any_login_left_then_the_repository_is_still_private(
