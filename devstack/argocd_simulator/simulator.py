@@ -18,11 +18,11 @@ from services.common.kubernetes import (
     APPLICATION,
     Changed,
     Conflict,
+    Deleted,
     KubeClient,
     ListCompleted,
     Manifest,
     Reflection,
-    Removed,
     Seen,
 )
 from services.common.telemetry import metrics
@@ -80,7 +80,7 @@ class Simulator:
             match event:
                 case Seen(application) | Changed(application):
                     self._notice(application)
-                case Removed(application):
+                case Deleted(application):
                     self._newest.pop(_key(application), None)
                 case ListCompleted():
                     self._unlisted.discard(namespace)

@@ -164,7 +164,7 @@ def _feeds(
     secrets = feed(
         kind=SECRETS,
         translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
-        fingerprint=sealer.fingerprint,
+        state_version=sealer.state_version,
         until_outdated=sealer.until_rotated,
         observe=types.observe_event,
     )

@@ -154,7 +154,9 @@ async def deployment(infrastructure: HostedStack, tenant: str, watcher: KubeClie
             while not await refusal(watcher, tenant, {"metadata": {"labels": {"try": uuid.uuid4().hex}}}):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield made
-        await admin.patch_object(GITOPS_DEPLOYMENT, tenant, "web", {"metadata": {"finalizers": None}}, field_manager="tests")
+        await admin.patch_object(
+            GITOPS_DEPLOYMENT, tenant, "web", {"metadata": {"finalizers": None}}, field_manager="tests"
+        )
 
 
 async def refusal(kube: KubeClient, namespace: str, patch: Manifest | list[Manifest]) -> str:

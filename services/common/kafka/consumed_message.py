@@ -43,12 +43,12 @@ class ConsumedMessage(NamedTuple):
         return self.tracked.offset
 
 
-def partition_of(message: Message) -> TopicPartition:
+def source_of_message(message: Message) -> TopicPartition:
     """The partition that librdkafka read ``message`` from."""
     return TopicPartition(message.topic() or "", message.partition() or 0)
 
 
-def source_of(place: ClientPartition) -> TopicPartition:
+def source_of_partition(place: ClientPartition) -> TopicPartition:
     """The partition that librdkafka names."""
     return TopicPartition(place.topic, place.partition)
 

@@ -23,8 +23,8 @@ from services.common.kafka.consumed_message import (
     ConsumedMessage,
     consumed_message,
     measure_messages,
-    partition_of,
-    source_of,
+    source_of_message,
+    source_of_partition,
 )
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 from services.common.telemetry import metrics
@@ -140,7 +140,7 @@ class Consumer:
         for message in messages:
             if (error := message.error()) is not None:
                 self._handle_error(error)
-            elif (tracked := self.offsets.track_offset(partition_of(message), message.offset() or 0)) is not None:
+            elif (tracked := self.offsets.track_offset(source_of_message(message), message.offset() or 0)) is not None:
                 batch.append(consumed_message(message, tracked))
         return batch
 
@@ -168,7 +168,7 @@ class Consumer:
                     raise
 
     def _on_assign(self, _: KafkaClient, assigned: list[ClientPartition]) -> None:
-        sources = sorted(map(source_of, assigned))
+        sources = sorted(map(source_of_partition, assigned))
         if self._membership.load_offsets is None:
             self.offsets.assign_partitions(dict.fromkeys(sources))  # librdkafka begins at the committed offsets
         else:
@@ -186,7 +186,7 @@ class Consumer:
         2. What has had its effects is stored: librdkafka commits it before it lets them go.
         3. What is acknowledged later changes nothing.
         """
-        sources = sorted(map(source_of, revoked))
+        sources = sorted(map(source_of_partition, revoked))
         self._membership.on_revoke(sources)
         self._store_offsets()
         self.offsets.revoke_partitions(sources)

@@ -14,7 +14,7 @@ MessageT = TypeVar("MessageT")
 
 
 class LatestMessages(Generic[KeyT, MessageT]):
-    """Every message added is acknowledged once, unless it is dropped or released. Messages are told apart by identity.
+    """Every message added is acknowledged once, unless it is dropped or withdrawn. Messages are told apart by identity.
 
     What is done with a message that was superseded or dropped meanwhile changes nothing.
     """
@@ -54,15 +54,15 @@ class LatestMessages(Generic[KeyT, MessageT]):
 
     def acknowledge_message(self, key: KeyT, message: MessageT) -> None:
         """Work on ``message`` is done."""
-        if self.release_message(key, message):
+        if self.withdraw_message(key, message):
             self._acknowledge(message)
 
     def retry_message(self, key: KeyT, message: MessageT) -> None:
         """Work on ``message`` has failed: it waits again, unless a newer one does."""
-        if self.release_message(key, message) and self._waiting.setdefault(key, message) is not message:
+        if self.withdraw_message(key, message) and self._waiting.setdefault(key, message) is not message:
             self._acknowledge(message)
 
-    def release_message(self, key: KeyT, message: MessageT) -> bool:
+    def withdraw_message(self, key: KeyT, message: MessageT) -> bool:
         """Leave it to the caller to acknowledge ``message``; False if it was not in progress."""
         if self._in_progress.get(key) is not message:
             return False

@@ -15,7 +15,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Retry
 from services.common.kafka.brokers import Brokers, answered, consumer_properties
-from services.common.kafka.consumed_message import ConsumedMessage, consumed_message, partition_of, source_of
+from services.common.kafka.consumed_message import (
+    ConsumedMessage,
+    consumed_message,
+    source_of_message,
+    source_of_partition,
+)
 from services.common.kafka.offset_tracker import TopicPartition, TrackedOffset
 
 REQUEST_SECONDS = 10.0
@@ -56,7 +61,7 @@ class PartitionReader:
             polled = self._client.consume(limit, timeout_seconds)
         messages = []
         for message in polled:
-            source, offset, error = partition_of(message), message.offset() or 0, message.error()
+            source, offset, error = source_of_message(message), message.offset() or 0, message.error()
             if error is None:
                 messages.append(consumed_message(message, TrackedOffset(source, offset, UNTRACKED)))
                 self._next[source] = offset + 1
@@ -83,7 +88,7 @@ class PartitionReader:
         wanted = [ClientPartition(*source) for source in sorted(partitions)]
         with answered("committed offsets"):
             known = self._client.committed(wanted, timeout=REQUEST_SECONDS) if wanted else []
-        return {source_of(each): each.offset for each in known if each.offset >= 0}
+        return {source_of_partition(each): each.offset for each in known if each.offset >= 0}
 
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset of the first message that each partition still has."""
@@ -100,4 +105,4 @@ class PartitionReader:
         for each in known:
             if each.error is not None:
                 raise Retry(f"offsets of {each.topic}/{each.partition}: {each.error.str()}")
-        return {source_of(each): each.offset for each in known}
+        return {source_of_partition(each): each.offset for each in known}

@@ -31,10 +31,10 @@ from services.common.kubernetes.informer import Informer, ObjectStore
 from services.common.kubernetes.lease import Election
 from services.common.kubernetes.reflector import (
     Changed,
+    Deleted,
     ListCompleted,
     ListStarted,
     Reflection,
-    Removed,
     Seen,
     reflect,
 )
@@ -51,6 +51,7 @@ __all__ = [
     "ApiResource",
     "Changed",
     "Conflict",
+    "Deleted",
     "Election",
     "Expired",
     "ForbiddenGrace",
@@ -64,7 +65,6 @@ __all__ = [
     "ObjectStore",
     "Reflection",
     "Rejected",
-    "Removed",
     "Seen",
     "ServerFailed",
     "Unauthenticated",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from services.common.kubernetes.builtin_kinds import Manifest
-from services.common.kubernetes.reflector import Changed, ListCompleted, ListStarted, Reflection, Removed, Seen
+from services.common.kubernetes.reflector import Changed, Deleted, ListCompleted, ListStarted, Reflection, Seen
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ItemT = TypeVar("ItemT")
@@ -71,7 +71,7 @@ class ObjectStore(Mapping[KeyT, ItemT]):
                 self.is_complete = False
             case Seen(manifest, part) | Changed(manifest, part):
                 return self._put_newer(manifest, part)
-            case Removed(manifest):
+            case Deleted(manifest):
                 key = self._key_of(manifest)
                 self.remove_object(key, manifest["metadata"]["uid"])
                 return [key]

@@ -70,14 +70,14 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Deleted:
     """An object is gone; ``object`` is its last state."""
 
     object: Manifest = field(repr=False)
     part: str = ""
 
 
-Reflection = ListStarted | Seen | ListCompleted | Changed | Removed
+Reflection = ListStarted | Seen | ListCompleted | Changed | Deleted
 
 
 async def reflect(
@@ -134,7 +134,7 @@ async def _collected(parts: Sequence[AsyncGenerator[Reflection | _PartListed]]) 
                     if not unlisted:
                         changed.clear()
                         yield ListCompleted(count)
-                case Changed(item) | Removed(item):
+                case Changed(item) | Deleted(item):
                     if unlisted:
                         changed.add(item["metadata"]["uid"])
                     yield event
@@ -251,7 +251,7 @@ class _Part:
                     self.delays.reset()
                     self.grace.reset()
                     if event.type != "BOOKMARK":
-                        what = Removed if event.type == "DELETED" else Changed
+                        what = Deleted if event.type == "DELETED" else Changed
                         yield what(event.object, self.fields)
         finally:
             lasted = time.monotonic() - opened

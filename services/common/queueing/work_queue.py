@@ -231,7 +231,7 @@ class WorkQueue(Generic[KeyT]):
 
     # Time
 
-    def hold_lane(self, lane: str, until: float) -> None:
+    def delay_lane(self, lane: str, until: float) -> None:
         """Pass over ``lane`` until then."""
         known = self._lanes.get(lane) or self._new_lane(lane)
         self._held += known.timer is None
@@ -239,7 +239,7 @@ class WorkQueue(Generic[KeyT]):
         self._update(known)
 
     @property
-    def held_lanes(self) -> int:
+    def delayed_lanes(self) -> int:
         """How many lanes are held back."""
         return self._held
 

@@ -103,10 +103,10 @@ class CommandSender:
                 continue
             change, held_back_ms = taken
             # Noted before it is sent: if sending fails, all of this is given up.
-            if change.fingerprint is None:
+            if change.state_version is None:
                 self.last_sent.pop(change.uid, None)
             else:
-                self.last_sent[change.uid] = change.fingerprint
+                self.last_sent[change.uid] = change.state_version
             command = asyncio.ensure_future(self.builder.build_command(change, self.epoch(), held_back_ms))
             try:
                 await self._begun.put(_Begun(change, command))

@@ -25,12 +25,12 @@ from services.common.errors import Retry, Unavailable
 from services.common.kubernetes import (
     SECRET,
     Changed,
+    Deleted,
     KubeClient,
     ListCompleted,
     ListStarted,
     Manifest,
     Reflection,
-    Removed,
     Seen,
     reflect,
 )
@@ -45,7 +45,7 @@ from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.throttling import RateLimiter
-from services.watcher.commands.translation import LastSent, TakeFingerprint, Translator, changed_at, fingerprint
+from services.watcher.commands.translation import LastSent, TakeStateVersion, Translator, changed_at, state_version
 from services.watcher.followed_kinds import FollowedKind
 
 log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ class Feed:
     count_partitions: Callable[[], Awaitable[int]]
     reader: ObjectReader
     types: SecretTypes
-    fingerprint: TakeFingerprint = fingerprint
+    state_version: TakeStateVersion = state_version
     until_outdated: Callable[[], Awaitable[None]] = never
     """Returns when every command has to be sent again."""
     observe: Callable[[Reflection], None] = ignore
@@ -191,7 +191,7 @@ class Feed:
                 changes.end_list()
             case Changed(manifest):
                 self._take_change(manifest, changes)
-            case Removed(manifest):
+            case Deleted(manifest):
                 self._take_removal(manifest, changes)
         if not isinstance(event, ListStarted | Seen):
             self._followed_until = _now_ms()
@@ -216,7 +216,7 @@ class Feed:
     def _take_change(self, manifest: Manifest, changes: PendingChanges) -> None:
         """A state that matters waits its turn; so does one the planner knows, if another would be sent before it."""
         uid = manifest["metadata"]["uid"]
-        if uid not in changes and self._last_sent.get(uid) == self.fingerprint(manifest):
+        if uid not in changes and self._last_sent.get(uid) == self.state_version(manifest):
             metrics.WATCH_EVENTS.labels(SERVICE, self.kind.name, "echo").inc()
         else:
             changes.add_change(self._changed(manifest), of_list=self._may_be_of_list(uid, changes))
@@ -239,7 +239,7 @@ class Feed:
         return changes.is_listing and uid not in self._last_sent
 
     def _changed(self, manifest: Manifest) -> Change:
-        meta, seen_at, state = manifest["metadata"], datetime.now(UTC), self.fingerprint(manifest)
+        meta, seen_at, state = manifest["metadata"], datetime.now(UTC), self.state_version(manifest)
         command, refers_to = None, ""
         if not self.kind.metadata_only:
             command = self.translate.changed(manifest, self._epoch, seen_at)

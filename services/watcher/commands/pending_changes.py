@@ -20,7 +20,7 @@ from services.common.messages import Command, ResourceChanged
 from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
 from services.watcher.commands.throttling import HeldBytes, RateLimiter
-from services.watcher.commands.translation import Fingerprint
+from services.watcher.commands.translation import StateVersion
 
 ALL_TENANTS = ""
 CHANGES_PER_LISTED = 8
@@ -36,7 +36,7 @@ class Change:
     tenant: str
     """Its namespace: whose tokens it needs."""
     name: str
-    fingerprint: Fingerprint | None
+    state_version: StateVersion | None
     """None if the resource is gone."""
     seen_at: datetime
     command: Command | None = None
@@ -132,12 +132,12 @@ class PendingChanges:
             if uid is not None:
                 held = self._release(uid)
                 return held.change, self._held_back_ms(held)
-            metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.held_lanes)
+            metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.delayed_lanes)
             await self._wait()
 
     def begin_list(self) -> None:
         """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
-        removals = [held for held in self._pending.values() if held.change.fingerprint is None]
+        removals = [held for held in self._pending.values() if held.change.state_version is None]
         self.clear()
         self._unsent = self._listing = True
         for held in removals:
@@ -203,7 +203,7 @@ class PendingChanges:
             if due is None:
                 return self._changed.pop_key(now)
             self._was_held_back.add(tenant)
-            self._changed.hold_lane(tenant, due)
+            self._changed.delay_lane(tenant, due)
         return None
 
     def _release(self, uid: str) -> _Pending:

@@ -13,7 +13,7 @@ import orjson
 from services.common.kubernetes import SECRET, Manifest, ObjectStore, Reflection, namespace_and_name
 from services.common.sealing import SealingKeys, SecretContext, key_id_of
 from services.watcher.commands.object_reader import ObjectReader
-from services.watcher.commands.translation import OMITTED_SPEC, Fingerprint
+from services.watcher.commands.translation import OMITTED_SPEC, StateVersion
 from services.watcher.followed_kinds import TYPE_IS
 
 ROTATION_SECONDS = 2.0
@@ -40,7 +40,7 @@ class Sealer:
         )
         return orjson.dumps({"type": secret_type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(), ""
 
-    def fingerprint(self, manifest: Manifest) -> Fingerprint:
+    def state_version(self, manifest: Manifest) -> StateVersion:
         """Secrets have no generation: every write counts, and so does another key."""
         return (manifest["metadata"]["resourceVersion"], self.keys.active_id)
 

@@ -18,10 +18,10 @@ OMITTED_SPEC = "{}"
 
 Content = Callable[[Manifest], tuple[str, str]]
 """The spec of a resource as JSON, and why it was left out: "" if it was not."""
-Fingerprint = Hashable
+StateVersion = Hashable
 """All of an object that can change what the planner decides: tells changes of users from our own status writes."""
-TakeFingerprint = Callable[[Manifest], Fingerprint]
-LastSent = dict[str, Fingerprint]
+TakeStateVersion = Callable[[Manifest], StateVersion]
+LastSent = dict[str, StateVersion]
 """The state of each object that was sent since the last list began, by uid; nothing of objects that are gone."""
 
 
@@ -69,7 +69,7 @@ class Translator:
         return Command(self.workspace, self.workspace, namespace, seen_at, event)
 
 
-def fingerprint(manifest: Manifest) -> Fingerprint:
+def state_version(manifest: Manifest) -> StateVersion:
     """Of an object whose generation stands for its spec."""
     meta = manifest["metadata"]
     return (meta.get("generation", 0), is_deleting(meta), finalizers(meta))

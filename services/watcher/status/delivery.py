@@ -123,7 +123,7 @@ class StatusDelivery:
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent):
             log.error("status refused; the row is given up", **about)
-            self._pending.release_item(item)
+            self._pending.withdraw_item(item)
             self._give_up(item.message, error)
             return None
         seconds = item.delays.next_delay()

@@ -35,7 +35,7 @@ class PendingStatus:
 
 
 class PendingStatuses:
-    """Belongs to one event loop. Every item added is acknowledged, dropped or released."""
+    """Belongs to one event loop. Every item added is acknowledged, dropped or withdrawn."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class PendingStatuses:
             self._queue.add_key(item.identity, Place(item.row.namespace))
             self._workers.start_tasks()
 
-    def release_item(self, item: PendingStatus) -> None:
+    def withdraw_item(self, item: PendingStatus) -> None:
         """Leave it to the caller to acknowledge ``item``, which is being written."""
-        self._items.release_message(item.identity, item)
+        self._items.withdraw_message(item.identity, item)
 
     async def drop_partitions(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Forget what waits of these partitions (of all if None), once what of them is being written has landed."""
@@ -99,7 +99,7 @@ class PendingStatuses:
                 self._queue.remove_key(identity)  # a newer one does not jump the delay
             return seconds
         finally:
-            self._items.release_message(identity, item)  # if it was cut off
+            self._items.withdraw_message(identity, item)  # if it was cut off
             self._landed.set()
 
     def _forget(self, partitions: set[TopicPartition] | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devstack.argocd_simulator.simulator import Pace, Simulator
-from services.common.kubernetes import APPLICATION, Changed, KubeClient, ListCompleted, Removed, Seen, reflect
+from services.common.kubernetes import APPLICATION, Changed, Deleted, KubeClient, ListCompleted, Seen, reflect
 
 SECONDS = 10.0
 TESTS = "tests"
@@ -59,7 +59,7 @@ async def until(kube: KubeClient, namespace: str, found: Callable[[dict[str, Any
 async def until_gone(kube: KubeClient, namespace: str) -> None:
     async with asyncio.timeout(SECONDS), aclosing(reflect(kube, APPLICATION, namespace)) as events:
         async for event in events:
-            if isinstance(event, Removed) or event == ListCompleted(0):
+            if isinstance(event, Deleted) or event == ListCompleted(0):
                 return
 
 

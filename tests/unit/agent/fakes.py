@@ -26,12 +26,12 @@ from services.common.kubernetes import (
     ApiResource,
     Changed,
     Conflict,
+    Deleted,
     ListCompleted,
     ListStarted,
     Manifest,
     NotFound,
     Reflection,
-    Removed,
     Seen,
 )
 from services.common.kubernetes.client import Page
@@ -205,7 +205,7 @@ class MemoryCluster:
         for watcher in self._watchers[kind]:
             seen = not gone and watcher.selects(manifest)
             copied = copy.deepcopy(manifest)
-            watcher.events.put_nowait(Changed(copied) if seen else Removed(copied))
+            watcher.events.put_nowait(Changed(copied) if seen else Deleted(copied))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from devstack.harness.mirror import Mirror
 from services.common.errors import Unavailable
-from services.common.kubernetes import Changed, ListCompleted, ListStarted, Manifest, Reflection, Removed, Seen
+from services.common.kubernetes import Changed, Deleted, ListCompleted, ListStarted, Manifest, Reflection, Seen
 
 KEY = ("team-a", "web")
 
@@ -36,7 +36,7 @@ async def test_object_when_it_changes_while_it_is_listed_then_the_newer_version_
 
 
 async def test_object_when_it_is_removed_then_it_is_gone() -> None:
-    mirror = await mirror_of(ListStarted(), Seen(web(1)), ListCompleted(1), Removed(web(2)))
+    mirror = await mirror_of(ListStarted(), Seen(web(1)), ListCompleted(1), Deleted(web(2)))
     assert dict(mirror.objects) == {}
 
 

@@ -68,7 +68,7 @@ class Latest(RuleBasedStateMachine):
         message.is_done |= message in self.messages.in_progress
         if how == "acknowledge":
             self.messages.acknowledge_message(message.key, message)
-        elif self.messages.release_message(message.key, message):
+        elif self.messages.withdraw_message(message.key, message):
             self._acknowledge(message)
 
     @rule(key=st.sampled_from(KEYS))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from services.common.kubernetes import Changed, ListCompleted, ListStarted, Manifest, Reflection, Removed, Seen
+from services.common.kubernetes import Changed, Deleted, ListCompleted, ListStarted, Manifest, Reflection, Seen
 from services.common.kubernetes.builtin_kinds import namespace_and_name
 from services.common.kubernetes.informer import ObjectStore
 
@@ -82,7 +82,7 @@ def test_answer_when_it_comes_then_it_counts_unless_the_watch_has_shown_more(
 
 
 def test_answer_when_of_an_object_that_went_meanwhile_then_it_does_not_bring_it_back() -> None:
-    store = store_of([*listing(manifest("a", 2)), Removed(manifest("a", 4))])
+    store = store_of([*listing(manifest("a", 2)), Deleted(manifest("a", 4))])
     store.put_answer(manifest("a", 3), known=2)
     assert dict(store) == {}
 
@@ -109,7 +109,7 @@ def test_list_when_it_shows_an_older_state_than_our_write_since_it_began_then_th
 
 def test_removal_when_of_another_incarnation_then_the_present_one_stays() -> None:
     store = store_of(listing(manifest("a", 2, uid="second")))
-    assert store.observe_event(Removed(manifest("a", 3, uid="first"))) == [A]
+    assert store.observe_event(Deleted(manifest("a", 3, uid="first"))) == [A]
     assert dict(store) == {A: 2}
 
 
@@ -136,7 +136,7 @@ def test_index_when_objects_come_change_and_go_in_any_way_then_it_has_what_the_s
     assert indexed() == {"red": ["a", "b"], "blue": [], "": []}
     observe(Changed(of_team("a", 4, "blue")), Changed(of_team("b", 5, "red")), Changed(of_team("c", 6, "blue")))
     assert indexed() == {"red": ["b"], "blue": ["a", "c"], "": []}
-    observe(Changed(of_team("a", 3, "red")), Removed(of_team("b", 7, "red")), Changed(of_team("c", 8, "")))
+    observe(Changed(of_team("a", 3, "red")), Deleted(of_team("b", 7, "red")), Changed(of_team("c", 8, "")))
     assert indexed() == {"red": [], "blue": ["a"], "": []}
     store.put_answer(of_team("d", 9, "red"), None)
     store.remove_object(A, "another uid")

@@ -19,12 +19,12 @@ from services.common.backoff import Backoff
 from services.common.kubernetes import (
     SECRET,
     Changed,
+    Deleted,
     KubeClient,
     ListCompleted,
     ListStarted,
     Reflection,
     Rejected,
-    Removed,
     Seen,
     reflect,
     reflector,
@@ -91,7 +91,7 @@ class Follower:
     def changes(self) -> list[tuple[str, int]]:
         """Type and version of everything but the lists."""
         return [
-            (type(event).__name__, _version(event)) for event in self.events if isinstance(event, Changed | Removed)
+            (type(event).__name__, _version(event)) for event in self.events if isinstance(event, Changed | Deleted)
         ]
 
     async def _until(self, done: Callable[[Reflection], bool]) -> None:
@@ -110,7 +110,7 @@ class Follower:
                 name = item["metadata"]["name"]
                 self.picture[name] = item["metadata"]["resourceVersion"]
                 self._listed.add(name)
-            case Removed(item):
+            case Deleted(item):
                 self.picture.pop(item["metadata"]["name"], None)
             case ListCompleted():
                 self.picture = {name: version for name, version in self.picture.items() if name in self._listed}
@@ -120,7 +120,7 @@ class Follower:
 
 
 def _version(event: Reflection) -> int:
-    return int(event.object["metadata"]["resourceVersion"]) if isinstance(event, Seen | Changed | Removed) else 0
+    return int(event.object["metadata"]["resourceVersion"]) if isinstance(event, Seen | Changed | Deleted) else 0
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ async def test_changes_when_nothing_goes_wrong_then_they_arrive_in_order(
     await server.put("a")
     await server.delete("b")
     await follower.until_version(104)
-    assert follower.changes == [("Changed", 102), ("Changed", 103), ("Removed", 104)]
+    assert follower.changes == [("Changed", 102), ("Changed", 103), ("Deleted", 104)]
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ async def test_watch_when_it_breaks_then_it_resumes_where_it_was_and_nothing_is_
         ("Changed", 101),
         ("Changed", 102),
         ("Changed", 103),
-        ("Removed", 104),
+        ("Deleted", 104),
         ("Changed", 105),
     ]
     assert follower.lists_completed == 1
@@ -544,7 +544,7 @@ async def test_parts_when_an_object_is_made_anew_in_another_part_then_the_list_s
     removed = asyncio.Event()
 
     async def first() -> AsyncGenerator[Any]:
-        yield Removed(former)
+        yield Deleted(former)
         removed.set()
         yield reflector._PartListed()
 
@@ -554,9 +554,9 @@ async def test_parts_when_an_object_is_made_anew_in_another_part_then_the_list_s
         yield reflector._PartListed()
 
     events = [event async for event in reflector._collected([first(), second()])]
-    assert events == [Removed(former), Seen(latter), ListCompleted(1)]
+    assert events == [Deleted(former), Seen(latter), ListCompleted(1)]
 
 
 def test_events_when_represented_then_the_object_does_not_show() -> None:
     content = {"data": {"password": "PLANTED"}}
-    assert "PLANTED" not in repr([Seen(content), Changed(content), Removed(content)])
+    assert "PLANTED" not in repr([Seen(content), Changed(content), Deleted(content)])

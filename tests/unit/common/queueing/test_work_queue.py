@@ -132,7 +132,7 @@ def test_key_when_it_is_finished_without_being_in_progress_then_that_is_an_error
 def test_queue_when_cleared_then_nothing_waits_and_nobody_is_held_back() -> None:
     queue = filled("a1", "b1")
     queue.add_key_at("c1", Place("c"), NOW)
-    queue.hold_lane("a", NOW + 9)
+    queue.delay_lane("a", NOW + 9)
     queue.clear()
     assert all_of(queue, NOW + 10) == []
     queue.add_key("a1", Place("a"))
@@ -265,15 +265,15 @@ def test_keys_when_as_many_are_in_progress_as_may_then_the_next_waits_for_one_of
 
 def test_lane_when_held_back_then_it_is_passed_over_until_then() -> None:
     queue = filled("a1", "a2", "b1")
-    queue.hold_lane("a", NOW + 5)
+    queue.delay_lane("a", NOW + 5)
     queue.add_key("a3", Place("a"))
-    assert (all_of(queue), queue.held_lanes) == (["b1"], 1)
-    assert (all_of(queue, NOW + 5), queue.held_lanes) == (["a1", "a2", "a3"], 0)
+    assert (all_of(queue), queue.delayed_lanes) == (["b1"], 1)
+    assert (all_of(queue, NOW + 5), queue.delayed_lanes) == (["a1", "a2", "a3"], 0)
 
 
 def test_lane_when_held_back_with_nothing_to_do_then_it_is_forgotten_afterwards() -> None:
     queue = filled("a1")
-    queue.hold_lane("a", NOW + 5)
+    queue.delay_lane("a", NOW + 5)
     queue.remove_key("a1")
     assert all_of(queue, NOW + 6) == []
     assert queue._lanes == {}

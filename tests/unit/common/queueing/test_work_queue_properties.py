@@ -98,7 +98,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(lane=lanes, delay=seconds)
     def hold(self, lane: str, delay: int) -> None:
-        self.queue.hold_lane(lane, self.now + delay)
+        self.queue.delay_lane(lane, self.now + delay)
         self.held[lane] = self.now + delay
 
     @rule(passed=st.integers(1, 3))
@@ -109,7 +109,7 @@ class Queue(RuleBasedStateMachine):
     def work(self) -> None:
         lane_in_turn, key = self.queue.next_lane(self.now), self.queue.next_key(self.now)
         self._end_delays()
-        assert self.queue.held_lanes == len(self.held)
+        assert self.queue.delayed_lanes == len(self.held)
         assert lane_in_turn == (None if key is None else self.expected[key].place.lane)
         workable = self._workable()
         if key is None:
@@ -170,7 +170,7 @@ class Queue(RuleBasedStateMachine):
         assert sorted(worked_on) == sorted(self.expected)
         assert self.queue.next_lane(math.inf) is None
         assert self.queue._lanes == self.queue._turns == self.queue._followers == {}
-        assert (self.queue._delayed, self.queue.held_lanes) == (0, 0)
+        assert (self.queue._delayed, self.queue.delayed_lanes) == (0, 0)
 
     def end_work_finally(self, key: str) -> None:
         self.queue.finish_key(key)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.common.kubernetes import SECRET, Changed, ListCompleted, ListStarted, Manifest, NotFound, Removed, Seen
+from services.common.kubernetes import SECRET, Changed, Deleted, ListCompleted, ListStarted, Manifest, NotFound, Seen
 from services.common.kubernetes.api_errors import Details
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, key_id_of, write_keys
@@ -85,12 +85,12 @@ def test_secret_when_too_large_then_only_its_size_is_told(sealer: Sealer) -> Non
     assert ENCODED not in omitted
 
 
-def test_fingerprint_when_the_secret_or_the_key_changed_then_it_is_another(sealer: Sealer, folder: Path) -> None:
-    before = sealer.fingerprint(secret())
-    assert sealer.fingerprint(secret()) == before
-    assert sealer.fingerprint(secret(resourceVersion="43")) != before
+def test_state_version_when_the_secret_or_the_key_changed_then_it_is_another(sealer: Sealer, folder: Path) -> None:
+    before = sealer.state_version(secret())
+    assert sealer.state_version(secret()) == before
+    assert sealer.state_version(secret(resourceVersion="43")) != before
     rotate(folder)
-    assert sealer.fingerprint(secret()) != before
+    assert sealer.state_version(secret()) != before
 
 
 async def test_rotation_when_the_key_file_changes_then_it_is_noticed(
@@ -137,9 +137,9 @@ async def test_type_when_a_secret_is_followed_then_nobody_is_asked_until_it_is_g
     assert types.is_followed("team-a", "kube")
     assert await types.type_of("team-a", "kube") == TYPE
     assert kube.asked == []
-    types.observe_event(Removed(secret(uid="of-an-earlier-one")))
+    types.observe_event(Deleted(secret(uid="of-an-earlier-one")))
     assert types.is_followed("team-a", "kube"), "another Secret of that name has gone"
-    types.observe_event(Removed(secret()))
+    types.observe_event(Deleted(secret()))
     assert not types.is_followed("team-a", "kube")
     assert await types.type_of("team-a", "kube") == ""
 

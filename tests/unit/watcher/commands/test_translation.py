@@ -15,8 +15,8 @@ from services.watcher.commands.translation import (
     bounded_spec,
     changed_at,
     created_at,
-    fingerprint,
     spec_within,
+    state_version,
 )
 from tests.unit.watcher.manifests import NOW, SPEC, resource
 
@@ -126,10 +126,10 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
-def test_fingerprint_when_only_what_does_not_matter_changed_then_it_is_the_same(
+def test_state_version_when_only_what_does_not_matter_changed_then_it_is_the_same(
     change: dict[str, Any], expected: bool
 ) -> None:
-    assert (fingerprint(resource(**SENT)) == fingerprint(resource(**SENT | change))) is expected
+    assert (state_version(resource(**SENT)) == state_version(resource(**SENT | change))) is expected
 
 
 EARLY, LATE = "2026-05-04T12:00:00Z", "2026-05-04T12:30:00Z"
