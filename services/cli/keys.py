@@ -7,14 +7,19 @@ still shows under the old key, and ``retire`` it.
 
 from __future__ import annotations
 
+import asyncio
+import time
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import typer
 from joserfc.jwk import ECKey
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from services.cli import sealed_rows
+from services.cli import key_rotation, sealed_rows
 from services.cli.owner_connection import TIMEOUT, URL
 from services.common.errors import InvalidConfiguration
 from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
@@ -41,11 +46,47 @@ def generate(private: Path = PRIVATE, public: Path = PUBLIC, if_missing: bool = 
     _write(private, public, {str(key.kid): key}, active=str(key.kid))
 
 
+def _duration(value: Any) -> timedelta:
+    """Of an option."""
+    try:
+        return TypeAdapter(timedelta).validate_python(value)
+    except ValidationError:
+        raise typer.BadParameter("an ISO 8601 duration such as P90D") from None
+
+
+def _duration_option(default: str | None, *names: str, text: str) -> Any:
+    return typer.Option(default, *names, parser=_duration, metavar="DURATION", help=f"{text}; ISO 8601, such as P90D.")
+
+
+IF_OLDER = _duration_option(None, "--if-older-than", text="Do nothing, and succeed, if the active key is younger")
+SETTLED = _duration_option("PT15M", "--settled-after", text="How old a key is that every agent has read")
+NAMESPACE = typer.Option(..., "--namespace", help="Where the Secrets are.")
+KUBECONFIG = typer.Option(None, envvar="KUBECONFIG", help="Of their cluster; the pod's service account if left out.")
+
+
 @app.command()
-def rotate(private: Path = PRIVATE, public: Path = PUBLIC) -> None:
+def rotate(private: Path = PRIVATE, public: Path = PUBLIC, if_older_than: timedelta | None = IF_OLDER) -> None:
     """Add a key and make it the active one. The former ones still open what they sealed."""
+    if if_older_than is not None:
+        age = SealingKeys.load(public).active_age_seconds(time.time())
+        if age < if_older_than.total_seconds():
+            typer.echo(f"keys: the active key is {timedelta(seconds=int(age))} old and stays")
+            return
     key = generate_key()
     _write(private, public, _private_keys(private) | {str(key.kid): key}, active=str(key.kid))
+
+
+@app.command("rotate-secrets")
+def rotate_secrets(
+    namespace: str = NAMESPACE,
+    if_older_than: timedelta = _duration_option("P90D", "--if-older-than", text="How old the active key may become"),  # noqa: B008 - typer's way
+    settled_after: timedelta = SETTLED,
+    kubeconfig: Path | None = KUBECONFIG,
+) -> None:
+    """Rotate keys that lie in Secrets, one step at each call: run it every hour, as k8s/key-rotation does."""
+    schedule = key_rotation.Schedule(older_than=if_older_than, settled=settled_after)
+    told = asyncio.run(key_rotation.rotate_secrets(kubeconfig, namespace, time.time(), schedule))
+    typer.echo(f"keys: {told}")
 
 
 @app.command()

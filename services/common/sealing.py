@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -120,6 +121,10 @@ class SealingKeys(_KeyFile):
         """Id of the key that seals now."""
         return next(iter(self.current()))
 
+    def active_age_seconds(self, now: float) -> float:
+        """How long ago the key that seals was made; infinite if it does not say when."""
+        return key_age_seconds(next(iter(self.current().values())), now)
+
     def seal_secret(self, data: Mapping[str, str], context: SecretContext) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
         kid, key = next(iter(self.current().items()))
@@ -166,13 +171,20 @@ def key_id_of(sealed: str) -> str:
 def generate_key() -> ECKey:
     """A new private key, named by its thumbprint (RFC 7638), which begins with a letter or a digit.
 
-    One that begins with "-" would be taken for an option on a command line.
+    One that begins with "-" would be taken for an option on a command line. Its member ``iat`` says when it was made.
     """
     while True:
-        key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM})
+        made: Any = {"iat": int(time.time())}
+        key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM} | made)
         key.ensure_kid()
         if str(key.kid)[0].isalnum():
             return key
+
+
+def key_age_seconds(key: ECKey, now: float) -> float:
+    """How long before ``now`` (a POSIX timestamp) a key was made; infinite if it does not say when."""
+    made = key.as_dict(private=False).get("iat")
+    return now - made if isinstance(made, int | float) else float("inf")
 
 
 def parse_keys(text: bytes, *, private: bool) -> dict[str, ECKey]:
@@ -196,13 +208,17 @@ def parse_keys(text: bytes, *, private: bool) -> dict[str, ECKey]:
     return by_id
 
 
+def jwk_set(keys: Mapping[str, ECKey], *, private: bool) -> bytes:
+    """The text of a JWK set."""
+    return orjson.dumps({"keys": [key.as_dict(private=private) for key in keys.values()]}, option=orjson.OPT_INDENT_2)
+
+
 def write_keys(path: Path, keys: Mapping[str, ECKey], *, private: bool) -> None:
     """Write a JWK set so that readers see the old one or the new one; only the owner may read private keys."""
-    text = orjson.dumps({"keys": [key.as_dict(private=private) for key in keys.values()]}, option=orjson.OPT_INDENT_2)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(text + b"\n")
+        file.write(jwk_set(keys, private=private) + b"\n")
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from services.common.messages import Command
 from services.common.messaging import Messaging, await_messaging
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
-from services.common.telemetry import Probes, configure_logging
+from services.common.telemetry import Probes, configure_logging, metrics
 from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import LOOKUPS
@@ -143,7 +144,9 @@ def _feeds(
     epochs: Epochs,
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
-    sealer = Sealer(SealingKeys.load(settings.sealing_public_keys), settings.workspace, settings.max_secret_bytes)
+    keys = SealingKeys.load(settings.sealing_public_keys)
+    metrics.SEALING_KEY_AGE.labels(SERVICE).set_function(lambda: keys.active_age_seconds(time.time()))
+    sealer = Sealer(keys, settings.workspace, settings.max_secret_bytes)
     reader = ObjectReader(kube)
     types = SecretTypes(reader)
     feed = partial(

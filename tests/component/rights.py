@@ -12,18 +12,21 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEADLINE_SECONDS = 30
 
 
-async def until_granted(kube: KubeClient, user: str, rules: Iterable[Manifest], namespace: str = "") -> None:
-    """Wait until ``user`` may do everything that ``rules`` allow, everywhere or in one namespace."""
+async def until_granted(
+    kube: KubeClient, user: str, rules: Iterable[Manifest], namespace: str = "", *, name: str = ""
+) -> None:
+    """Wait until ``user`` may do everything that ``rules`` allow, everywhere or in one namespace, with one name."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         for rule in rules:
             for group, resource, verb in product(rule["apiGroups"], rule["resources"], rule["verbs"]):
-                while not await _may(kube, user, group, resource, verb, namespace):  # noqa: ASYNC110
+                place = {"namespace": namespace, "name": name}
+                while not await _may(kube, user, {"group": group, "verb": verb} | place, resource):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
 
 
-async def _may(kube: KubeClient, user: str, group: str, resource: str, verb: str, namespace: str) -> bool:
+async def _may(kube: KubeClient, user: str, attributes: Manifest, resource: str) -> bool:
     plural, _, subresource = resource.partition("/")
-    attributes = {"group": group, "resource": plural, "subresource": subresource, "verb": verb, "namespace": namespace}
+    attributes = attributes | {"resource": plural, "subresource": subresource}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",

@@ -75,6 +75,11 @@ ENGINE_UNMET_REQUIREMENTS = Gauge(
     "Settings of an Argo CD that are not as tenancy needs them; the agent's log names each.",
     ["instance"],
 )
+SEALING_KEY_AGE = Gauge(
+    "gitops_sealing_key_age_seconds",
+    "Since the key that seals Secrets was made; infinite if it does not say when. Rotate it.",
+    ["service"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

@@ -15,6 +15,8 @@ from services.common.kubernetes import Manifest
 
 FOLDER = ROOT / "k8s"
 SERVICES = ("watcher", "planner", "agent")
+MAKERS = ("Deployment", "StatefulSet", "Job", "CronJob")
+"""Kinds that make pods."""
 PART = "app.kubernetes.io/name"
 SECRETS = {
     ("kafka-watcher", "password"): "a password",
@@ -67,11 +69,9 @@ def within(namespace: str, manifests: Iterable[Manifest]) -> list[Manifest]:
 
 def workloads(manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     """Pod templates by the name of what makes pods of them."""
-    return {
-        item["metadata"]["name"]: item["spec"]["template"]
-        for item in manifests
-        if "template" in item.get("spec", {}) and item["kind"] != "CustomResourceDefinition"
-    }
+    made_by = [item for item in manifests if item["kind"] in MAKERS]
+    specs = {item["metadata"]["name"]: item["spec"].get("jobTemplate", item)["spec"] for item in made_by}
+    return {name: spec["template"] for name, spec in specs.items()}
 
 
 def containers(template: Manifest) -> Iterator[Manifest]:

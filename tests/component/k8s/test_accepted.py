@@ -71,7 +71,9 @@ def restricted(api: httpx2.Client, rendered: Rendered) -> str:
     return name
 
 
-@pytest.mark.parametrize("name", ["watcher", "planner", "agent", "connector-keeper", "database-upgrade"])
+@pytest.mark.parametrize(
+    "name", ["watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation"]
+)
 def test_pod_when_the_namespace_admits_restricted_ones_only_then_it_is_admitted(
     api: httpx2.Client, rendered: Rendered, restricted: str, name: str
 ) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from devstack.paths import ROOT
+from services.cli import key_rotation, keys
 from services.cli.rbac import ADMISSION, GROUP, placed
 from services.common.kafka import COMMANDS, ENGINE, load_topics
 from services.common.kubernetes import Manifest
@@ -35,7 +37,7 @@ def sorted_by_place(manifests: Any) -> list[Manifest]:
 
 def test_workloads_when_rendered_then_they_are_the_services_and_the_migration(rendered: Rendered) -> None:
     assert workloads(rendered.base).keys() == IN_BASE
-    assert workloads(rendered.example).keys() == IN_BASE
+    assert workloads(rendered.example).keys() == IN_BASE | {"key-rotation"}
     assert workloads(rendered.migration).keys() == {"database-upgrade"}
 
 
@@ -152,7 +154,9 @@ def test_rights_when_rendered_then_they_are_those_that_gitopsctl_installs(render
     found = [
         without_labels(item)
         for item in rendered.example
-        if item["apiVersion"].startswith((GROUP, ADMISSION))
+        if (
+            item["apiVersion"].startswith((GROUP, ADMISSION)) and not item["metadata"]["name"].endswith("-key-rotation")
+        )
         or (item["kind"] == "ServiceAccount" and item["metadata"]["name"] in accounts)
     ]
     assert sorted_by_place(found) == sorted_by_place(wanted)
@@ -163,9 +167,29 @@ def test_accounts_when_a_service_does_not_speak_to_the_api_server_then_it_has_no
     templates = workloads(rendered.everything)
     assert {template["spec"]["serviceAccountName"] for template in templates.values()} == accounts.keys()
     with_token = {name for name, item in templates.items() if item["spec"]["automountServiceAccountToken"]}
-    assert with_token == {"watcher", "agent"}
+    assert with_token == {"watcher", "agent", "key-rotation"}
     without = {name for name, item in accounts.items() if item.get("automountServiceAccountToken") is False}
     assert without == accounts.keys() - with_token
+
+
+def test_key_rotation_when_rendered_then_its_account_may_read_and_change_the_two_secrets_alone(
+    rendered: Rendered,
+) -> None:
+    (rule,) = of_kind("Role", rendered.example)["gitops-service-key-rotation"]["rules"]
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": [key_rotation.PRIVATE, key_rotation.PUBLIC],
+        "verbs": ["get", "patch"],
+    }
+
+
+def test_key_rotation_when_it_runs_then_by_a_command_that_there_is(rendered: Rendered) -> None:
+    (container,) = containers(workloads(rendered.example)["key-rotation"])
+    module, *arguments = container["args"]
+    assert module == "services.cli"
+    outcome = CliRunner().invoke(keys.app, [*arguments[1:], "--kubeconfig", "no-such-file"])
+    assert "no-such-file" in str(outcome.exception)  # all but this is accepted
 
 
 def test_crds_when_rendered_then_they_are_the_generated_ones(rendered: Rendered) -> None:

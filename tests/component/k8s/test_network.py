@@ -9,7 +9,7 @@ import pytest
 from services.common import addresses
 from tests.component.k8s.manifests import SERVICES, Rendered, allowed, environment, of_kind, selects, within, workloads
 
-EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade"}
+EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation"}
 WAYS = {
     "from-metrics": {*SERVICES},
     "to-dns": EVERY,
@@ -17,7 +17,7 @@ WAYS = {
     "to-schema-registry": {*SERVICES},
     "to-postgresql": {"planner", "database-upgrade"},
     "to-connect": {"connector-keeper"},
-    "to-api-server": {"watcher", "agent"},
+    "to-api-server": {"watcher", "agent", "key-rotation"},
     "to-tenants": {"agent"},
 }
 """Whom each policy lets through."""

@@ -89,6 +89,37 @@ def test_rotate_when_done_then_the_new_key_is_active_and_the_former_still_opens(
     assert OpeningKeys.load(bench.private).open_secret(sealed, CONTEXT) == {"kubeconfig": CONTENT.encode()}
 
 
+def test_rotate_when_the_active_key_is_young_enough_then_it_stays(bench: Bench) -> None:
+    bench.run("generate")
+    before = bench.private.read_bytes()
+    outcome = bench.run("rotate", "--if-older-than", "P1D")
+    assert outcome.exit_code == 0
+    assert "stays" in outcome.output
+    assert bench.private.read_bytes() == before
+
+
+def test_rotate_when_the_active_key_is_too_old_then_a_new_one_is_active(bench: Bench) -> None:
+    bench.run("generate")
+    before = bench.active
+    assert bench.run("rotate", "--if-older-than", "PT0S").exit_code == 0
+    assert bench.active != before
+
+
+def test_rotate_when_a_key_does_not_say_when_it_was_made_then_it_is_too_old(bench: Bench) -> None:
+    bench.run("generate")
+    before = bench.active
+    for path in (bench.private, bench.public):
+        keys_of = orjson.loads(path.read_bytes())["keys"]
+        path.write_bytes(orjson.dumps({"keys": [{k: v for k, v in key.items() if k != "iat"} for key in keys_of]}))
+    assert bench.run("rotate", "--if-older-than", "P3650D").exit_code == 0
+    assert bench.active != before
+
+
+def test_rotate_when_the_age_is_no_duration_then_it_says_so(bench: Bench) -> None:
+    bench.run("generate")
+    assert "ISO 8601" in bench.run("rotate", "--if-older-than", "soon").output
+
+
 def test_retire_when_nothing_is_sealed_under_the_key_then_it_is_gone(bench: Bench) -> None:
     bench.run("generate")
     old = bench.active

@@ -10,6 +10,7 @@ from joserfc.jwk import ECKey
 
 from services.common.errors import InvalidConfiguration, Permanent
 from services.common.sealing import (
+    CURVE,
     OpeningKeys,
     SealingKeys,
     SecretContext,
@@ -248,3 +249,15 @@ def test_write_keys_when_private_then_only_the_owner_may_read(files: Files) -> N
 
 def test_key_when_generated_then_its_id_is_no_option_of_a_command() -> None:
     assert all(str(generate_key().kid)[0].isalnum() for _ in range(200))
+
+
+def test_key_when_it_was_made_then_it_says_so_and_its_age_is_known(tmp_path: Path) -> None:
+    key = generate_key()
+    write_keys(tmp_path / "public.json", {"a": key}, private=False)
+    made = key.as_dict(private=False)["iat"]
+    assert SealingKeys.load(tmp_path / "public.json").active_age_seconds(made + 60) == 60
+
+
+def test_key_when_it_does_not_say_when_it_was_made_then_it_is_of_any_age(tmp_path: Path) -> None:
+    write_keys(tmp_path / "public.json", {"a": ECKey.generate_key(CURVE)}, private=False)
+    assert SealingKeys.load(tmp_path / "public.json").active_age_seconds(0) == float("inf")

@@ -1,0 +1,35 @@
+"""The rules for Prometheus that k8s/alerts ships ask for metrics that there are, and for labels that these have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from devstack.paths import DOCS, ROOT
+from services.common.telemetry import metrics
+
+(GROUP,) = yaml.safe_load((ROOT / "k8s" / "alerts" / "rules.yaml").read_text())["groups"]
+RULES: list[dict[str, Any]] = GROUP["rules"]
+DECLARED = {
+    name: set(item._labelnames)
+    for item in vars(metrics).values()
+    if isinstance(item, metrics.Counter | metrics.Gauge)
+    for name in (item._name, f"{item._name}_total")
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alert_when_evaluated_then_its_metric_has_the_labels_that_it_groups_by(rule: dict[str, Any]) -> None:
+    (name,) = re.findall(r"\bgitops_\w+", rule["expr"])
+    grouped = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
+    assert {label for labels in grouped for label in labels.split(", ")} <= DECLARED[name]
+    assert f"`{name}" in (DOCS / "metrics.md").read_text()
+
+
+def test_alerts_when_read_then_each_says_what_it_means_and_how_bad_it_is() -> None:
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+    assert {rule["labels"]["severity"] for rule in RULES} <= {"warning", "critical"}
+    assert all(rule["annotations"]["summary"].endswith(".") for rule in RULES)
