@@ -10,14 +10,14 @@ from services.kinds.registry import Registry
 from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.definition import Schema, structural
-from services.kinds.shared.kind import CustomKind, Kind
+from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.watcher.settings import WatcherSettings
 
 FIELD_HEADINGS = ("Field", "Type", "Required", "Default", "Limit", "Description")
 STATUS_HEADINGS = ("Field", "Type", "Description")
 CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "What to do")
-COLUMN_HEADINGS = ("Column", "From")
+COLUMN_HEADINGS = ("Column", "From", "Shown")
 
 KIBIBYTE = 1024
 
@@ -43,12 +43,36 @@ def page(kind: CustomKind) -> str:
         "## Status",
         table(STATUS_HEADINGS, _status_rows(status, "status")),
         f"## What `kubectl get {kind.plural}` shows",
-        table(COLUMN_HEADINGS, [(column.heading, code(column.path)) for column in kind.columns]),
+        *_names(kind),
+        table(COLUMN_HEADINGS, [_column(column) for column in (*kind.columns, AGE)]),
+        *_waits(kind),
         "## Conditions",
         "Parts in braces differ from case to case.",
         table(CONDITION_HEADINGS, [_condition(entry) for entry in kind.catalogue]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _names(kind: CustomKind) -> list[str]:
+    """Shorter ways to ask for it."""
+    short = f"`{kind.short_name}` is short for `{kind.plural}`; " if kind.short_name else ""
+    return [f"{short}`kubectl get {CATEGORY}` lists the resources of all kinds."]
+
+
+def _column(column: Column) -> Row:
+    return (column.heading, code(column.path), "with `-o wide`" if column.is_wide else "always")
+
+
+def _waits(kind: CustomKind) -> list[str]:
+    if not kind.waits:
+        return []
+    wait_for = f"kubectl wait {kind.name.lower()}/NAME"
+    commands = [f"# until {wait.until}\n{wait_for} --for={wait.flag} --timeout=5m" for wait in kind.waits]
+    return [
+        "## Waiting for it",
+        "```sh\n" + "\n".join(commands) + "\n```",
+        "Scripts: [what to know about waiting](README.md#waiting-in-scripts).",
+    ]
 
 
 def index(registry: Registry) -> str:

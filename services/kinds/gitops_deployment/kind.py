@@ -8,7 +8,8 @@ from services.kinds.gitops_deployment.catalogue import ENTRIES
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec, GitOpsDeploymentStatus
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.api_group import FINALIZER
-from services.kinds.shared.kind import Column, CustomKind
+from services.kinds.shared.catalogue import ERROR
+from services.kinds.shared.kind import Column, CustomKind, Wait, condition_column
 
 KIND = CustomKind(
     resource=GITOPS_DEPLOYMENT,
@@ -18,7 +19,18 @@ KIND = CustomKind(
     example=Path(__file__).with_name("example.yaml"),
     spec=GitOpsDeploymentSpec,
     status=GitOpsDeploymentStatus,
-    columns=(Column("Sync Status", ".status.sync.status"), Column("Health Status", ".status.health.status")),
+    columns=(
+        Column("Sync Status", ".status.sync.status"),
+        Column("Health Status", ".status.health.status"),
+        Column("Environment", ".spec.destination.environment", is_wide=True),
+        Column("Revision", ".status.sync.revision", is_wide=True),
+        condition_column("Error", ERROR, "message", is_wide=True),
+    ),
+    short_name="gdep",
+    waits=(
+        Wait("what runs is what Git says", "jsonpath='{.status.sync.status}'=Synced"),
+        Wait("what was deployed works", "jsonpath='{.status.health.status}'=Healthy"),
+    ),
     catalogue=ENTRIES,
     row=Deployment,
     finalizer=FINALIZER,

@@ -14,7 +14,7 @@ from services.kinds.managed_environment.rules import SUCCEEDED, desired, destina
 from services.kinds.managed_environment.status import environment_status
 from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
 from services.kinds.shared.api_group import FINALIZER
-from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
+from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Wait, condition_column
 
 KIND = CustomKind(
     resource=MANAGED_ENVIRONMENT,
@@ -27,7 +27,11 @@ KIND = CustomKind(
     columns=(
         condition_column("Connected", catalogue.CONNECTION, "status"),
         condition_column("Reason", catalogue.CONNECTION, "reason"),
+        Column("API URL", ".spec.apiURL", is_wide=True),
+        condition_column("Message", catalogue.CONNECTION, "message", is_wide=True),
     ),
+    short_name="genv",
+    waits=(Wait("deployments can go there", f"condition={catalogue.CONNECTION}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,
     finalizer=FINALIZER,

@@ -13,7 +13,7 @@ from services.kinds.repository_credential.model import (
 from services.kinds.repository_credential.status import UP_TO_DATE, credential_status
 from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept, desired
 from services.kinds.shared.api_group import FINALIZER
-from services.kinds.shared.kind import CheckReasons, CustomKind, condition_column
+from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Wait, condition_column
 
 KIND = CustomKind(
     resource=REPOSITORY_CREDENTIAL,
@@ -26,7 +26,11 @@ KIND = CustomKind(
     columns=(
         condition_column("Valid", catalogue.CREDENTIAL, "status"),
         condition_column("Reason", catalogue.CREDENTIAL, "reason"),
+        Column("Repository", ".spec.repository", is_wide=True),
+        condition_column("Message", catalogue.CREDENTIAL, "message", is_wide=True),
     ),
+    short_name="gcred",
+    waits=(Wait("the repository was read with it", f"condition={catalogue.CREDENTIAL}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,
     finalizer=FINALIZER,

@@ -9,7 +9,7 @@ from typing import Any
 
 from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.api_model import ApiModel
-from services.kinds.shared.kind import CustomKind
+from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind
 
 Schema = dict[str, Any]
 
@@ -28,7 +28,14 @@ def custom_resource_definition(kind: CustomKind) -> Schema:
         "metadata": {"name": f"{kind.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
-            "names": {"kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": singular},
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": singular,
+                "categories": [CATEGORY],
+            }
+            | ({"shortNames": [kind.short_name]} if kind.short_name else {}),
             "scope": "Namespaced",
             "versions": [_version(kind)],
         },
@@ -36,13 +43,12 @@ def custom_resource_definition(kind: CustomKind) -> Schema:
 
 
 def _version(kind: CustomKind) -> Schema:
-    columns = [{"name": column.heading, "type": "string", "jsonPath": column.path} for column in kind.columns]
     return {
         "name": VERSION,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": columns,
+        "additionalPrinterColumns": [_column(column) for column in (*kind.columns, AGE)],
         "schema": {
             "openAPIV3Schema": {
                 "type": "object",
@@ -58,6 +64,11 @@ def _version(kind: CustomKind) -> Schema:
             }
         },
     }
+
+
+def _column(column: Column) -> Schema:
+    wide = {"priority": 1} if column.is_wide else {}
+    return {"name": column.heading, "type": column.type, "jsonPath": column.path} | wide
 
 
 def structural(model: type[ApiModel]) -> Schema:

@@ -31,11 +31,31 @@ class Column:
     heading: str
     path: str
     """JSON path."""
+    type: str = "string"
+    is_wide: bool = False
+    """Shown with ``-o wide`` only."""
 
 
-def condition_column(heading: str, type_: str, member: str) -> Column:
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
+"""A CRD with columns of its own loses the one that the API server has for all others."""
+
+CATEGORY = "gitops"
+"""``kubectl get gitops`` lists resources of all kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What users can wait for by ``kubectl wait``."""
+
+    until: str
+    """When it ends, as a sentence goes on after "until"."""
+    flag: str
+    """As ``--for`` takes it."""
+
+
+def condition_column(heading: str, type_: str, member: str, *, is_wide: bool = False) -> Column:
     """A column that shows one member of a condition."""
-    return Column(heading, f".status.conditions[?(@.type=='{type_}')].{member}")
+    return Column(heading, f".status.conditions[?(@.type=='{type_}')].{member}", is_wide=is_wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +170,10 @@ class CustomKind(Kind):
     spec: type[ApiModel]
     status: type[ApiModel]
     columns: tuple[Column, ...]
+    """Besides ``AGE``, which all have."""
+    short_name: str = ""
+    """As ``kubectl`` takes it for the plural; empty: there is none."""
+    waits: tuple[Wait, ...] = ()
     catalogue: tuple[Entry, ...]
     """Every condition it can have, in the order in which its page lists them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,8 @@ from devstack.generate.markdown import with_block
 from services.common.package_data import CRDS, RBAC
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
 from services.kinds.registry import REGISTRY
-from services.kinds.shared.definition import structural
+from services.kinds.shared.definition import custom_resource_definition, structural
+from services.kinds.shared.kind import CustomKind, Wait
 
 
 def test_crd_files_when_compared_with_the_models_then_they_are_up_to_date() -> None:
@@ -71,17 +73,46 @@ def test_spec_when_a_string_or_list_is_part_of_it_then_it_is_bounded(kind: Any) 
 def test_columns_when_printed_then_they_are_the_documented_ones() -> None:
     connection = ".status.conditions[?(@.type=='ConnectionInitializationSucceeded')]"
     login = ".status.conditions[?(@.type=='ValidRepositoryCredential')]"
-    printed = {kind.name: [(column.heading, column.path) for column in kind.columns] for kind in REGISTRY.custom}
+    age = ("Age", ".metadata.creationTimestamp")
+    printed = {
+        kind.name: [(column["name"], column["jsonPath"]) for column in columns(kind) if not column.get("priority")]
+        for kind in REGISTRY.custom
+    }
     assert printed == {
-        "GitOpsDeployment": [("Sync Status", ".status.sync.status"), ("Health Status", ".status.health.status")],
+        "GitOpsDeployment": [("Sync Status", ".status.sync.status"), ("Health Status", ".status.health.status"), age],
         "GitOpsDeploymentManagedEnvironment": [
             ("Connected", f"{connection}.status"),
             ("Reason", f"{connection}.reason"),
+            age,
         ],
-        "GitOpsDeploymentRepositoryCredential": [("Valid", f"{login}.status"), ("Reason", f"{login}.reason")],
+        "GitOpsDeploymentRepositoryCredential": [("Valid", f"{login}.status"), ("Reason", f"{login}.reason"), age],
         "GitOpsDeploymentSyncRun": [
             ("Deployment", ".spec.gitopsDeploymentName"),
             ("Revision", ".spec.revisionID"),
             ("Phase", ".status.operation.phase"),
+            age,
         ],
     }
+
+
+def columns(kind: CustomKind) -> list[Any]:
+    (version,) = custom_resource_definition(kind)["spec"]["versions"]
+    return list(version["additionalPrinterColumns"])
+
+
+@pytest.mark.parametrize(("kind", "wait"), [(kind, wait) for kind in REGISTRY.custom for wait in kind.waits])
+def test_wait_when_documented_then_a_status_can_come_to_it(kind: CustomKind, wait: Wait) -> None:
+    condition = re.fullmatch(r"condition=(\w+)", wait.flag)
+    if condition is not None:
+        assert (condition[1], "True") in {(entry.type, entry.status) for entry in kind.catalogue}
+        return
+    expression = re.fullmatch(r"jsonpath='\{\.status\.(\w+)\.(\w+)\}'=(\w+)", wait.flag)
+    assert expression is not None, wait.flag
+    member = structural(kind.status)["properties"][expression[1]]["properties"][expression[2]]
+    assert re.search(rf"\b{expression[3]}\b", member["description"])
+
+
+def test_short_names_when_compared_then_each_kind_has_its_own() -> None:
+    names = [custom_resource_definition(kind)["spec"]["names"] for kind in REGISTRY.custom]
+    assert [each["shortNames"] for each in names] == [["gdep"], ["genv"], ["gcred"], ["grun"]]
+    assert {*map(tuple, (each["categories"] for each in names))} == {("gitops",)}

@@ -75,7 +75,7 @@ def test_kind_when_added_then_its_crd_is_generated_with_its_rules_and_columns() 
     rules = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["reason"]
     assert definition["spec"]["names"]["kind"] == "GitOpsDeploymentFreeze"
     assert rules["x-kubernetes-validations"] == [{"rule": "self != ''", "message": "reason must not be empty"}]
-    assert [column["name"] for column in version["additionalPrinterColumns"]] == ["Reason"]
+    assert [column["name"] for column in version["additionalPrinterColumns"]] == ["Reason", "Age"]
     assert "gitopsdeploymentfreezes.yaml" in yaml.safe_load(files[PurePath("Kustomization")])["resources"]
 
 

@@ -1,0 +1,68 @@
+"""What ``kubectl get`` prints: the API server makes the table, and knows short names and categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from services.common.kubernetes import ApiResource, KubeClient
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.api_group import API_VERSION
+from services.kinds.sync_run.model import SYNC_RUN
+from tests.component.api.cases import GOOD
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+CONNECTED = {"type": "ConnectionInitializationSucceeded", "status": "True", "reason": "Succeeded", "message": "fine"}
+VALID = {"type": "ValidRepositoryCredential", "status": "False", "reason": "InvalidCredentials", "message": "no"}
+
+PRINTED: dict[ApiResource, tuple[dict[str, Any], dict[str, str]]] = {
+    GITOPS_DEPLOYMENT: (
+        {"sync": {"status": "Synced", "revision": "abc"}, "health": {"status": "Healthy"}},
+        {"Sync Status": "Synced", "Health Status": "Healthy", "Revision": "abc"},
+    ),
+    MANAGED_ENVIRONMENT: (
+        {"conditions": [CONNECTED]},
+        {"Connected": "True", "Reason": "Succeeded", "Message": "fine", "API URL": "https://api.example.com:6443"},
+    ),
+    REPOSITORY_CREDENTIAL: (
+        {"conditions": [VALID]},
+        {"Valid": "False", "Reason": "InvalidCredentials", "Repository": "https://git.example.com/a.git"},
+    ),
+    SYNC_RUN: (
+        {"operation": {"phase": "Failed", "message": "why"}},
+        {"Deployment": "web", "Phase": "Failed", "Message": "why"},
+    ),
+}
+
+
+async def table(kube: KubeClient, path: str) -> Any:
+    async with kube._request("GET", path, accept=TABLE) as response:
+        return orjson.loads(await response.read())
+
+
+@pytest.mark.parametrize("resource", PRINTED, ids=lambda resource: resource.kind)
+async def test_resource_when_printed_then_its_columns_are_filled_and_its_age_is_among_them(
+    kube: KubeClient, namespace: str, resource: ApiResource
+) -> None:
+    status, shown = PRINTED[resource]
+    meta = {"name": "web", "namespace": namespace}
+    manifest = {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": meta, "spec": GOOD[resource]}
+    await kube.create_object(resource, manifest, field_manager="tests")
+    await kube.patch_object(resource, namespace, "web", {"status": status}, field_manager="tests", subresource="status")
+    printed = await table(kube, resource.path(namespace))
+    (row,) = printed["rows"]
+    cells = dict(zip((column["name"] for column in printed["columnDefinitions"]), row["cells"], strict=True))
+    assert {heading: cells[heading] for heading in shown} == shown
+    assert cells["Age"].endswith("s")
+
+
+async def test_kinds_when_discovered_then_each_has_a_short_name_and_all_are_of_one_category(kube: KubeClient) -> None:
+    async with kube._request("GET", f"/apis/{API_VERSION}") as response:
+        served = orjson.loads(await response.read())["resources"]
+    found = {each["kind"]: (each["shortNames"], each["categories"]) for each in served if "/" not in each["name"]}
+    assert found == {kind.name: ([kind.short_name], ["gitops"]) for kind in REGISTRY.custom}
