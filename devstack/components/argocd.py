@@ -7,7 +7,12 @@ from pathlib import Path
 from devstack.components.stack import Stack
 from devstack.components.steps import Command
 from devstack.paths import COMPOSE
-from devstack.setup.argocd_requirements import controller_environment, install_generators, repo_server_environment
+from devstack.setup.argocd_requirements import (
+    RIGHTS,
+    controller_environment,
+    install_generators,
+    repo_server_environment,
+)
 from devstack.stack.argocd_instance import Instance
 from devstack.supervisor.health_checks import HOST, http, says
 from devstack.supervisor.process import Node, Process, Step
@@ -17,7 +22,10 @@ CONFIGURATION = COMPOSE / "argocd"
 POLL_SECONDS = 3
 """How often it looks for new commits: nobody tells it of them here, and three minutes are long to wait for a demo."""
 
-CONTROLLER_NEEDS = ("kube-controller-manager", "argocd-crds-apply", "argocd-rbac-apply", "argocd-apply")
+CONTROLLER_NEEDS = (
+    *("kube-controller-manager", "argocd-crds-apply"),
+    *("argocd-rights-apply", "argocd-rbac-apply", "argocd-apply"),
+)
 
 
 def nodes(stack: Stack) -> list[Node]:
@@ -37,6 +45,8 @@ def commands(crds: Path) -> tuple[Command, ...]:
     return (
         # Over the excerpt that is there without Argo CD.
         Command("argocd-crds-apply", ("crds", "apply", "--from", str(crds)), ("engine-crds-apply",)),
+        # What any Argo CD of ours may do; its accounts here, bound to that.
+        Command("argocd-rights-apply", ("rbac", "apply", "--from", str(RIGHTS)), namespaces),
         Command("argocd-rbac-apply", ("rbac", "apply", "--from", rbac), namespaces),
         # The keys of the git servers are made when these start.
         Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, "engine-crds-apply", "git-ssh")),

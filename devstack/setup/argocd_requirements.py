@@ -12,6 +12,8 @@ from devstack.paths import ROOT
 from services.common.kubernetes.builtin_kinds import Manifest
 
 FOLDER = ROOT / "k8s" / "argocd"
+RIGHTS = FOLDER / "rights"
+"""What its application controllers may do in their own cluster."""
 CONFIG = "argocd-cm"
 INSTALLATION_ID = "installationID"
 PARAMETERS = "argocd-cmd-params-cm"
@@ -22,7 +24,13 @@ REPO_SERVER_VARIABLES = {
     "reposerver.helm.manifest.max.extracted.size": "ARGOCD_REPO_SERVER_HELM_MANIFEST_MAX_EXTRACTED_SIZE",
 }
 """Argo CD's own Deployments take them from the config map, and there are no pods here."""
-CONTROLLER_VARIABLES = {"controller.resource.health.persist": "ARGOCD_APPLICATION_CONTROLLER_PERSIST_RESOURCE_HEALTH"}
+CONTROLLER_VARIABLES = {
+    "controller.status.processors": "ARGOCD_APPLICATION_CONTROLLER_STATUS_PROCESSORS",
+    "controller.operation.processors": "ARGOCD_APPLICATION_CONTROLLER_OPERATION_PROCESSORS",
+    "controller.kubectl.parallelism.limit": "ARGOCD_APPLICATION_CONTROLLER_KUBECTL_PARALLELISM_LIMIT",
+    "controller.repo.server.timeout.seconds": "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_TIMEOUT_SECONDS",
+    "controller.resource.health.persist": "ARGOCD_APPLICATION_CONTROLLER_PERSIST_RESOURCE_HEALTH",
+}
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 
 
@@ -30,7 +38,10 @@ def requirements(namespace: str) -> Iterator[Manifest]:
     """For the instance in ``namespace``; who applies them puts them there."""
     for path in sorted(FOLDER.glob("*.yaml")):
         manifest = yaml.safe_load(path.read_text())
-        if "metadata" not in manifest or manifest["kind"] == "Deployment":  # of kustomize's own; there are no pods
+        if "metadata" not in manifest or manifest["kind"] in {
+            "Deployment",
+            "StatefulSet",
+        }:  # of kustomize's own; there are no pods
             continue
         if manifest["metadata"]["name"] == CONFIG:
             manifest["data"][INSTALLATION_ID] = namespace

@@ -13,6 +13,7 @@ import yaml
 from devstack.setup.argocd_requirements import (
     CONTROLLER_VARIABLES,
     REPO_SERVER_VARIABLES,
+    RIGHTS,
     TIMEOUT,
     controller_environment,
     install_generators,
@@ -136,6 +137,34 @@ def test_repo_server_when_patched_then_it_finds_our_generators_first_and_is_boun
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
             ("kustomize", "helm"), scripts["generator.sh"]
         )
+
+
+def test_controller_when_patched_then_it_is_bounded(installed: list[Manifest]) -> None:
+    for namespace in NAMESPACES:
+        container = container_of("argocd-application-controller", namespace, installed)
+        assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+
+
+def test_controller_when_patched_then_it_has_the_rights_of_the_local_stacks_and_makes_no_application(
+    installed: list[Manifest],
+) -> None:
+    wanted = yaml.safe_load((RIGHTS / "role.yaml").read_text())
+    for namespace in NAMESPACES:
+        role = of_kind("Role", within(namespace, installed))[wanted["metadata"]["name"]]
+        assert role["rules"] == wanted["rules"]
+        assert not {"create", "delete", "*"} & {verb for rule in role["rules"][:1] for verb in rule["verbs"]}
+
+
+def test_rights_when_installed_then_nothing_can_be_written_that_gives_rights_or_confines_a_namespace(
+    kustomize: Path,
+) -> None:
+    (role,) = built(kustomize, RIGHTS)
+    written = [rule for rule in role["rules"] if not {*rule["verbs"]} <= {"get", "list", "watch"}]
+    assert {"", "apps"} <= {group for rule in written for group in rule["apiGroups"]}
+    for rule in written:
+        assert not {"*", "rbac.authorization.k8s.io", "operators.coreos.com", "argoproj.io"} & {*rule["apiGroups"]}
+        assert not {"*", "networkpolicies", "resourcequotas", "limitranges", "namespaces"} & {*rule["resources"]}
+        assert not {"*", "bind", "escalate", "impersonate"} & {*rule["verbs"]}
 
 
 def test_local_stack_when_it_configures_argo_cd_then_as_the_component_does(installed: list[Manifest]) -> None:
