@@ -37,7 +37,7 @@ Name = Annotated[str, typer.Argument(help="A process, as named by 'dev status'."
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913 - one for each option
     *,
     state_folder: StateOption = DEFAULT,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when it is ready; leave it running.")] = False,
@@ -50,6 +50,10 @@ def up(
     argocd: Annotated[
         bool, typer.Option("--argocd", help="Real Argo CD, git servers and a second cluster; no simulator.")
     ] = False,
+    argocd_version: Annotated[
+        list[str] | None,
+        typer.Option("--argocd-version", help="Of the first instance, of the second, …; the newest if left out."),
+    ] = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
@@ -59,14 +63,20 @@ def up(
     from devstack.toolchain.progress_bar import reporter  # noqa: PLC0415
 
     console = Console(highlight=False)
-    left_out = tuple(without or ())
-    options = run.StackOptions(infrastructure_only=infra, without=left_out, fresh=fresh, durable=durable, argocd=argocd)
+    options = run.StackOptions(
+        infrastructure_only=infra,
+        without=tuple(without or ()),
+        fresh=fresh,
+        durable=durable,
+        argocd=argocd,
+        argocd_versions=tuple(argocd_version or ()),
+    )
     if detach and _is_ready(State(state_folder)):
         run.require_same_options(options, State(state_folder))
         console.print("the stack is up already")
         return
     with reporter(console) as report:
-        tools = toolchain.install(report, argocd=argocd)
+        tools = toolchain.install(report, argocd=argocd, versions=options.argocd_versions if argocd else ())
     if detach:
         background.start(State(state_folder), options, console)
         return

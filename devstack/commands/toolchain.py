@@ -20,16 +20,17 @@ app = typer.Typer(help="The programs that the local stack runs.", no_args_is_hel
 def install(
     link: Annotated[Path | None, typer.Option(help="Folder to fill with a link to each component.")] = None,
     argocd: Annotated[bool, typer.Option(help="Argo CD with kustomize and helm, for stacks with --argocd.")] = True,
+    argocd_version: Annotated[list[str] | None, typer.Option(help="Another version of it, too.")] = None,
 ) -> None:
     """Download and build what is missing, so that 'dev up' need not."""
     console = Console(highlight=False)
     with reporter(console) as report:
-        tools = toolchain.install(report, argocd=argocd)
+        tools = toolchain.install(report, argocd=argocd, versions=(argocd_version or ()) if argocd else ())
     console.print(f"installed below {cache_root()}")
     if link is not None:
         link.mkdir(parents=True, exist_ok=True)
         for field in dataclasses.fields(tools):
-            if (target := getattr(tools, field.name)) is not None:
+            if isinstance(target := getattr(tools, field.name), Path):
                 (link / field.name).symlink_to(target)
 
 

@@ -39,7 +39,7 @@ def nodes(stack: Stack) -> list[Node]:
 
 
 def commands(crds: Path) -> tuple[Command, ...]:
-    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own."""
+    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own, the newest version's."""
     rbac, config = str(CONFIGURATION / "rbac.yaml"), str(CONFIGURATION / "config.yaml")
     namespaces = ("engine-namespaces",)
     return (
@@ -54,10 +54,12 @@ def commands(crds: Path) -> tuple[Command, ...]:
 
 
 def _steps(stack: Stack) -> list[Step]:
+    if stack.tools.argocd is None:
+        raise RuntimeError("Argo CD takes no part in this stack")
     environment = stack.base_environment() | stack.environment()
     return [
         Step(command.name, command.argv(), environment, command.depends_on)
-        for command in commands(_tools(stack) / "crds")
+        for command in commands(stack.tools.argocd / "crds")
     ]
 
 
@@ -90,7 +92,7 @@ def _repo_server(stack: Stack, instance: Instance) -> Process:
     return Process(
         name=name,
         argv=(
-            str(_tools(stack) / "bin" / "argocd-repo-server"),
+            str(instance.programs / "argocd-repo-server"),
             f"--address={HOST}",
             f"--port={port}",
             f"--metrics-address={HOST}",
@@ -103,7 +105,7 @@ def _repo_server(stack: Stack, instance: Instance) -> Process:
         | {
             # An abstract socket: a state folder may be too deep for one with a path.
             "ARGOCD_ASK_PASS_SOCK": f"@argocd-ask-pass-{port}",
-            "PATH": f"{instance.generators}:{_path(stack)}",
+            "PATH": f"{instance.generators}:{_path(stack, instance)}",
             "GENERATORS_FOLDER": str(stack.tools.generators),
         }
         | repo_server_environment(),
@@ -122,7 +124,7 @@ def _controller(stack: Stack, instance: Instance) -> Process:
     return Process(
         name=name,
         argv=(
-            str(_tools(stack) / "bin" / "argocd-application-controller"),
+            str(instance.programs / "argocd-application-controller"),
             f"--kubeconfig={instance.kubeconfig}",
             f"--namespace={instance.namespace}",
             f"--metrics-port={port}",
@@ -152,18 +154,12 @@ def _environment(stack: Stack, instance: Instance) -> dict[str, str]:
         | {
             # A developer's own git configuration and keys are not Argo CD's.
             "GIT_CONFIG_NOSYSTEM": "1",
-            "PATH": _path(stack),
+            "PATH": _path(stack, instance),
             "REDIS_PASSWORD": instance.redis_password,
             "ARGOCD_GPG_ENABLED": "false",
         }
     )
 
 
-def _path(stack: Stack) -> str:
-    return f"{_tools(stack) / 'bin'}:{stack.base_environment()['PATH']}"
-
-
-def _tools(stack: Stack) -> Path:
-    if stack.tools.argocd is None:
-        raise RuntimeError("Argo CD takes no part in this stack")
-    return stack.tools.argocd
+def _path(stack: Stack, instance: Instance) -> str:
+    return f"{instance.programs}:{stack.base_environment()['PATH']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 
 from devstack.git.site import GitSite
@@ -99,6 +100,9 @@ class Stack:
 
     def argocd_instances(self) -> list[Instance]:
         """One per engine namespace; none without Argo CD."""
+        if self.tools.argocd is None:
+            return []
+        versions = chain(self.tools.argocd_versions, repeat(self.tools.argocd))
         return [
             Instance(
                 number=number,
@@ -106,9 +110,9 @@ class Stack:
                 folder=self.state.root / "argocd" / str(number),
                 token=self.secrets[f"token-argocd-{number}"],
                 redis_password=self.secrets["redis"],
+                programs=version / "bin",
             )
-            for number, namespace in enumerate(ENGINE_NAMESPACES, 1)
-            if self.with_argocd
+            for number, (namespace, version) in enumerate(zip(ENGINE_NAMESPACES, versions, strict=False), 1)
         ]
 
     def git_site(self) -> GitSite:

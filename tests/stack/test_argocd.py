@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.git.site import PRIVATE, USERNAME, site_of
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.mirror import mirrored
+from devstack.toolchain.install import ARGOCD_VARIANTS
 from services.common.kubernetes import APPLICATION, Manifest, NotFound, connect
 from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, add_submodule, config_map, status
 
@@ -31,10 +33,15 @@ spec:
 """
 
 
+VERSIONS = tuple(ARGOCD_VARIANTS)
+"""Of Argo CD, an instance of each."""
+
+
 @pytest.fixture(scope="module")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """Argo CD without our services."""
-    with hosted(stacks_folder / "argocd", *OPTIONS, output=stacks_folder / "argocd.out") as running:
+    options = (*OPTIONS, *(argument for version in VERSIONS for argument in ("--argocd-version", version)))
+    with hosted(stacks_folder / "argocd", *options, output=stacks_folder / "argocd.out") as running:
         yield running
 
 
@@ -46,8 +53,14 @@ async def lab(stack: HostedStack) -> AsyncIterator[Laboratory]:
         yield Laboratory(kube, far, site_of(stack.environment), applications)
 
 
-@pytest.mark.parametrize("engine", ENGINE_NAMESPACES)
-async def test_application_when_created_then_it_is_deployed_until_it_is_deleted(lab: Laboratory, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "engine", "version"), [*zip(count(1), ENGINE_NAMESPACES, VERSIONS, strict=False)], ids=VERSIONS
+)
+async def test_application_when_created_then_an_argo_cd_of_its_version_deploys_it_until_it_is_deleted(
+    stack: HostedStack, lab: Laboratory, number: int, engine: str, version: str
+) -> None:
+    for component in ("application-controller", "repo-server"):
+        assert f"v{version}." in stack.state.log(f"argocd-{component}-{number}").read_text()
     tenant = await lab.tenant()
     await lab.project(tenant, engine=engine)
     _, path = lab.repository()

@@ -12,7 +12,8 @@ from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.paths import ROOT
 from devstack.stack.ports import NAMES
 from devstack.stack.state_folder import State
-from devstack.toolchain.install import Toolchain
+from devstack.toolchain.gobuild import ARGOCD, Build
+from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD, Toolchain
 
 ONLY_WITH_ARGOCD = ("argocd-", "git-", "remote-")
 
@@ -65,3 +66,21 @@ def test_repo_servers_when_a_repository_has_submodules_then_they_do_not_follow_t
     for instance in with_argocd.argocd_instances():
         assert nodes[instance.process("repo-server")].env["ARGOCD_GIT_MODULES_ENABLED"] == "false"
     assert "ARGOCD_GIT_MODULES_ENABLED=false" in (ROOT / "k8s" / "README.md").read_text()
+
+
+def test_instances_when_only_the_first_names_a_version_then_the_others_run_the_newest(
+    with_argocd: Stack, tmp_path: Path
+) -> None:
+    stack = replace(with_argocd, tools=replace(with_argocd.tools, argocd_versions=(tmp_path / "before",)))
+    nodes = {node.name: node for node in all_nodes(stack, infrastructure_only=False)}
+    for instance, folder in zip(stack.argocd_instances(), ("before", "argocd"), strict=True):
+        for component in ("repo-server", "application-controller"):
+            program, *_ = nodes[instance.process(component)].argv
+            assert program == str(tmp_path / folder / "bin" / f"argocd-{component}")
+    assert str(tmp_path / "argocd" / "crds") in nodes["argocd-crds-apply"].argv
+
+
+def test_versions_when_read_from_their_pins_then_they_are_what_they_are_called() -> None:
+    for version, variant in ARGOCD_VARIANTS.items():
+        assert Build(ARGOCD_SOURCES, ARGOCD, variant).version().startswith(f"v{version}.")
+    assert next(iter(ARGOCD_VARIANTS)) == NEWEST_ARGOCD
