@@ -51,7 +51,10 @@ class Story:
         """In order."""
         return (
             ("A first deployment warms the JVMs up", self.warm_up),
-            ("Three tenants deploy what is in their repositories", self.creation),
+            (
+                "Three tenants deploy what is in their repositories: manifests, a kustomize overlay, a Helm chart",
+                self.creation,
+            ),
             ("All three commit: it is deployed", self.commits),
             (f"{RED} deploys by hand: nothing happens until a GitOpsDeploymentSyncRun", self.manual),
             (f"{BLUE} brings a cluster of its own; we make our account there", self.environment),
@@ -65,7 +68,7 @@ class Story:
         """One CR through the whole path: what a newly started JVM takes says nothing of the days that follow."""
         await self.users.namespace("warm-up")
         row = Row("warm-up", "web", "create")
-        commit = self._repository(row).commit(_manifest(row, "v1"))
+        commit = self._repository(row).commit(_files(row, "v1"))
         await self._until_deployed(await self.users.deploy(row, self._source(row)), "v1", commit)
 
     async def creation(self) -> None:
@@ -81,7 +84,7 @@ class Story:
     async def manual(self) -> None:
         """Compared, shown as OutOfSync, and deployed only when asked for."""
         row = Row(RED, "batch", "create, manual")
-        commit = self._repository(row).commit(_manifest(row, "v1"))
+        commit = self._repository(row).commit(_files(row, "v1"))
         await self.users.deploy(row, self._source(row), type="manual")
         await self.users.until_status(row, "waits", lambda status: state(status).startswith("OutOfSync"))
         self._shown(row, "OutOfSync, waits")
@@ -110,7 +113,7 @@ class Story:
     async def private_repository(self) -> None:
         """Git over https with a password."""
         row = Row(GREEN, "secret", "create")
-        commit = self._repository(row, PRIVATE).commit(_manifest(row, "v1"))
+        commit = self._repository(row, PRIVATE).commit(_files(row, "v1"))
         await self.users.deploy(row, self._source(row, PRIVATE))
         self._shown(row, await self.users.until_error(row, "ComparisonError"))
         credential = self.users.board.begin(Row(GREEN, "secret", "credential", "credential"))
@@ -164,12 +167,12 @@ class Story:
         row.outcome = "gone"
 
     async def _create(self, row: Row, **spec: Any) -> None:
-        commit = self._repository(row).commit(_manifest(row, "v1"))
+        commit = self._repository(row).commit(_files(row, "v1"))
         await self._until_deployed(await self.users.deploy(row, self._source(row), **spec), "v1", commit)
 
     async def _commit(self, row: Row, value: str) -> None:
         self.users.board.begin(row)
-        commit = self._opened(row).commit(_manifest(row, value))
+        commit = self._opened(row).commit(_files(row, value))
         await self._until_deployed(row, value, commit)
 
     async def _delete(self, row: Row) -> None:
@@ -225,7 +228,35 @@ def _is_composed(secret: Manifest) -> bool:
     return "databaseID" in secret["metadata"].get("labels", {})
 
 
-def _manifest(row: Row, value: str) -> dict[str, str | None]:
-    """The files of a repository with one config map."""
-    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {row.name}\ndata:\n  value: {value}\n"
-    return {f"app/{row.name}.yaml": text}
+def _files(row: Row, value: str) -> dict[str, str | None]:
+    """A repository that comes to one config map: plain manifests, and two that Argo CD has to make manifests of."""
+    match (row.tenant, row.name):
+        case (tenant, "web") if tenant == GREEN:
+            return _overlay(row, value)
+        case (tenant, "web") if tenant == BLUE:
+            return _chart(row, value)
+        case _:
+            return {f"app/{row.name}.yaml": _config_map(row, value)}
+
+
+def _overlay(row: Row, value: str) -> dict[str, str | None]:
+    """Of kustomize, with a base beside it."""
+    return {
+        "base/kustomization.yaml": "resources: [settings.yaml]\n",
+        "base/settings.yaml": _config_map(row, "of the base"),
+        "app/kustomization.yaml": "resources: [../base]\npatches: [{path: settings.yaml}]\n",
+        "app/settings.yaml": _config_map(row, value),
+    }
+
+
+def _chart(row: Row, value: str) -> dict[str, str | None]:
+    """Of Helm."""
+    return {
+        "app/Chart.yaml": f"apiVersion: v2\nname: {row.name}\nversion: 1.0.0\n",
+        "app/values.yaml": f"value: {value}\n",
+        "app/templates/settings.yaml": _config_map(row, "{{ .Values.value }}"),
+    }
+
+
+def _config_map(row: Row, value: str) -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {row.name}\ndata:\n  value: {value}\n"
