@@ -18,6 +18,7 @@ from services.agent.credentials.checker import CredentialChecker, CredentialSett
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
@@ -108,6 +109,7 @@ def build(
         reports=reports,
         clock=clock,
         on_defect=shutdown.fail_with,
+        engines={name: EngineState() for name in settings.engine_namespaces},
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
     instances = OwnedInstances(settings.engine_namespaces, topic.partitions, reports, new_controller)
@@ -117,7 +119,7 @@ def build(
     stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
     stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
-    inspection = EngineInspection(cluster, settings.engine_namespaces, clock)
+    inspection = EngineInspection(cluster, settings.engine_namespaces, dependencies.engines, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 
 

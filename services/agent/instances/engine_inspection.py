@@ -1,7 +1,8 @@
-"""Reports, in the log and by a gauge, which settings that tenancy needs each Argo CD lacks.
+"""Inspects each instance's Argo CD: reports by log and gauges what it lacks, and decides whether it may be used.
 
-It only reports: an agent that refused to start could neither withdraw credentials nor delete anything for existing
-tenants. A config map may change at any time, so the inspection is repeated.
+An agent of an instance that is refused deploys nothing new there, and says so on the resources. It goes on to withdraw
+credentials, to narrow projects and to delete, and other instances do not notice. What the agent may not read, or what
+does not answer, changes nothing. A config map may change at any time, so the inspection is repeated.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Mapping
 
 import structlog
 
-from services.agent.instances.engine_requirements import CONFIG, DEFAULT_PROJECT, Found, unmet
+from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
+from services.agent.instances.engine_requirements import CONFIG, DEFAULT_PROJECT, Found, Verdict, verdicts
+from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
+from services.agent.objects.engine_state import EngineState
+from services.common.argocd_names import GROUP, VERSION
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
 from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, KubeClient, Manifest, NotFound
@@ -18,41 +23,70 @@ from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-INTERVAL_SECONDS = 300.0
+INTERVAL_SECONDS, RETRY_SECONDS = 300.0, 15.0
+DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 
 
 class EngineInspection:
-    """Inspects the configuration of the engine instances."""
+    """Inspects the engine instances of one cluster."""
 
-    def __init__(self, cluster: KubeClient, namespaces: Mapping[str, str], clock: Clock) -> None:
-        """``namespaces`` by instance id."""
-        self._cluster, self._namespaces, self._clock = cluster, namespaces, clock
-        self._reported: dict[str, list[str]] = {}
+    def __init__(
+        self, cluster: KubeClient, namespaces: Mapping[str, str], states: Mapping[str, EngineState], clock: Clock
+    ) -> None:
+        """``namespaces`` and ``states``, which are updated, by instance id."""
+        self._cluster, self._namespaces, self._states, self._clock = cluster, namespaces, states, clock
+        self._reported: dict[str, Verdict] = {}
 
     async def run(self) -> None:
         """For ever."""
         while True:
-            await self.inspect_engines()
-            await self._clock.sleep(INTERVAL_SECONDS)
+            complete = await self.inspect_engines()
+            await self._clock.sleep(INTERVAL_SECONDS if complete else RETRY_SECONDS)
 
-    async def inspect_engines(self) -> None:
-        """Inspect each instance once. One that does not answer keeps its last result."""
+    async def inspect_engines(self) -> bool:
+        """Inspect each instance once; returns whether all answered. One that does not keeps its last result."""
         found: dict[str, Found] = {}
-        verdicts: dict[str, list[str]] = {}
+        try:
+            unserved = await self._unserved()
+        except (Permanent, Retry, Wait) as error:
+            log.warning("engines not inspected", error=str(error))
+            return False
+        answered = True
         for name, namespace in self._namespaces.items():
             try:
-                found[name] = await self._found(namespace)
+                found[name] = await self._found(namespace, unserved)
             except Permanent as error:
-                verdicts[name] = [f"the agent may not see it: {error}"]
+                known = self._reported.get(name)
+                told = (f"the agent may not see it: {error}",)
+                self._report(name, Verdict(None, told, known.refusal if known is not None else ""))
             except (Retry, Wait):
-                continue
-        for name, shortcomings in (verdicts | unmet(found)).items():
-            self._report(name, shortcomings)
+                answered = False
+        for name, verdict in verdicts(found).items():
+            self._states[name].refusal = verdict.refusal
+            self._report(name, verdict)
+        return answered
 
-    async def _found(self, namespace: str) -> Found:
-        config = await self._read(CONFIG_MAP, namespace, CONFIG)
+    async def _unserved(self) -> tuple[str, ...]:
+        """Fields that we need and the CRDs drop; those that we can do without are noted by the way."""
+        document = await self._cluster.read_schemas(GROUP, VERSION)
+        for state in self._states.values():
+            state.unserved = tuple(dropped(document, OPTIONAL))
+        return tuple(f"{kind}.{'.'.join(path)}" for kind, path in dropped(document, REQUIRED))
+
+    async def _found(self, namespace: str, unserved: tuple[str, ...]) -> Found:
+        workloads = Workloads(
+            await self._read(DEPLOYMENT, namespace, REPO_SERVER),
+            await self._read(STATEFUL_SET, namespace, CONTROLLER),
+            await self._data_of(namespace, PARAMETERS),
+            await self._data_of(namespace, GENERATORS),
+        )
         project = await self._read(APP_PROJECT, namespace, DEFAULT_PROJECT)
-        return Found(config if config is None else config.get("data") or {}, project)
+        return Found(await self._data_of(namespace, CONFIG), project, workloads, unserved)
+
+    async def _data_of(self, namespace: str, name: str) -> dict[str, str] | None:
+        config = await self._read(CONFIG_MAP, namespace, name)
+        return config if config is None else config.get("data") or {}
 
     async def _read(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         try:
@@ -60,13 +94,16 @@ class EngineInspection:
         except NotFound:
             return None
 
-    def _report(self, instance: str, shortcomings: list[str]) -> None:
-        metrics.ENGINE_UNMET_REQUIREMENTS.labels(instance).set(len(shortcomings))
-        before = self._reported.get(instance, [])
-        self._reported[instance] = shortcomings
-        if shortcomings == before:
+    def _report(self, instance: str, verdict: Verdict) -> None:
+        metrics.ENGINE_UNMET_REQUIREMENTS.labels(instance).set(len(verdict.shortcomings))
+        metrics.ENGINE_REFUSED.labels(instance).set(bool(verdict.refusal))
+        before, self._reported[instance] = self._reported.get(instance), verdict
+        if verdict == before:
             return
-        for shortcoming in shortcomings:
+        version = str(verdict.version or "unknown")
+        for shortcoming in verdict.shortcomings:
             log.warning("Argo CD is not as tenancy needs it; see k8s/README.md", instance=instance, lacks=shortcoming)
-        if not shortcomings:
-            log.info("Argo CD is as tenancy needs it", instance=instance)
+        if verdict.refusal:
+            log.error("nothing new is deployed", instance=instance, version=version, reason=verdict.refusal)
+        elif not verdict.shortcomings and before is not None:
+            log.info("Argo CD is as tenancy needs it", instance=instance, version=version)

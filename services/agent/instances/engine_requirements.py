@@ -1,7 +1,6 @@
-"""What an Argo CD lacks of what tenancy needs of it, as far as an agent may read it. ``k8s/argocd`` brings all of it.
+"""What an Argo CD lacks of what tenancy needs of it, as its objects show it. ``k8s/argocd`` brings all of it.
 
-Pure: ``engine_inspection`` reads, and tells. How the repo server treats submodules, and calls kustomize and helm, is
-not to be seen from here.
+Pure: ``engine_inspection`` reads, and reports. What concerns its Deployments is in ``workload_requirements``.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from services.agent.instances.argocd_versions import Version, is_patched
+from services.agent.instances.workload_requirements import Workloads, unmet_of_workloads, version_of
 from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP
 from services.common.kubernetes import Manifest
 
@@ -34,15 +35,51 @@ class Found:
     config: Mapping[str, str] | None
     """Data of argocd-cm."""
     default_project: Manifest | None
+    workloads: Workloads
+    unserved: tuple[str, ...] = ()
+    """Fields that we need and the cluster's CRDs would drop."""
 
 
-def unmet(engines: Mapping[str, Found]) -> dict[str, list[str]]:
-    """By instance, a sentence for each requirement that is not met; the instances are of one cluster."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said of an Argo CD."""
+
+    version: Version | None
+    shortcomings: tuple[str, ...]
+    """A sentence for each requirement that is not met."""
+    refusal: str
+    """Why nothing new is deployed by it; empty if it is."""
+
+
+def verdicts(engines: Mapping[str, Found]) -> dict[str, Verdict]:
+    """By instance; the instances are of one cluster."""
     ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
-    return {
-        name: [*_of_config(found.config, ids), *_of_default_project(found.default_project)]
-        for name, found in engines.items()
-    }
+    return {name: _verdict(found, ids) for name, found in engines.items()}
+
+
+def _verdict(found: Found, ids: Mapping[str, int]) -> Verdict:
+    version = version_of(found.workloads)
+    shortcomings = (
+        *_of_schemas(found.unserved),
+        *_of_config(found.config, ids),
+        *_of_default_project(found.default_project),
+        *unmet_of_workloads(found.workloads),
+    )
+    return Verdict(version, shortcomings, _refusal(found, version, shortcomings))
+
+
+def _refusal(found: Found, version: Version | None, shortcomings: tuple[str, ...]) -> str:
+    """An unpatched version is safe with every setting alone. Where no workload is seen nothing is known of it."""
+    if found.unserved:
+        return next(_of_schemas(found.unserved))
+    if not found.workloads.any_seen or (version is not None and is_patched(version)) or not shortcomings:
+        return ""
+    return f"Argo CD {version or 'of an unknown version'} lacks fixes, and what makes up for them: {shortcomings[0]}"
+
+
+def _of_schemas(unserved: tuple[str, ...]) -> Iterator[str]:
+    if unserved:
+        yield f"the CRDs of {GROUP} drop {', '.join(unserved)}: apply those of a supported version"
 
 
 def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:
@@ -81,7 +118,7 @@ def _is_excluded(kind: str, exclusions: str) -> bool:
 
 
 def _covers(entry: Mapping[str, Any], kind: str) -> bool:
-    groups, kinds, clusters = (_patterns(entry.get(field)) for field in ("apiGroups", "kinds", "clusters"))
+    groups, kinds, clusters = (_patterns(entry.get(name)) for name in ("apiGroups", "kinds", "clusters"))
     return any(fnmatchcase(GROUP, group) for group in groups) and bool({kind, "*"} & {*kinds}) and "*" in clusters
 
 

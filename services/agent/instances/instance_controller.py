@@ -23,6 +23,7 @@ from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.takeover import Takeover
 from services.agent.instances.wiring import Dependencies, build_appliers
 from services.agent.objects.desired import kind_of
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
 from services.agent.observe.instance_informers import InstanceInformers
@@ -67,7 +68,15 @@ class InstanceController:
         self._statuses = StatusReporter(dependencies.reports, self._live, self._status_row, self._clock)
         self._outcomes = OutcomeReporter(name, self._pending, self._statuses, self._clock)
         self._orphans = Orphans(timedelta(seconds=settings.orphan_grace_seconds))
-        self._appliers = build_appliers(self._rows, self._live, namespace, self._enqueue, dependencies, settings)
+        self._appliers = build_appliers(
+            self._rows,
+            self._live,
+            namespace,
+            self._enqueue,
+            dependencies,
+            settings,
+            engine=dependencies.engines.get(name) or EngineState(),
+        )
         self._isolation = self._appliers.isolation
         self._enqueuer = Enqueuer(
             self._rows,

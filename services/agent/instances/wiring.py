@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -11,6 +11,7 @@ from services.agent.credentials.account_cleanups import AccountCleanups
 from services.agent.credentials.check_result import Checker
 from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, SecretReader
 from services.agent.objects.managed_kinds import ObjectKey, key_of
 from services.agent.observe.instance_informers import Follow
@@ -40,6 +41,8 @@ class Dependencies:
     reports: ObservationSink
     clock: Clock
     on_defect: Callable[[BaseException], None]
+    engines: Mapping[str, EngineState] = field(default_factory=dict)
+    """By instance id, what was found of its Argo CD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def build_appliers(
     enqueue: Callable[[Iterable[ObjectKey]], None],
     dependencies: Dependencies,
     settings: AgentSettings,
+    *,
+    engine: EngineState,
 ) -> Appliers:
     """Appliers of an instance; ``enqueue`` queues the rows of an instance that is ours, among the keys it is given."""
     cluster, checker, clock, on_defect = (
@@ -106,8 +111,8 @@ def build_appliers(
         checker, live, clock, settings.comparison_interval_seconds, on_result=enqueue, on_defect=on_defect
     )
     return Appliers(
-        ObjectApplier(reconciler, live, repositories, waiting, isolation),
+        ObjectApplier(reconciler, live, repositories, waiting, isolation, engine),
         SecretApplier(reconciler, live, checks, cleanups, clock),
-        SyncApplier(cluster, live, dependencies.reports, clock, isolation.require_login),
+        SyncApplier(cluster, live, dependencies.reports, clock, isolation.require_login, engine),
         isolation,
     )

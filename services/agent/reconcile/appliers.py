@@ -11,6 +11,7 @@ from typing import Protocol
 
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired import desired_object, source_url
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
@@ -48,8 +49,10 @@ class ObjectApplier:
         repositories: AllowedRepositories,
         waiting_applications: WaitingApplications,
         isolation: RepositoryIsolation,
+        engine: EngineState,
     ) -> None:
         self._reconciler, self._live, self._isolation = reconciler, live, isolation
+        self._engine = engine
         self._repositories, self._waiting = repositories, waiting_applications
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
@@ -92,12 +95,14 @@ class ObjectApplier:
 
     def _desired(self, row: EngineResource) -> Manifest:
         """The desired object: an AppProject lists no repository that its tenant is denied."""
-        desired = desired_object(row)
+        desired = self._engine.served_part(desired_object(row))
         return self._isolation.allowed_project(row, desired) if row.kind == RowKind.APP_PROJECT else desired
 
     async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
         """Whether a background check has to end first. Raises Permanent, after ending Argo CD's operation on it."""
         try:
+            if key.kind == APPLICATION.kind and is_drifted(KINDS[key.kind], desired, self._live.get(key)):
+                self._engine.require_acceptance()
             waits = key.kind == APPLICATION.kind and not self._repositories.may_apply(key, row, desired)
             if waits or self._waiting.has_to_wait(key, row, desired):
                 return True

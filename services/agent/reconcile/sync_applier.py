@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from services.agent import SERVICE
 from services.agent.objects.desired import manifest_of, source_url
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
@@ -55,10 +56,17 @@ class SyncApplier:
     """Syncs of one instance's Applications."""
 
     def __init__(
-        self, cluster: KubeClient, live: EngineObjects, reports: ObservationSink, clock: Clock, may_read: MayRead
+        self,
+        cluster: KubeClient,
+        live: EngineObjects,
+        reports: ObservationSink,
+        clock: Clock,
+        may_read: MayRead,
+        engine: EngineState,
     ) -> None:
         """``may_read`` raises Permanent if the row's tenant must not read a repository."""
         self._cluster, self._live, self._clock, self._may_read = cluster, live, clock, may_read
+        self._engine = engine
         self._runs: dict[ObjectKey, _Run] = {}
         self._reports = ChangeReporter(reports, self._report)
 
@@ -124,6 +132,7 @@ class SyncApplier:
 
     def _require_repository(self, key: ObjectKey, row: EngineResource) -> None:
         """Argo CD compares an Application with its project when it looks at it, not when it syncs."""
+        self._engine.require_acceptance()
         live = self._live.get(application_of(key))
         self._may_read(row, source_url(live.owned) if live is not None else "")
 

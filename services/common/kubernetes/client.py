@@ -1,4 +1,4 @@
-"""An asynchronous Kubernetes client: eight calls, JSON in, JSON out, errors by type."""
+"""An asynchronous Kubernetes client: nine calls, JSON in, JSON out, errors by type."""
 
 from __future__ import annotations
 
@@ -100,6 +100,10 @@ class KubeClient:
     async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         """Read one object. Raises NotFound."""
         return await self._call("GET", resource.path(namespace, name))
+
+    async def read_schemas(self, group: str, version: str) -> Manifest:
+        """The OpenAPI description of an API group; it knows the fields that the API server keeps. Raises NotFound."""
+        return await self._call("GET", f"/openapi/v3/apis/{group}/{version}")
 
     async def list_pages(
         self,

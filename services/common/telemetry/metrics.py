@@ -80,6 +80,11 @@ SEALING_KEY_AGE = Gauge(
     "Since the key that seals Secrets was made; infinite if it does not say when. Rotate it.",
     ["service"],
 )
+ENGINE_REFUSED = Gauge(
+    "gitops_engine_refused",
+    "1 while an agent deploys nothing new by an Argo CD, for want of fixes and of what makes up for them.",
+    ["instance"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

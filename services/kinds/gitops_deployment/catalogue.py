@@ -93,6 +93,11 @@ REPOSITORY_NEEDS_LOGIN = error(
     "Create a GitOpsDeploymentRepositoryCredential for this URL. A repository that has become public is found within "
     "ten minutes.",
 )
+ENGINE_REFUSED = error(
+    "the engine deploys nothing new at the moment; your operators are told why",
+    "The engine lacks security fixes, and the settings that make up for them. What was deployed stays as it is.",
+    "Nothing: it goes on within five minutes once your operators have mended the engine.",
+)
 REVISION_REFUSED = error(
     f"spec.source.targetRevision: {REVISION_MESSAGE}",
     "git would read it as an option.",
@@ -154,6 +159,7 @@ ENTRIES = (
     PLATFORM_NAMESPACE,
     REPOSITORY_REFUSED,
     REPOSITORY_NEEDS_LOGIN,
+    ENGINE_REFUSED,
     REVISION_REFUSED,
     FIELD_REFUSED,
     FIELD_MISSING,

@@ -65,7 +65,7 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     until(lambda: observations.has("theirs", Applied(theirs["digest"])))
     ours = in_lane(OURS, repository_secret("repo-cred-1", namespace), "RepositorySecret")
     engine_log.write(ours)
-    refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text())
+    refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text(), for_user=True)
     until(lambda: observations.has("theirs", refused))
     assert await listed(kube, namespace, THEIRS) == []
     with pytest.raises(NotFound):  # Argo CD may still be at work for them
@@ -78,7 +78,11 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
     later = in_lane(THEIRS, application("later", namespace))
     engine_log.write(later)
-    until(lambda: observations.has("later", Failed(later["digest"], permanent=True, message=refused.message)))
+    until(
+        lambda: observations.has(
+            "later", Failed(later["digest"], permanent=True, message=refused.message, for_user=True)
+        )
+    )
     assert (await listed(kube, namespace, OURS), await listed(kube, namespace, THEIRS)) == (
         [],
         [],
@@ -99,7 +103,7 @@ async def test_repository_when_an_agent_of_before_remembered_it_then_it_stays_cl
     start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
     theirs = in_lane(THEIRS, application("theirs", namespace))
     engine_log.write(in_lane(THEIRS, app_project(THEIRS, namespace)), theirs)
-    refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text())
+    refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text(), for_user=True)
     until(lambda: observations.has("theirs", refused))
     assert await listed(kube, namespace, THEIRS) == []
     assert (await kube.get_object(SECRET, namespace, NAME))["data"][FORMER_FIELD] != former

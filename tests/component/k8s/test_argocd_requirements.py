@@ -22,7 +22,10 @@ from devstack.setup.argocd_requirements import (
 )
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
-from services.agent.instances.engine_requirements import Found, unmet
+from services.agent.instances.argocd_versions import TESTED
+from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
+from services.agent.instances.engine_requirements import Found, verdicts
+from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
 from services.common.kubernetes import Manifest
 from tests.component.k8s.manifests import FOLDER, built, containers, of_kind, within, workloads
 
@@ -34,6 +37,16 @@ CONFIG, PARAMETERS = "argocd-cm", "argocd-cmd-params-cm"
 def argocd() -> Path:
     """Argo CD's own manifests."""
     return Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests" / "namespace-install.yaml"
+
+
+@pytest.fixture(scope="module")
+def version() -> str:
+    """Of the Argo CD whose manifests these are."""
+    return (Build(ARGOCD_SOURCES, ARGOCD).source() / "VERSION").read_text().strip()
+
+
+def test_version_when_it_is_what_is_built_here_then_it_is_said_to_be_tested(version: str) -> None:
+    assert version in TESTED
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +82,47 @@ def excluded(config: dict[str, str]) -> set[tuple[str, str]]:
     return {(group, kind) for entry in entries for group in entry["apiGroups"] for kind in entry["kinds"]}
 
 
+def workloads_of(manifests: list[Manifest], generators: dict[str, str] | None) -> Workloads:
+    """What an agent would find of them."""
+    return Workloads(
+        of_kind("Deployment", manifests)[REPO_SERVER],
+        of_kind("StatefulSet", manifests)[CONTROLLER],
+        of_kind("ConfigMap", manifests)[PARAMETERS].get("data"),
+        generators,
+    )
+
+
 def test_instances_when_installed_with_the_component_then_the_agents_find_nothing_missing(
-    installed: list[Manifest],
+    installed: list[Manifest], version: str
 ) -> None:
     found = {
-        name: Found(config_of(name, installed), of_kind("AppProject", within(name, installed))["default"])
+        name: Found(
+            config_of(name, installed),
+            of_kind("AppProject", within(name, installed))["default"],
+            workloads_of(within(name, installed), config_of(name, installed, GENERATORS)),
+        )
         for name in NAMESPACES
     }
-    assert unmet(found) == {name: [] for name in NAMESPACES}
+    for verdict in verdicts(found).values():
+        assert (str(verdict.version), verdict.shortcomings, verdict.refusal) == (version, (), "")
 
 
-def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest]) -> None:
+def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest], version: str) -> None:
     config = of_kind("ConfigMap", plain)[CONFIG]["data"]
-    assert len(unmet({"one": Found(config, None)})["one"]) == 7
+    told = verdicts({"one": Found(config, None, workloads_of(plain, None))})["one"]
+    assert len(told.shortcomings) == 15
+    assert version in told.refusal
+
+
+def test_crds_when_they_are_this_versions_then_they_know_every_field_of_ours() -> None:
+    folder = Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests" / "crds"
+    schemas = {}
+    for file in ("application-crd.yaml", "appproject-crd.yaml"):
+        definition = yaml.safe_load((folder / file).read_text())["spec"]
+        kind = {"x-kubernetes-group-version-kind": [{"kind": definition["names"]["kind"]}]}
+        schemas[file] = definition["versions"][0]["schema"]["openAPIV3Schema"] | kind
+    document = {"components": {"schemas": schemas}}
+    assert [*dropped(document, REQUIRED), *dropped(document, OPTIONAL)] == []
 
 
 def test_configuration_when_patched_then_what_argo_cd_excludes_by_itself_stays_excluded(

@@ -17,7 +17,7 @@ class Driver:
 
     def __init__(self, parts: Bench) -> None:
         self.clock, self.cluster, self.reports = parts.clock, parts.cluster, parts.reports
-        self.checker = parts.checker
+        self.checker, self.engine = parts.checker, parts.engine
         self.instance, self.defects = parts.instance, parts.defects
         self.offsets = OffsetTracker()
         self._next_offset = 0

@@ -16,6 +16,7 @@ from typing import Any
 from services.agent.credentials.check_result import CheckResult
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.instances.wiring import Dependencies
+from services.agent.objects.engine_state import EngineState
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
 from services.agent.private_repositories.registry_secret import NAME as PRIVATE_REPOSITORIES
@@ -349,11 +350,13 @@ class Bench:
     reports: MemoryReports
     instance: InstanceController
     defects: list[BaseException]
+    engine: EngineState
+    """What was found of its Argo CD."""
 
 
 def bench(**settings: Any) -> Bench:
-    clock = FakeClock()
+    clock, engine = FakeClock(), EngineState()
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
-    dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append)
+    dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append, {"argocd": engine})
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
-    return Bench(clock, cluster, checker, reports, instance, defects)
+    return Bench(clock, cluster, checker, reports, instance, defects, engine)

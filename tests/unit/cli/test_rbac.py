@@ -13,6 +13,7 @@ from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from devstack.stack.pki import Account
 from services.agent.instances.engine_requirements import CONFIG
+from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
 from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
 from services.cli.rbac import ADMISSION, KINDS, placed
@@ -57,9 +58,14 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
     wanted = {
         (kind.resource.group, kind.resource.plural, verb) for kind in AGENT_KINDS.values() for verb in AGENT_VERBS
     }
-    assert granted("Role", "gitops-service-agent") == wanted | {("", "configmaps", "get"), ("", "pods", "list")}
+    assert granted("Role", "gitops-service-agent") == wanted | {
+        ("", "configmaps", "get"),
+        ("", "pods", "list"),
+        ("apps", "deployments", "get"),
+        ("apps", "statefulsets", "get"),
+    }
     (rule,) = [rule for rule in rules("Role", "gitops-service-agent") if rule["resources"] == ["configmaps"]]
-    assert rule["resourceNames"] == [CONFIG]
+    assert rule["resourceNames"] == [CONFIG, PARAMETERS, GENERATORS]
     assert granted("ClusterRole", "gitops-service-agent") == set()
     placed_in = {item["metadata"]["namespace"] for item in MANIFESTS if item["metadata"]["name"].endswith("-agent")}
     assert placed_in == set(NAMESPACES)

@@ -1,4 +1,4 @@
-"""What an agent tells of an Argo CD that is not as tenancy needs it."""
+"""What an Argo CD lacks that is not as tenancy needs it, and when that is reason to deploy nothing new by it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import structlog
 import yaml
-from prometheus_client import REGISTRY
-from structlog.testing import capture_logs
 
-from devstack.setup.argocd_requirements import requirements
-from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.engine_requirements import Found, unmet
-from services.common.errors import Retry
-from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, Manifest, NotFound, Rejected
-from tests.unit.fake_clock import FakeClock
+from services.agent.instances.engine_requirements import Found, Verdict, verdicts
+from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
+from services.common.kubernetes import Manifest
+from tests.unit.agent.instances.shipped import CONFIG, PROJECT, SHIPPED, workloads_of
 
-SHIPPED = {item["metadata"]["name"]: item for item in requirements("argocd")}
-CONFIG: dict[str, str] = SHIPPED["argocd-cm"]["data"]
-PROJECT: Manifest = SHIPPED["default"]
 NEEDED = (
     "resource.exclusions", "installationID", "application.resourceTrackingMethod", "resource.respectRBAC",
     "jsonnet.enable", "helm.valuesFileSchemes",
@@ -33,8 +25,14 @@ def exclusions(*entries: Mapping[str, Any]) -> str:
     return yaml.safe_dump([*entries])
 
 
+def verdict(
+    workloads: Workloads | None = None, config: Mapping[str, str] | None = CONFIG, unserved: tuple[str, ...] = ()
+) -> Verdict:
+    return verdicts({"one": Found(config, PROJECT, workloads or workloads_of("v3.2.11"), unserved)})["one"]
+
+
 def of_one(config: Mapping[str, str] | None = CONFIG, project: Manifest | None = PROJECT) -> list[str]:
-    return unmet({"one": Found(config, project)})["one"]
+    return [*verdicts({"one": Found(config, project, workloads_of("v3.2.11"))})["one"].shortcomings]
 
 
 def test_engine_when_it_has_what_is_shipped_then_it_lacks_nothing() -> None:
@@ -70,8 +68,9 @@ def test_exclusions_when_they_leave_a_kind_out_then_it_is_named(text: str, kinds
 
 
 def test_installation_ids_when_two_instances_have_the_same_then_both_are_told_of() -> None:
-    found = unmet({name: Found(CONFIG, PROJECT) for name in ("one", "two")})
-    assert [told.split(" ")[0] for told in (*found["one"], *found["two"])] == ["installationID"] * 2
+    found = verdicts({name: Found(CONFIG, PROJECT, workloads_of("v3.2.11")) for name in ("one", "two")})
+    told = (*found["one"].shortcomings, *found["two"].shortcomings)
+    assert [each.split(" ")[0] for each in told] == ["installationID"] * 2
 
 
 @pytest.mark.parametrize(("name", "value"), [
@@ -98,76 +97,114 @@ def test_default_project_when_it_is_not_one_that_permits_nothing_then_it_is_told
     assert word in told
 
 
-class FakeCluster:
-    """Has the two objects that are read."""
-
-    def __init__(self) -> None:
-        self.config: Any = SHIPPED["argocd-cm"]
-        self.project: Any = PROJECT
-
-    async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
-        found = {(CONFIG_MAP, "argocd-cm"): self.config, (APP_PROJECT, "default"): self.project}[resource, name]
-        if isinstance(found, Exception):
-            raise found
-        manifest: Manifest = found
-        return manifest
+@pytest.mark.parametrize(("name", "missing"), [
+    (name, key)
+    for name in ("argocd-cm", PARAMETERS)
+    for key in SHIPPED[name]["data"]
+    if key != "kustomize.buildOptions"  # which must not be there, or be empty
+])  # fmt: skip
+def test_shipped_setting_when_it_is_dropped_then_the_agents_miss_it(name: str, missing: str) -> None:
+    data = {key: value for key, value in SHIPPED[name]["data"].items() if key != missing}
+    config, parameters = (data, None) if name == "argocd-cm" else (CONFIG, data)
+    (told,) = verdict(workloads_of("v3.2.11", parameters=parameters), config).shortcomings
+    assert told.startswith(missing)
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
+def without(*path: Any) -> Workloads:
+    """As shipped, but for one thing of the repo server."""
+    found = workloads_of("v3.2.11")
+    place: Any = found.repo_server
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return found
 
 
-@pytest.fixture
-def inspection(cluster: FakeCluster) -> EngineInspection:
-    structlog.reset_defaults()
-    api: Any = cluster
-    return EngineInspection(api, {"one": "argocd"}, FakeClock())
+POD = ("spec", "template", "spec")
+CONTAINER = (*POD, "containers", 0)
 
 
-def gauge() -> float | None:
-    return REGISTRY.get_sample_value("gitops_engine_unmet_requirements", {"instance": "one"})
-
-
-async def test_inspection_when_a_requirement_is_not_met_then_it_warns_once_and_counts_it(
-    cluster: FakeCluster, inspection: EngineInspection
+@pytest.mark.parametrize(("path", "words"), [
+    ((*CONTAINER, "env", 0), "kustomize and helm of argocd-repo-server"),  # PATH
+    ((*CONTAINER, "env", 1), "kustomize and helm of argocd-repo-server"),  # GENERATORS_FOLDER
+    ((*CONTAINER, "env", 2), "ARGOCD_EXEC_TIMEOUT"),
+    ((*CONTAINER, "volumeMounts", 0), "kustomize and helm of argocd-repo-server"),
+    ((*CONTAINER, "resources", "limits", "memory"), "argocd-repo-server has no limit of memory"),
+    ((*CONTAINER, "resources", "limits", "ephemeral-storage"), "argocd-repo-server has no limit of ephemeral-storage"),
+    ((*POD, "volumes", 0), "kustomize and helm of argocd-repo-server"),
+    ((*POD, "volumes", 0, "configMap", "items", 1), "helm of argocd-repo-server"),
+])  # fmt: skip
+def test_repo_server_when_something_shipped_is_dropped_then_the_agents_miss_it(
+    path: tuple[Any, ...], words: str
 ) -> None:
-    cluster.project = PERMISSIVE
-    with capture_logs() as logs:
-        await inspection.inspect_engines()
-        await inspection.inspect_engines()
-    assert [(line["log_level"], line["instance"]) for line in logs] == [("warning", "one")]
-    assert gauge() == 1
+    (told,) = verdict(without(*path)).shortcomings
+    assert told.startswith(words)
 
 
-async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
-    cluster: FakeCluster, inspection: EngineInspection
+@pytest.mark.parametrize("limit", ["memory", "ephemeral-storage"])
+def test_controller_when_a_limit_shipped_is_dropped_then_the_agents_miss_it(limit: str) -> None:
+    found = workloads_of("v3.2.11")
+    controller: Any = found.controller
+    del controller["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"][limit]
+    (told,) = verdict(found).shortcomings
+    assert told.startswith(f"argocd-application-controller has no limit of {limit}")
+
+
+def test_script_when_it_keeps_the_environment_then_the_agents_tell() -> None:
+    script = SHIPPED[GENERATORS]["data"]["generator.sh"].replace("env -i", "env")
+    (told,) = verdict(workloads_of("v3.2.11", generators={"generator.sh": script})).shortcomings
+    assert GENERATORS in told
+
+
+@pytest.mark.parametrize(("value", "met"), [("false", True), ("true", False)])
+def test_parameter_when_a_variable_has_a_value_of_its_own_then_that_counts(value: str, met: bool) -> None:
+    found = workloads_of("v3.2.11", parameters=SHIPPED[PARAMETERS]["data"] | {"reposerver.enable.git.submodule": ""})
+    server: Any = found.repo_server
+    server["spec"]["template"]["spec"]["containers"][0]["env"].append(
+        {"name": "ARGOCD_GIT_MODULES_ENABLED", "value": value}
+    )
+    assert (verdict(found).shortcomings == ()) is met
+
+
+def test_version_when_unpatched_and_every_compensation_is_in_force_then_it_is_accepted() -> None:
+    assert (verdict().shortcomings, verdict().refusal) == ((), "")
+
+
+@pytest.mark.parametrize(("tag", "refused"), [
+    ("v3.1.16", True), ("v3.2.11", True), ("v3.3.19", True), ("v3.4.12", True), ("v3.5.6", True), ("v3.6.0", True),
+    ("latest", True), ("v3.4.13", False), ("v3.5.7", False), ("v3.6.1", False), ("v3.7.0", False), ("v4.0.0", False),
+])  # fmt: skip
+def test_version_when_a_compensation_is_missing_then_it_is_refused_unless_it_is_patched(
+    tag: str, refused: bool
 ) -> None:
-    cluster.config = NotFound("404")
-    await inspection.inspect_engines()
-    cluster.config = SHIPPED["argocd-cm"]
-    with capture_logs() as logs:
-        await inspection.inspect_engines()
-    assert [line["log_level"] for line in logs] == ["info"]
-    assert gauge() == 0
+    config = {name: value for name, value in CONFIG.items() if name != "jsonnet.enable"}
+    told = verdict(workloads_of(tag), config)
+    assert bool(told.refusal) is refused
+    if refused and tag != "latest":
+        assert tag[1:] in told.refusal
+        assert "jsonnet.enable" in told.refusal
 
 
-async def test_inspection_when_the_role_is_older_and_forbids_it_then_that_is_told(
-    cluster: FakeCluster, inspection: EngineInspection
-) -> None:
-    cluster.config = Rejected("API server answered 403 Forbidden: no", 403)
-    with capture_logs() as logs:
-        await inspection.inspect_engines()
-    assert ["403" in line["lacks"] for line in logs] == [True]
+def test_version_when_one_of_two_workloads_is_upgraded_then_the_older_counts() -> None:
+    found = workloads_of("v3.4.13")
+    server: Any = found.repo_server
+    server["spec"]["template"]["spec"]["containers"][0]["image"] = "quay.io/argoproj/argocd:v3.2.11@sha256:00"
+    assert str(verdict(found).version) == "3.2.11"
 
 
-async def test_inspection_when_the_api_server_is_away_then_the_last_verdict_stands(
-    cluster: FakeCluster, inspection: EngineInspection
-) -> None:
-    cluster.project = PERMISSIVE
-    await inspection.inspect_engines()
-    cluster.config = Retry("away")
-    with capture_logs() as logs:
-        await inspection.inspect_engines()
-    assert logs == []
-    assert gauge() == 1
+def test_version_when_an_image_has_only_a_digest_then_the_label_tells() -> None:
+    found = workloads_of("", labels={"app.kubernetes.io/version": "v3.4.13"}, image="registry:5000/argocd@sha256:00")
+    assert str(verdict(found).version) == "3.4.13"
+
+
+def test_engine_when_it_is_not_to_be_seen_then_that_is_told_and_it_is_not_refused() -> None:
+    told = verdict(Workloads(parameters=SHIPPED[PARAMETERS]["data"]), None)
+    assert told.refusal == ""
+    assert [each.split(":")[0] for each in told.shortcomings] == [
+        "there is no ConfigMap argocd-cm", "there is no argocd-repo-server nor argocd-application-controller",
+    ]  # fmt: skip
+
+
+def test_schema_when_it_drops_what_we_need_then_even_a_patched_version_is_refused() -> None:
+    told = verdict(workloads_of("v3.6.1"), unserved=("AppProject.spec.destinations",))
+    assert "AppProject.spec.destinations" in told.refusal

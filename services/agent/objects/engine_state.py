@@ -1,0 +1,42 @@
+"""What was found of an instance's Argo CD that decides what may be applied there.
+
+Written by ``engine_inspection``, read by the appliers, on one event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.common.errors import RefusedInput
+from services.common.kubernetes import Manifest
+from services.kinds.gitops_deployment import catalogue as deployment
+
+
+@dataclass(slots=True)
+class EngineState:
+    """Of one instance."""
+
+    refusal: str = ""
+    """Why nothing new is deployed; empty if it is."""
+    unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
+
+    def require_acceptance(self) -> None:
+        """Raises RefusedInput if nothing new is deployed."""
+        if self.refusal:
+            raise RefusedInput(deployment.ENGINE_REFUSED.text())
+
+    def served_part(self, manifest: Manifest) -> Manifest:
+        """``manifest`` without what would be dropped: it would differ from the live object for ever."""
+        for kind, path in self.unserved:
+            if manifest["kind"] == kind:
+                manifest = _without(manifest, path)
+        return manifest
+
+
+def _without(manifest: Manifest, path: tuple[str, ...]) -> Manifest:
+    first, *rest = path
+    inner = manifest.get(first)
+    if not rest:
+        return {name: value for name, value in manifest.items() if name != first}
+    return manifest | {first: _without(inner, tuple(rest))} if isinstance(inner, dict) else manifest

@@ -1,0 +1,159 @@
+"""What an agent tells of an Argo CD, and how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import structlog
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from services.agent.instances.engine_inspection import EngineInspection
+from services.agent.objects.engine_state import EngineState
+from services.common.errors import Retry
+from services.common.kubernetes import ApiResource, Manifest, NotFound, Rejected
+from tests.unit.agent.instances.shipped import PROJECT, SHIPPED, workloads_of
+from tests.unit.fake_clock import FakeClock
+
+PERMISSIVE = {"spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]}}
+KEEPS_ALL = {"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": True}}}
+SCHEMAS = {
+    "components": {
+        "schemas": {
+            kind: KEEPS_ALL | {"x-kubernetes-group-version-kind": [{"kind": kind}]}
+            for kind in ("Application", "AppProject")
+        }
+    }
+}
+
+
+class FakeCluster:
+    """Has the objects that are read."""
+
+    def __init__(self) -> None:
+        workloads = workloads_of("v3.2.11")
+        self.config: Any = SHIPPED["argocd-cm"]
+        self.project: Any = PROJECT
+        self.schemas: Any = SCHEMAS
+        self.server, self.controller = workloads.repo_server, workloads.controller
+
+    async def read_schemas(self, group: str, version: str) -> Manifest:
+        if isinstance(self.schemas, Exception):
+            raise self.schemas
+        schemas: Manifest = self.schemas
+        return schemas
+
+    async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
+        found: Any = SHIPPED | {"argocd-cm": self.config, "default": self.project}
+        found |= {"argocd-repo-server": self.server, "argocd-application-controller": self.controller}
+        found = found[name]
+        if isinstance(found, Exception):
+            raise found
+        manifest: Manifest = found
+        return manifest
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def state() -> EngineState:
+    return EngineState()
+
+
+@pytest.fixture
+def inspection(cluster: FakeCluster, state: EngineState) -> EngineInspection:
+    structlog.reset_defaults()
+    api: Any = cluster
+    return EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock())
+
+
+def gauge(name: str = "unmet_requirements") -> float | None:
+    return REGISTRY.get_sample_value(f"gitops_engine_{name}", {"instance": "one"})
+
+
+async def test_inspection_when_a_requirement_is_not_met_then_it_warns_once_and_counts_it(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.project = PERMISSIVE
+    with capture_logs() as logs:
+        await inspection.inspect_engines()
+        await inspection.inspect_engines()
+    assert [(line["log_level"], line["instance"]) for line in logs] == [("warning", "one"), ("error", "one")]
+    assert (gauge(), gauge("refused")) == (1, 1)
+
+
+async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.config = NotFound("404")
+    await inspection.inspect_engines()
+    cluster.config = SHIPPED["argocd-cm"]
+    with capture_logs() as logs:
+        await inspection.inspect_engines()
+    assert [line["log_level"] for line in logs] == ["info"]
+    assert (gauge(), gauge("refused")) == (0, 0)
+
+
+async def test_inspection_when_the_role_is_older_and_forbids_it_then_that_is_told(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.config = Rejected("API server answered 403 Forbidden: no", 403)
+    with capture_logs() as logs:
+        await inspection.inspect_engines()
+    assert ["403" in line["lacks"] for line in logs] == [True]
+
+
+async def test_inspection_when_the_api_server_is_away_then_the_last_verdict_stands(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.project = PERMISSIVE
+    await inspection.inspect_engines()
+    cluster.config = Retry("away")
+    with capture_logs() as logs:
+        await inspection.inspect_engines()
+    assert logs == []
+    assert gauge() == 1
+
+
+async def test_engine_when_it_is_refused_then_only_until_it_is_mended(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState
+) -> None:
+    cluster.project = PERMISSIVE
+    await inspection.inspect_engines()
+    assert "3.2.11" in state.refusal
+    cluster.project = PROJECT
+    await inspection.inspect_engines()
+    assert state.refusal == ""
+
+
+async def test_schemas_when_they_drop_what_can_be_left_out_then_the_appliers_leave_it_out(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState
+) -> None:
+    known = {"properties": {"limit": {}}}
+    policy = {
+        "properties": {"syncOptions": {}, "automated": {"x-kubernetes-preserve-unknown-fields": True}, "retry": known}
+    }
+    keeps = {"x-kubernetes-preserve-unknown-fields": True}
+    spec = {"properties": {"project": {}, "source": keeps, "destination": keeps, "syncPolicy": policy}}
+    schema = {"x-kubernetes-group-version-kind": [{"kind": "Application"}], "properties": {"spec": spec}}
+    both = SCHEMAS["components"]["schemas"] | {"Application": schema}
+    cluster.schemas = {"components": {"schemas": both}}
+    assert await inspection.inspect_engines()
+    retry = {"limit": -1, "refresh": True}
+    given = {"kind": "Application", "spec": {"project": "p", "syncPolicy": {"retry": retry}}}
+    assert state.served_part(given)["spec"] == {"project": "p", "syncPolicy": {"retry": {"limit": -1}}}
+    assert (state.refusal, gauge()) == ("", 0)
+    del known["properties"]["limit"]
+    await inspection.inspect_engines()
+    assert "Application.spec.syncPolicy.retry.limit" in state.refusal
+
+
+async def test_inspection_when_the_api_server_does_not_answer_then_it_is_soon_repeated(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.schemas = Retry("away")
+    assert not await inspection.inspect_engines()
