@@ -8,7 +8,7 @@ from services.common.api_resource import ApiResource
 from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, rule
 from services.kinds.shared.text import MAX_NAME, MAX_URL
-from services.kinds.shared.url_rules import has_no_password, has_scheme, is_ascii, parses, repository
+from services.kinds.shared.url_rules import has_no_password, has_scheme, is_ascii, parses_or_has_scp_form, repository
 
 REPOSITORY_CREDENTIAL = ApiResource(
     GROUP, VERSION, "GitOpsDeploymentRepositoryCredential", "gitopsdeploymentrepositorycredentials"
@@ -25,9 +25,11 @@ class RepositoryCredentialSpec(ApiModel):
 
     repository: str = Field(
         max_length=MAX_URL,
-        description="URL of the repository, https or ssh, as GitOpsDeployments have it in spec.source.repoURL.",
+        description=(
+            "URL of the repository, https or ssh, or user@host:path, as GitOpsDeployments have it in their repoURL."
+        ),
         json_schema_extra=repository(
-            parses("repository"),
+            parses_or_has_scp_form("repository"),
             has_scheme(("https", "ssh"), REPOSITORY_MESSAGE),
             rule("!self.matches('^(?i:https)://[^/?#]*@')", USER_MESSAGE),
             has_no_password("repository"),

@@ -15,6 +15,7 @@ from services.kinds.shared.api_model import Rule, cel, rule
 USER_INFO_MESSAGE = "must not carry a user name or password; put credentials in a Secret"
 REVISION_MESSAGE = "a revision cannot begin with '-'"
 
+_SCP = r"^[A-Za-z0-9._~+][A-Za-z0-9._~+-]*@[^@:/]+:[^:]"
 _USER_INFO = r"^[^/]*//[^/?#]*@"
 _USER_AND_MORE = r"^[^/]*//[^/?#:]*:[^/?#]*@"
 
@@ -22,6 +23,11 @@ _USER_AND_MORE = r"^[^/]*//[^/?#:]*:[^/?#]*@"
 def parses(field: str) -> Rule:
     """The value is an absolute URL."""
     return rule("isURL(self)", f"{field} must be an absolute URL: invalid URI for request")
+
+
+def parses_or_has_scp_form(field: str) -> Rule:
+    """The value is an absolute URL, or ``user@host:path`` as git takes it for ssh."""
+    return rule(f"isURL(self) || self.matches('{_SCP}')", f"{field} must be an absolute URL: invalid URI for request")
 
 
 def has_scheme(schemes: tuple[str, ...], message: str) -> Rule:

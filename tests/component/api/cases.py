@@ -198,7 +198,11 @@ CREDENTIALS = (
     _credential("ssh-with-user-and-port", repository="ssh://git@git.example.com:2222/a.git"),
     _credential("scheme-in-capitals", repository="HTTPS://git.example.com/a.git"),
     _credential("secret-empty-because-a-condition-tells-of-it", secret=""),
-    _credential("like-scp", NO_URL, repository="git@git.example.com:a/b.git"),
+    _credential("like-scp", repository="git@git.example.com:a/b.git"),
+    _credential("like-scp-with-an-option-for-a-user", NO_URL, repository="-oProxyCommand=id@git.example.com:a"),
+    _credential("like-scp-without-a-user", REPOSITORY_MESSAGE, repository="git.example.com:a/b.git"),
+    _credential("like-scp-without-a-path", NO_URL, repository="git@git.example.com:"),
+    _credential("like-scp-after-a-transport", REPOSITORY_MESSAGE, repository="ext::git@git.example.com:a"),
     _credential("no-url", NO_URL, repository="git.example.com/a"),
     _credential("empty", NO_URL, repository=""),
     _credential("full-width-scheme", NO_URL, repository="ｓｓｈ://git.example.com/a"),  # noqa: RUF001 - that is the point

@@ -89,6 +89,14 @@ def read_kubeconfig(values: dict[str, bytes]) -> Kubeconfig:
     )
 
 
+_JSON_TYPES = {str: "string", bool: "bool", list: "array"}
+_NO_MAPPING = (
+    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct "
+    '{{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }}'
+)
+"""As kubectl words it: clients of the system before this one look for it."""
+
+
 def _parsed(text: bytes) -> dict[str, Any]:
     problem = ""
     try:
@@ -97,8 +105,10 @@ def _parsed(text: bytes) -> dict[str, Any]:
         problem = str(error)
     if problem:
         raise _unparsable(problem)
+    if isinstance(config, str | bool | list):
+        raise _unparsable(_NO_MAPPING.format(found=_JSON_TYPES[type(config)]))
     if not isinstance(config, dict):
-        raise _unparsable("it is not a mapping")
+        raise _unparsable("it is empty")
     _only(config, _TOP, "")
     if config.get("kind", "Config") != "Config" or config.get("apiVersion", "v1") != "v1":
         raise _unparsable("it is not of kind Config, apiVersion v1")

@@ -56,16 +56,17 @@ def parse(text: bytes) -> Any:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """The parser's events. Its own errors quote the text, so they go no further."""
-    line = None
+    """The parser's events. Of its errors only the problem goes further, a fixed text, as kubectl words it."""
+    problem = ""
     try:
         yield from yaml.parse(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line = error.problem_mark.line if error.problem_mark else 0
+        problem = (f"line {line + 1}: " if line else "") + (error.problem or "unknown problem parsing YAML content")
     except yaml.YAMLError:
-        line = 1
-    if line is not None:
-        raise Unreadable(f"not valid YAML at line {line}")
+        problem = "control characters are not allowed"
+    if problem:
+        raise Unreadable(f"yaml: {problem}")
 
 
 def _build(events: Iterator[yaml.Event]) -> Any:

@@ -73,10 +73,19 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "too-large": (b"a: " + b"x" * 300_000, "larger than 256 KiB"),
     "two-documents": (b"kind: Config\n---\nkind: Config\n", "more than one document"),
     "not-utf-8": (b"\xff\xfe\x00", "not UTF-8 text"),
-    "nul": (b"kind: Con\0fig", "not valid YAML"),
-    "not-yaml": (f"kind: [{PLANTED}: {{".encode(), "not valid YAML at line"),
-    "empty": (b"", "it is not a mapping"),
-    "a-list": (b"[]", "it is not a mapping"),
+    "nul": (b"kind: Con\0fig", "yaml: control characters are not allowed"),
+    "not-yaml": (f"kind: [{PLANTED}: {{".encode(), "yaml: line 2: did not find expected"),
+    "not-yaml-further-down": (
+        f"kind: Config\nusers: {PLANTED}: a".encode(),
+        "yaml: line 2: mapping values are not allowed in this context",
+    ),
+    "empty": (b"", "it is empty"),
+    "a-list": (b"[]", "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value"),
+    "a-word": (
+        b"badbad",
+        "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct "
+        '{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }',
+    ),
     "same-key-twice": (b"kind: Config\nkind: Config\n", "a key is given twice"),
     "key-that-is-a-list": (b"? [a]\n: b\n", "a key is not text"),
     "other-kind": (kubeconfig(SERVER, kind="Secret"), "it is not of kind Config"),
