@@ -22,7 +22,8 @@ DEPLOYMENT_NOT_FOUND = error(
 )
 DEPLOYMENT_AUTOMATED = error(
     "invalid GitOpsDeploymentSyncRun '{name}'. Syncing a GitOpsDeployment with Automated sync policy is not allowed",
-    "An automated GitOpsDeployment deploys every commit by itself.",
+    "An automated GitOpsDeployment deploys every commit by itself. The run never takes place, also if the "
+    "GitOpsDeployment becomes manual later: what was asked for may be long out of date by then.",
     "Delete the run. To deploy by hand, set the GitOpsDeployment's spec.type to manual, then create another run.",
 )
 SYNC_FAILED = error(

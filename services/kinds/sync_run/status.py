@@ -13,6 +13,8 @@ from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import FAILED
 from services.kinds.sync_run.validation import accept
 
+NEVER_RUNS = "this run was refused and never takes place, whatever changes; create another one"
+
 
 def sync_status(inputs: StatusInputs) -> str:
     """Canonical JSON of the whole status; ``previous`` if nothing has changed."""
@@ -53,7 +55,9 @@ def _changes(resource: PlainResource, run: SyncRun) -> Iterable[str]:
 
 
 def _operation(run: SyncRun) -> dict[str, str]:
-    """``status.operation``; nothing for a run that was refused, or ended before it began."""
+    """``status.operation``; nothing for a run that ended before it began."""
+    if run.state == "Refused":
+        return {"phase": "Error", "message": NEVER_RUNS}
     if run.state == "Waiting":
         return {"phase": "Waiting"} | ({"message": run.message} if run.message else {})
     if run.sequence == 0:

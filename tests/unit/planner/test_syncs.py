@@ -102,6 +102,16 @@ def test_sync_when_its_deployment_is_automated_then_it_is_refused(world: World) 
     assert "Automated sync policy is not allowed" in conditions(world, SYNC_RUN, "now")["ErrorOccurred"][2]
 
 
+def test_sync_when_it_was_refused_then_it_does_not_run_once_the_deployment_is_manual_and_says_so(world: World) -> None:
+    world.take(changed(1), sync_run(2))
+    world.take(changed(3, generation=2, content=MANUAL))
+    assert rows(world, "SyncOperation") == []
+    assert operation(world, "now")["phase"] == "Error"
+    assert "never takes place" in operation(world, "now")["message"]
+    world.take(sync_run(4, "again"))
+    assert manifest(world, "SyncOperation")["operation"]["run"] == "uid-again"
+
+
 def test_sync_when_its_cr_goes_while_it_runs_then_it_is_terminated_and_the_next_starts(manual: World) -> None:
     manual.take(sync_run(2, "first"), sync_run(3, "second"))
     manual.take(resource_gone(4, SYNC_RUN, "first"))

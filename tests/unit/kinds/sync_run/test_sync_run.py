@@ -18,7 +18,7 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import ACTIVE, arrange, first_seen, moved, revision_to_sync
-from services.kinds.sync_run.status import sync_status
+from services.kinds.sync_run.status import NEVER_RUNS, sync_status
 from services.kinds.sync_run.validation import accept
 from tests.unit.kinds.given import conditions, deployment, id_of, inputs, sync
 
@@ -304,10 +304,10 @@ def test_status_when_the_sync_has_failed_then_that_is_an_error(message: str, exp
     assert shown(resource, moved(run, event("Failed", message)))[0] == error(expected)
 
 
-def test_status_when_it_was_refused_then_the_documented_text_shows_and_no_operation() -> None:
+def test_status_when_it_was_refused_then_the_documented_text_shows_and_that_it_never_takes_place() -> None:
     resource, run = waiting()
     (refused,), _ = arrange([(resource, run)], deployment("automated"), 0)
-    assert shown(resource, refused) == (error(AUTOMATED), {})
+    assert shown(resource, refused) == (error(AUTOMATED), {"phase": "Error", "message": NEVER_RUNS})
 
 
 @pytest.mark.parametrize(
