@@ -141,6 +141,15 @@ IS_DELETING = Entry(
     "The resource is being deleted, and what it deployed takes longer than five seconds to go.",
     "Usually nothing: after a deadline it is forced. Look for finalizers on what was deployed.",
 )
+STATUS_CUT = Entry(
+    "StatusTruncated",
+    "True",
+    "StatusTruncated",
+    "the status is longer than {limit} KiB: left out is {parts}",
+    "So much was deployed that its list does not fit into one resource's status. It is deployed all the same.",
+    "Nothing. To see all of it, deploy its parts by several GitOpsDeployments, or ask the cluster.",
+)
+STATUS_WHOLE = Entry("StatusTruncated", "False", "StatusTruncatedResolved", "", "Everything is shown again.")
 DELETED = Entry(DELETING, "False", "DeletingResolved", "", "What was deployed is gone.")
 
 ENTRIES = (
@@ -172,6 +181,8 @@ ENTRIES = (
     ENGINE_SAID,
     IS_DELETING,
     DELETED,
+    STATUS_CUT,
+    STATUS_WHOLE,
     TENANT_PARKED,
     *THROTTLING,
 )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import orjson
 
 from services.common.json_values import canonical
-from services.kinds.gitops_deployment.catalogue import IS_DELETING, SYNC_FAILED
+from services.kinds.gitops_deployment.catalogue import IS_DELETING, STATUS_CUT, SYNC_FAILED
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Holding, Json, merged, parsed_status, probed, throttling
@@ -47,9 +47,10 @@ def compiled(
         at: when that happened which may change it.
     """
     before = parsed_status(previous)
-    holding = {**report.conditions, **_own_conditions(deployment, observed, before, at)}
+    part, left_out = _bounded(dict(report.part))
+    holding = {**report.conditions, **_own_conditions(deployment, observed, before, at), **_cut(left_out)}
     conditions = merged(before.get("conditions", ()), holding, at)
-    status = _bounded(dict(report.part)) | ({"conditions": conditions} if conditions else {})
+    status = part | ({"conditions": conditions} if conditions else {})
     if status == before:
         return previous
     return canonical(status | ({"conditions": probed(conditions, at)} if conditions else {}))
@@ -95,10 +96,20 @@ def failure(deployment: Deployment, observed: Observed | None) -> str:
     return observed.failure if observed.failure_for_user else UNKNOWN_ERROR.message
 
 
-def _bounded(part: Json) -> Json:
-    """Without its longest parts if it is too long: the resources first, they are the ones without a bound."""
+def _bounded(part: Json) -> tuple[Json, list[str]]:
+    """Without its longest parts if it is too long, and their names: the resources first, they are without a bound."""
+    left_out: list[str] = []
     for dropped in ("resources", "operationState"):
         if len(orjson.dumps(part)) <= MAX_STATUS:
             break
+        left_out += [dropped] if dropped in part else []
         part = {name: value for name, value in part.items() if name != dropped}
-    return part
+    return part, left_out
+
+
+def _cut(left_out: list[str]) -> Holding:
+    """The condition that says so."""
+    if not left_out:
+        return {}
+    message = STATUS_CUT.text(limit=MAX_STATUS // 1024, parts=" and ".join(left_out))
+    return {STATUS_CUT.type: (STATUS_CUT.reason, message)}

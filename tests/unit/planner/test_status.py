@@ -191,8 +191,12 @@ def test_deletion_when_the_cr_said_that_it_takes_long_then_it_says_so_until_the_
     assert conditions(ended)["Deleting"]["reason"] == "DeletingResolved"
 
 
-def test_status_when_it_is_too_long_then_the_resources_are_left_out() -> None:
+def test_status_when_it_is_too_long_then_the_resources_are_left_out_and_a_condition_says_so_until_they_fit() -> None:
     resources = [{"kind": "Pod", "name": f"pod-{number}" * 10} for number in range(6000)]
     status = after(DEPLOYMENT, "{}", at(1), sync=SYNCED, resources=resources)
-    assert parsed(status) == {"sync": SYNCED}
+    assert {name for name in parsed(status) if name != "conditions"} == {"sync"}
+    cut = conditions(status)["StatusTruncated"]
+    assert (cut["status"], cut["message"]) == ("True", "the status is longer than 512 KiB: left out is resources")
     assert len(status) < MAX_STATUS
+    whole = after(DEPLOYMENT, status, at(2), sync=SYNCED, resources=resources[:1])
+    assert conditions(whole)["StatusTruncated"]["reason"] == "StatusTruncatedResolved"
