@@ -28,14 +28,14 @@ down: ## Stop the stack
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest
 
-unit: setup ## Run the tests that need no other process (seconds)
+unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
 
 ##@ Change it
-GENERATED := k8s/crds k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md
+GENERATED := k8s/crds k8s/rbac/tenants.yaml k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md
 .PHONY: setup lint format generate check-generated toolchain
 setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
@@ -67,6 +67,26 @@ check-generated: generate ## Fail if generation leaves a difference
 
 toolchain: setup ## Download and build what the local stack runs (minutes, once)
 	@$(RUN)gitopsctl toolchain install --argocd-version 3.1
+
+##@ Release it
+PACKAGES := dist
+.PHONY: audit sbom digest
+audit: setup ## Look for known vulnerabilities in all that uv.lock pins (needs the network)
+	@$(UV) export --locked --quiet --all-groups --no-emit-project --format requirements.txt --output-file $(VENV)/audited.txt
+	@$(UV) tool run --quiet --from 'pip-audit==2.10.1' pip-audit --strict --require-hashes --disable-pip --requirement $(VENV)/audited.txt
+
+sbom: setup ## Write dist/: the wheel, and CycloneDX of what it depends on and of all that uv.lock pins
+	@$(UV) build --quiet --wheel --out-dir $(PACKAGES)
+	@$(UV) export --locked --quiet --no-default-groups --preview-features sbom-export --format cyclonedx1.5 --output-file $(PACKAGES)/wheel.cdx.json
+	@$(UV) export --locked --quiet --all-groups --preview-features sbom-export --format cyclonedx1.5 --output-file $(PACKAGES)/lock.cdx.json
+	@ls $(PACKAGES)
+
+digest: ## Print an image's digest, to be named in manifests: make digest IMAGE=…
+	@test -n "$(IMAGE)" || { echo "make digest IMAGE=registry/name:tag" >&2; exit 2; }
+	@if command -v skopeo >/dev/null; then skopeo inspect --format '{{.Digest}}' docker://$(IMAGE); \
+	elif command -v crane >/dev/null; then crane digest $(IMAGE); \
+	elif command -v docker >/dev/null; then docker buildx imagetools inspect --format '{{.Manifest.Digest}}' $(IMAGE); \
+	else echo "skopeo, crane or docker is needed to ask a registry" >&2; exit 69; fi
 
 ##@ Other
 .PHONY: help

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from devstack.generate.manifests import crd_files, watcher_rules
+from devstack.generate.manifests import TENANTS, crd_files, tenant_rules, watcher_rules
 from devstack.generate.markdown import with_block
 from devstack.generate.operations import metrics_page, settings_page
 from devstack.generate.reference import index, limits, page
@@ -17,11 +17,14 @@ app = typer.Typer(help="Write generated files.", no_args_is_help=True)
 
 @app.command()
 def manifests() -> None:
-    """Write the CRDs into k8s/crds/, one file a kind, and into k8s/rbac/ what the watcher may do with them."""
+    """Write the CRDs into k8s/crds/, one file a kind, and into k8s/rbac/ who may do what with them."""
     for name, text in crd_files(REGISTRY):
         (CRDS / name).write_text(text)
     role = RBAC / "watcher.yaml"
     role.write_text(with_block(role.read_text(), "kinds", watcher_rules(REGISTRY)))
+    tenants = RBAC / "tenants.yaml"
+    for block, verbs in TENANTS.items():
+        tenants.write_text(with_block(tenants.read_text(), block, tenant_rules(REGISTRY, verbs)))
 
 
 @app.command()

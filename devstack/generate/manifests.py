@@ -1,4 +1,4 @@
-"""Manifests that follow from the kinds: CRDs, and what the watcher may do. `make generate` writes them."""
+"""Manifests that follow from the kinds: CRDs, and what the watcher and tenants may do. `make generate` writes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from services.kinds.shared.definition import custom_resource_definition
 from services.watcher.followed_kinds import FollowedKind, access_to, followed
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"
+TENANTS = {"view": ("get", "list", "watch"), "edit": ("create", "update", "patch", "delete", "deletecollection")}
+"""Verbs of each of their roles, in k8s/rbac/tenants.yaml."""
 KUSTOMIZATION = "# Not kustomization.yaml: `gitopsctl crds apply` takes every *.yaml of this folder for a CRD.\n"
 
 
@@ -34,6 +36,17 @@ def watcher_rules(registry: Registry) -> str:
     groups = dict.fromkeys(kind.resource.group for kind in kinds)
     of_group = [(group, [kind for kind in kinds if kind.resource.group == group]) for group in groups]
     return "".join(_rule(group, members, part) for group, members in of_group for part in ("", "status"))
+
+
+def tenant_rules(registry: Registry, verbs: Sequence[str]) -> str:
+    """The rules of a tenants' ClusterRole about custom resources, YAML."""
+    groups = dict.fromkeys(kind.resource.group for kind in registry.custom)
+    return "".join(
+        f"  - apiGroups: [{group}]\n    resources:\n"
+        + "".join(f"      - {kind.plural}\n" for kind in registry.custom if kind.resource.group == group)
+        + f"    verbs: [{', '.join(verbs)}]\n"
+        for group in groups
+    )
 
 
 def _rule(group: str, kinds: Sequence[FollowedKind], subresource: str) -> str:

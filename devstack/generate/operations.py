@@ -31,7 +31,8 @@ SETTINGS: dict[str, type[BaseSettings]] = {
 ABOUT_SETTINGS = """\
 Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
 that names the variable. Durations that are not in seconds are ISO 8601. What an operator has to decide is explained in
-[operations](operations.md); `gitopsctl COMMAND --help` says what a command reads."""
+[operations](operations.md). Commands of `gitopsctl` have options instead; `--help` names the variable of each that has
+one. Those that speak to the brokers (`topics`, `dlq`, `keys reseal`) take the `KAFKA_…` variables below, too."""
 
 ABOUT_METRICS = """\
 On `/metrics` of each service, beside those that the Prometheus client has of every process (`process_`, `python_`). No

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
-from devstack.generate.manifests import crd_files, watcher_rules
+from devstack.generate.manifests import TENANTS, crd_files, tenant_rules, watcher_rules
 from devstack.generate.markdown import with_block
 from services.common.package_data import CRDS, RBAC
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
@@ -25,6 +26,19 @@ def test_crd_files_when_compared_with_the_models_then_they_are_up_to_date() -> N
 def test_rights_when_compared_with_the_kinds_then_the_watcher_has_those_that_it_needs() -> None:
     text = (RBAC / "watcher.yaml").read_text()
     assert text == with_block(text, "kinds", watcher_rules(REGISTRY)), "run 'make generate'"
+
+
+def test_rights_when_compared_with_the_kinds_then_tenants_have_them_in_the_cluster_s_own_roles() -> None:
+    text = (RBAC / "tenants.yaml").read_text()
+    for name, verbs in TENANTS.items():
+        assert text == with_block(text, name, tenant_rules(REGISTRY, verbs)), "run 'make generate'"
+    view, edit = yaml.safe_load_all(text)
+    parts = {role["metadata"]["name"]: {*role["metadata"]["labels"]} for role in (view, edit)}
+    aggregated = "rbac.authorization.k8s.io/aggregate-to-"
+    assert parts == {
+        "gitops-service-view": {f"{aggregated}{role}" for role in ("view", "edit", "admin")},
+        "gitops-service-edit": {f"{aggregated}{role}" for role in ("edit", "admin")},
+    }
 
 
 def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
