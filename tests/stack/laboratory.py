@@ -96,6 +96,10 @@ class Laboratory:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
         await self.kube.create_object(SECRET, secret, field_manager=USER)
 
+    async def configure(self, engine: str, data: dict[str, str | None]) -> None:
+        """Change settings of an instance; None takes one away. Argo CD follows them."""
+        await self.kube.patch_object(CONFIG_MAP, engine, "argocd-cm", {"data": data}, field_manager=USER)
+
     async def patch(self, name: str, patch: Manifest) -> None:
         """Change an Application."""
         await self.kube.patch_object(APPLICATION, ENGINE, name, patch, field_manager=USER)

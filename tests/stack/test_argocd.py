@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -15,9 +17,16 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.git.site import PRIVATE, USERNAME, site_of
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.mirror import mirrored
+from devstack.setup.argocd_requirements import FOLDER, RIGHTS
+from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
 from devstack.toolchain.install import ARGOCD_VARIANTS
-from services.common.kubernetes import APPLICATION, Manifest, NotFound, connect
-from tests.stack.laboratory import CONFIG_MAP, OPTIONS, Laboratory, add_submodule, config_map, status
+from services.cli.rbac import GROUP as RBAC_GROUP
+from services.cli.rbac import KINDS as RBAC_KINDS
+from services.common.kubernetes import APP_PROJECT, APPLICATION, Manifest, NotFound, connect
+from services.planner.engines.argocd.applications import SYNC_ACCOUNT, app_projects
+from services.planner.engines.interface import Confinement, Destination, Placement
+from services.planner.rows import EngineInstance, Tenant
+from tests.stack.laboratory import CONFIG_MAP, OPTIONS, USER, Laboratory, add_submodule, config_map, status
 
 HOOK = """
 apiVersion: batch/v1
@@ -32,6 +41,15 @@ spec:
       containers: [{name: nobody-runs-it, image: nothing}]
 """
 
+
+ROLE_BINDING = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: mine}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: default}]
+"""
+IMPERSONATION = FOLDER / "impersonation"
 
 VERSIONS = tuple(ARGOCD_VARIANTS)
 """Of Argo CD, an instance of each."""
@@ -204,6 +222,84 @@ async def test_component_when_killed_and_started_again_then_what_was_created_mea
     await lab.until_healthy(name)
 
 
+@dataclass(frozen=True)
+class Impersonating:
+    """A tenant on an instance that impersonates."""
+
+    engine: str
+    tenant: str
+    project: str
+    """As our planner compiles it."""
+
+    def may_not(self, resource: str, group: str, namespace: str) -> str:
+        """How the API server refuses it, to read it first."""
+        account = f"system:serviceaccount:{self.tenant}:{SYNC_ACCOUNT}"
+        what = f'"{resource}" in API group "{group}" in the namespace "{namespace}"'
+        return f'User "{account}" cannot get resource {what}'
+
+
+@pytest.fixture
+async def impersonating(lab: Laboratory) -> AsyncIterator[Impersonating]:
+    engine, tenant = ENGINE_NAMESPACES[-1], await lab.tenant()
+    for manifest in (*_bound_to_impersonate(engine), *_account(tenant)):
+        await lab.kube.apply_object(RBAC_KINDS[manifest["kind"]], manifest, field_manager=USER)
+    placement = Placement(
+        Tenant(uuid4(), "local", tenant, 0, engine), EngineInstance(engine, engine, accepting=True, engine="argocd")
+    )
+    (project,) = map(json.loads, app_projects(placement, Confinement(["*"], (Destination(None, (tenant,)),))).values())
+    await lab.kube.create_object(APP_PROJECT, project, field_manager=USER)
+    data = yaml.safe_load((IMPERSONATION / "enabled.yaml").read_text())["data"]
+    await lab.configure(engine, data)
+    yield Impersonating(engine, tenant, project["metadata"]["name"])
+    await lab.configure(engine, dict.fromkeys(data))
+
+
+async def test_instance_when_it_impersonates_then_a_sync_may_do_what_the_account_of_its_tenant_may(
+    lab: Laboratory, impersonating: Impersonating
+) -> None:
+    engine, tenant = impersonating.engine, impersonating.tenant
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, engine=engine, project=impersonating.project)
+    await lab.until_healthy(name, engine)
+    assert await lab.value_in(tenant) == "first"
+    await lab.delete(name, engine)
+    await lab.until_gone(name, engine)
+    with pytest.raises(NotFound):
+        await lab.kube.get_object(CONFIG_MAP, tenant, "settings")
+
+
+async def test_instance_when_it_impersonates_then_an_account_reaches_no_other_namespace_though_its_project_does(
+    lab: Laboratory, impersonating: Impersonating
+) -> None:
+    engine, tenant, other = impersonating.engine, impersonating.tenant, await lab.tenant()
+    widened = [{"op": "add", "path": "/spec/destinations/-", "value": {"name": "in-cluster", "namespace": other}}]
+    await lab.kube.patch_object(APP_PROJECT, engine, impersonating.project, widened, field_manager=USER)
+    taken = config_map("taken").replace("name: settings", f"name: settings\n  namespace: {other}")
+    _, path = lab.repository(taken=taken, role_binding=ROLE_BINDING)
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, engine=engine, project=impersonating.project)
+    for refused in (
+        impersonating.may_not("rolebindings", RBAC_GROUP, tenant),
+        impersonating.may_not("configmaps", "", other),
+    ):
+        await lab.until(name, f"is refused: {refused}", lambda item, text=refused: text in _said(item), engine)
+
+
+async def test_instance_when_it_impersonates_then_it_syncs_nothing_for_a_project_without_accounts(
+    lab: Laboratory, impersonating: Impersonating
+) -> None:
+    """As that of an environment: nothing tells as whom its token comes."""
+    engine, tenant = impersonating.engine, await lab.tenant()
+    await lab.project(tenant, engine=engine)
+    _, path = lab.repository()
+    name = await lab.deploy(f"{lab.site.https_url}/{path}", tenant, engine=engine)
+    await lab.until(
+        name,
+        "is not synced",
+        lambda item: "failed to find a matching service account to impersonate" in _said(item),
+        engine,
+    )
+
+
 async def _stuck(lab: Laboratory) -> str:
     """An Application with a running operation that never ends by itself: there is nobody to run its hook."""
     tenant = await lab.tenant()
@@ -229,6 +325,35 @@ def _phase(application: Manifest, run: str) -> str:
     state: dict[str, Any] = status(application).get("operationState", {})
     is_it = {"name": "run", "value": run} in state.get("operation", {}).get("info", [])
     return state["phase"] if is_it else ""
+
+
+def _said(application: Manifest) -> str:
+    """Of the last operation, and of each resource in it."""
+    state: dict[str, Any] = status(application).get("operationState", {})
+    resources = state.get("syncResult", {}).get("resources") or []
+    return "\n".join([state.get("message", ""), *(item.get("message", "") for item in resources)])
+
+
+def _bound_to_impersonate(engine: str) -> list[Manifest]:
+    """The rights of the controller that is in ``engine``."""
+    role = yaml.safe_load((RIGHTS / "impersonates.yaml").read_text())
+    binding = {
+        "apiVersion": role["apiVersion"],
+        "kind": "ClusterRoleBinding",
+        "metadata": role["metadata"],
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role["kind"], "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT, "namespace": engine}],
+    }
+    return [role, binding]
+
+
+def _account(tenant: str) -> list[Manifest]:
+    """What a platform makes in a tenant's namespace, as kustomize does it."""
+    account, binding = yaml.safe_load_all((IMPERSONATION / "tenant" / "account.yaml").read_text())
+    for manifest in (account, binding):
+        manifest["metadata"]["namespace"] = tenant
+    binding["subjects"][0]["namespace"] = tenant
+    return [account, binding]
 
 
 def _is_synced_to(application: Manifest, revision: str) -> bool:

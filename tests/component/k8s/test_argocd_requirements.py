@@ -27,6 +27,7 @@ from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import Found, verdicts
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
 from services.common.kubernetes import Manifest
+from services.planner.engines.argocd.applications import SYNC_ACCOUNT
 from tests.component.k8s.manifests import FOLDER, built, containers, of_kind, within, workloads
 
 NAMESPACES = ("engine-1", "engine-2")
@@ -199,8 +200,11 @@ def test_controller_when_patched_then_it_has_the_rights_of_the_local_stacks_and_
 def test_rights_when_installed_then_nothing_can_be_written_that_gives_rights_or_confines_a_namespace(
     kustomize: Path,
 ) -> None:
-    (role,) = built(kustomize, RIGHTS)
-    written = [rule for rule in role["rules"] if not {*rule["verbs"]} <= {"get", "list", "watch"}]
+    roles = of_kind("ClusterRole", built(kustomize, RIGHTS))
+    impersonated = roles.pop("gitops-service-impersonator")
+    assert [rule["resourceNames"] for rule in impersonated["rules"]] == [[SYNC_ACCOUNT]]
+    rules = [rule for role in roles.values() for rule in role["rules"]]
+    written = [rule for rule in rules if not {*rule["verbs"]} <= {"get", "list", "watch"}]
     assert {"", "apps"} <= {group for rule in written for group in rule["apiGroups"]}
     for rule in written:
         assert not {"*", "rbac.authorization.k8s.io", "operators.coreos.com", "argoproj.io"} & {*rule["apiGroups"]}

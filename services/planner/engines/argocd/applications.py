@@ -20,6 +20,10 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.planner.engines.argocd.names import DATABASE_ID, cluster_name, cluster_project_name, project_name
 from services.planner.engines.interface import LOCAL, Confinement, Destination, Placement, Target
 
+SYNC_ACCOUNT = "gitops-service-sync"
+"""Service account in a tenant's namespace, which the platform makes: ``k8s/argocd/impersonation``."""
+LOCAL_SERVER = "https://kubernetes.default.svc"
+
 RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
 """refresh: retry at the newest commit, not at the one that failed."""
 AUTOMATED = {"prune": True, "selfHeal": True, "allowEmpty": True}
@@ -65,6 +69,8 @@ def app_projects(placement: Placement, confinement: Confinement) -> dict[str, st
     spec: dict[str, Any] = {"sourceRepos": repositories, "destinations": _listed(ordinary)}
     if kinds := [{"group": each.group, "kind": each.kind} for each in sorted(confinement.refused_kinds)]:
         spec["namespaceResourceBlacklist"] = kinds
+    if accounts := _sync_accounts(ordinary):
+        spec["destinationServiceAccounts"] = accounts
     projects = {project_name(placement.tenant.id): spec}
     if privileged := [each for each in confinement.destinations if each.cluster_resources]:
         projects[cluster_project_name(placement.tenant.id)] = {
@@ -90,6 +96,16 @@ def _listed(destinations: Iterable[Destination]) -> list[dict[str, str]]:
         {"name": name, "namespace": namespace}
         for name, namespaces in sorted((_name(each), each.namespaces) for each in destinations)
         for namespace in namespaces or ("*",)
+    ]
+
+
+def _sync_accounts(destinations: Iterable[Destination]) -> list[dict[str, str]]:
+    """As whom an instance that impersonates syncs to its own cluster: an account of the namespace. Others ignore it."""
+    return [
+        {"server": LOCAL_SERVER, "namespace": namespace, "defaultServiceAccount": SYNC_ACCOUNT}
+        for each in destinations
+        if each.environment is None
+        for namespace in each.namespaces
     ]
 
 

@@ -98,6 +98,13 @@ def test_project_when_compiled_then_it_confines_the_tenant_to_its_namespace() ->
         "spec": {
             "sourceRepos": ["https://a", "https://b"],
             "destinations": [{"name": "in-cluster", "namespace": "team-a"}],
+            "destinationServiceAccounts": [
+                {
+                    "server": "https://kubernetes.default.svc",
+                    "namespace": "team-a",
+                    "defaultServiceAccount": "gitops-service-sync",
+                }
+            ],
         },
     }
 
