@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import mirrored
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
+from services.agent.instances.controller_rights import REFUSED, excessive_rights
 from services.common.kubernetes import (
     APPLICATION,
     NAMESPACE,
@@ -31,6 +34,7 @@ RBAC, NETWORKING, OPERATORS = "rbac.authorization.k8s.io", "networking.k8s.io", 
 ENGINE = ENGINE_NAMESPACES[0]
 
 ROLE_BINDING = ApiResource(RBAC, "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE_BINDING = ApiResource(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings")
 CLUSTER_ROLE = ApiResource(RBAC, "v1", "ClusterRole", "clusterroles")
 NETWORK_POLICY = ApiResource(NETWORKING, "v1", "NetworkPolicy", "networkpolicies")
 RESOURCE_QUOTA = ApiResource("", "v1", "ResourceQuota", "resourcequotas")
@@ -149,3 +153,20 @@ async def test_controller_when_it_would_make_what_no_tenant_may_have_then_the_ap
     with pytest.raises(Rejected, match=refusal(resource)) as refused:
         await controller.create_object(resource, manifest, field_manager=USER)
     assert f"system:serviceaccount:{ENGINE}:{CONTROLLER_ACCOUNT}" in str(refused.value)
+
+
+async def test_agent_when_an_account_may_do_more_than_tenants_may_then_it_sees_that(
+    stack: HostedStack, kube: KubeClient
+) -> None:
+    """Of Argo CD's own controller it sees nothing."""
+    account = f"account-{uuid.uuid4().hex[:8]}"
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": ENGINE}
+    binding = TO_CLUSTER_ADMIN | {"subjects": [subject]}
+    await kube.create_object(CLUSTER_ROLE_BINDING, made(CLUSTER_ROLE_BINDING, account, **binding), field_manager=USER)
+    async with await connect(Path(stack.environment_of("agent")["KUBECONFIG"])) as agent:
+        everything = tuple(resource for _, resource in REFUSED)
+        async with asyncio.timeout(30):
+            while await excessive_rights(agent, ENGINE, account) != everything:  # noqa: ASYNC110 - nothing is to be watched
+                await asyncio.sleep(0.05)
+        assert await excessive_rights(agent, ENGINE, CONTROLLER_ACCOUNT) == ()
+    await kube.delete_object(CLUSTER_ROLE_BINDING, None, account)

@@ -22,7 +22,10 @@ _SPEC = {
         *("destination.name", "destination.namespace", "syncPolicy.syncOptions", "syncPolicy.retry.limit"),
         *("syncPolicy.automated.prune", "syncPolicy.automated.selfHeal", "syncPolicy.automated.allowEmpty"),
     ),
-    APP_PROJECT: ("sourceRepos", "destinations", "namespaceResourceBlacklist", "clusterResourceWhitelist"),
+    APP_PROJECT: (
+        *("sourceRepos", "destinations", "destinationServiceAccounts"),
+        *("namespaceResourceBlacklist", "clusterResourceWhitelist"),
+    ),
 }
 REQUIRED: Mapping[str, tuple[Path, ...]] = {
     kind: tuple(("spec", *field.split(".")) for field in fields) for kind, fields in _SPEC.items()

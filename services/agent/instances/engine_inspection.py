@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import structlog
 
+from services.agent.instances.controller_rights import excessive_rights
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import CONFIG, DEFAULT_PROJECT, Found, Verdict, verdicts
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
@@ -82,7 +83,8 @@ class EngineInspection:
             await self._data_of(namespace, GENERATORS),
         )
         project = await self._read(APP_PROJECT, namespace, DEFAULT_PROJECT)
-        return Found(await self._data_of(namespace, CONFIG), project, workloads, unserved)
+        rights = await excessive_rights(self._cluster, namespace, workloads.controller_account)
+        return Found(await self._data_of(namespace, CONFIG), project, workloads, unserved, rights)
 
     async def _data_of(self, namespace: str, name: str) -> dict[str, str] | None:
         config = await self._read(CONFIG_MAP, namespace, name)

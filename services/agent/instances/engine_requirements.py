@@ -38,6 +38,8 @@ class Found:
     workloads: Workloads
     unserved: tuple[str, ...] = ()
     """Fields that we need and the cluster's CRDs would drop."""
+    excessive_rights: tuple[str, ...] = ()
+    """What its controller may create in its own cluster, and no tenant may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def _verdict(found: Found, ids: Mapping[str, int]) -> Verdict:
         *_of_schemas(found.unserved),
         *_of_config(found.config, ids),
         *_of_default_project(found.default_project),
+        *_of_rights(found.excessive_rights),
         *unmet_of_workloads(found.workloads),
     )
     return Verdict(version, shortcomings, _refusal(found, version, shortcomings))
@@ -80,6 +83,11 @@ def _refusal(found: Found, version: Version | None, shortcomings: tuple[str, ...
 def _of_schemas(unserved: tuple[str, ...]) -> Iterator[str]:
     if unserved:
         yield f"the CRDs of {GROUP} drop {', '.join(unserved)}: apply those of a supported version"
+
+
+def _of_rights(excessive: tuple[str, ...]) -> Iterator[str]:
+    if excessive:
+        yield f"its application controller may create {', '.join(excessive)} in its own cluster: so may tenants, there"
 
 
 def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:

@@ -38,6 +38,11 @@ class Workloads:
         """Whether something runs there."""
         return self.repo_server is not None or self.controller is not None
 
+    @property
+    def controller_account(self) -> str:
+        """The service account of its application controller, by its usual name where that is not seen."""
+        return text_of(_pod(self.controller).get("serviceAccountName")) or CONTROLLER
+
     def named(self) -> dict[str, Manifest | None]:
         """By name."""
         return {REPO_SERVER: self.repo_server, CONTROLLER: self.controller}

@@ -111,7 +111,7 @@ def test_instances_when_installed_with_the_component_then_the_agents_find_nothin
 def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest], version: str) -> None:
     config = of_kind("ConfigMap", plain)[CONFIG]["data"]
     told = verdicts({"one": Found(config, None, workloads_of(plain, None))})["one"]
-    assert len(told.shortcomings) == 15
+    assert len(told.shortcomings) == 20
     assert version in told.refusal
 
 

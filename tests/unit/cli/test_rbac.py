@@ -12,6 +12,7 @@ import yaml
 from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from devstack.stack.pki import Account
+from services.agent.instances.controller_rights import REVIEW
 from services.agent.instances.engine_requirements import CONFIG
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
@@ -63,6 +64,7 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
         ("", "pods", "list"),
         ("apps", "deployments", "get"),
         ("apps", "statefulsets", "get"),
+        (REVIEW.group, REVIEW.plural, "create"),
     }
     (rule,) = [rule for rule in rules("Role", "gitops-service-agent") if rule["resources"] == ["configmaps"]]
     assert rule["resourceNames"] == [CONFIG, PARAMETERS, GENERATORS]

@@ -36,6 +36,8 @@ class FakeCluster:
         self.config: Any = SHIPPED["argocd-cm"]
         self.project: Any = PROJECT
         self.schemas: Any = SCHEMAS
+        self.rights: set[str] = set()
+        """What the controller may create."""
         self.server, self.controller = workloads.repo_server, workloads.controller
 
     async def read_schemas(self, group: str, version: str) -> Manifest:
@@ -52,6 +54,11 @@ class FakeCluster:
             raise found
         manifest: Manifest = found
         return manifest
+
+    async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+        asked = manifest["spec"]
+        assert asked["user"] == "system:serviceaccount:argocd:argocd-application-controller"
+        return {"status": {"allowed": asked["resourceAttributes"]["resource"] in self.rights}}
 
 
 @pytest.fixture
@@ -83,6 +90,16 @@ async def test_inspection_when_a_requirement_is_not_met_then_it_warns_once_and_c
         await inspection.inspect_engines()
         await inspection.inspect_engines()
     assert [(line["log_level"], line["instance"]) for line in logs] == [("warning", "one"), ("error", "one")]
+    assert (gauge(), gauge("refused")) == (1, 1)
+
+
+async def test_inspection_when_the_controller_may_do_more_than_tenants_then_that_is_not_met(
+    cluster: FakeCluster, inspection: EngineInspection
+) -> None:
+    cluster.rights = {"rolebindings", "networkpolicies", "configmaps"}
+    with capture_logs() as logs:
+        await inspection.inspect_engines()
+    assert "may create rolebindings, networkpolicies in its own cluster" in logs[0]["lacks"]
     assert (gauge(), gauge("refused")) == (1, 1)
 
 
