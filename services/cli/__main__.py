@@ -20,6 +20,7 @@ GROUPS = {
     "database": "services.cli.database",
     "engines": "services.cli.engines",
     "tenants": "services.cli.tenants",
+    "orphans": "services.cli.orphans",
     "keys": "services.cli.keys",
     "connector": "services.cli.connector",
     "crds": "services.cli.crds",

@@ -20,11 +20,18 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows import Action, Operation, OperationMoved, OperationState, Tenant
 
 DELETION = "deletion"
+FORCED = "the engine did not finish in time"
+"""How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
 Audited = Deployment | PlainResource
 Outcome = tuple[Literal["Completed", "Failed"], str]
 COMPLETED: Outcome = ("Completed", "")
+
+
+def forced_deletion(name: str) -> str:
+    """The message of the end of a deletion that was forced; ``name``: of the object on the engine."""
+    return f"{FORCED}: what {name} made may be left behind"
 
 
 def change_id(subject: Audited) -> UUID:
@@ -42,9 +49,14 @@ def operations(
     for outcome in (*_superseded(planned, context), *planned.outcomes, *_concluded(planned, finished, context)):
         if outcome.id in opened:
             opened[outcome.id] = replace(opened[outcome.id], state=outcome.state, message=outcome.message)
-        else:
+        elif not _adds_nothing(outcome, moved.get(outcome.id)):
             moved[outcome.id] = outcome
     return tuple(opened.values()), tuple(moved.values())
+
+
+def _adds_nothing(outcome: OperationMoved, known: OperationMoved | None) -> bool:
+    """Whether it says no more than is known already, but for the message."""
+    return known is not None and known.state == outcome.state and not outcome.message
 
 
 def _audited(planned: PlannedTenant, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:

@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 
+from services.cli.orphans import left_behind
 from services.cli.tenants import parked_tenants
 from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
@@ -729,6 +730,17 @@ def test_deployment_when_the_limit_was_raised_then_a_planner_that_takes_up_the_p
     assert take(store, oldest, policy=few).engine == ()
     changes = take(store, oldest, policy=more)
     assert [row.name for row in changes.engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
+
+
+def test_deletion_when_forced_then_operators_can_list_what_may_be_left_behind(store: Store, database: Database) -> None:
+    take(store, changed(1), changed(2, "api", uid="uid-2"))
+    take(store, gone(3), gone(4, "api", uid="uid-2"))
+    instance = store.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
+    take(store, observed(5, Removed(forced=True), instance=instance))
+    take(store, observed(6, Removed(forced=False), instance=instance, name="gitopsdepl-uid-2"))
+    ((tenant, resource, _, message),) = left_behind(database.owner_url)
+    assert (tenant, resource) == ("local/team-a", "GitOpsDeployment/web")
+    assert "gitopsdepl-uid-1" in message
 
 
 def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from services.common.messages import Checked
 from services.kinds.shared.api_group import FINALIZER
+from services.planner.domain.audit import forced_deletion
 from tests.unit.planner.given import ENVIRONMENT, Failed, Removed, environment, resource_gone, secret
 from tests.unit.planner.tenant import check, conditions, environment_id, manifest, row, rows, says
 from tests.unit.planner.world import World
@@ -71,6 +72,16 @@ def test_environment_when_gone_then_its_cluster_secret_is_absent_until_seen_remo
     says(connected, 10, Removed(forced=False), "ClusterSecret")
     assert rows(connected, "ClusterSecret") == []
     assert [known.kind for known in connected.resources.values()] == ["Secret"]
+
+
+def test_environment_when_its_deletion_was_forced_then_the_audit_names_what_may_be_left_behind(
+    connected: World,
+) -> None:
+    name = row(connected, "ClusterSecret").name
+    connected.take(resource_gone(9, ENVIRONMENT, "prod"))
+    says(connected, 10, Removed(forced=True), "ClusterSecret")
+    (deleted,) = [known for known in connected.operations.values() if known.action == "delete"]
+    assert (deleted.state, deleted.message) == ("Completed", forced_deletion(name))
 
 
 def test_environment_when_it_waits_with_the_finalizer_then_it_is_released_after_the_removal(connected: World) -> None:

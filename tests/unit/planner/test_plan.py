@@ -11,6 +11,7 @@ import pytest
 from services.common.errors import Wait
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from services.kinds.shared.api_group import FINALIZER
+from services.planner.domain.audit import forced_deletion
 from services.planner.domain.changes import Changes
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.rows import EngineRow, Operation
@@ -285,6 +286,14 @@ def test_application_when_removed_then_row_and_deployment_go_and_the_project_fol
     assert deployed.deployments == {}
     assert project(deployed).desired == "absent"
     assert operation(deployed, "delete").state == "Completed"
+
+
+def test_application_when_its_deletion_was_forced_then_the_audit_names_what_may_be_left_behind(
+    deployed: World,
+) -> None:
+    deployed.take(gone(10))
+    deployed.take(engine_says(deployed, 11, Removed(forced=True)))
+    assert operation(deployed, "delete").message == forced_deletion("gitopsdepl-uid-1")
 
 
 def test_project_when_removed_then_nothing_of_the_tenant_is_left(deployed: World) -> None:

@@ -29,7 +29,7 @@ from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.rows import TENANT, EngineObject, ObjectKey, OperationMoved, OperationState
+from services.planner.rows import TENANT, EngineObject, OperationMoved, OperationState
 
 NEVER_CHECKED = CheckReasons("", "")
 
@@ -80,7 +80,7 @@ def _deployment_removed(planned: PlannedTenant, observation: Observation, uid: s
         return planned
     empty = deployment_rules.empty_deployment(known)
     planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
-    message = "the engine did not finish in time" if observation.event.forced else ""
+    message = audit.forced_deletion(observation.name) if observation.event.forced else ""
     return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
 
 
@@ -90,8 +90,7 @@ def _object_reported(
     """Whose object it is decides what the report means."""
     known = planned.state.plain_resources.get(held.owner.id)
     if isinstance(observation.event, Removed):
-        gone = (observation.kind, observation.name)
-        return planned if held.wanted else _object_removed(planned, gone, known, cause)
+        return planned if held.wanted else _object_removed(planned, observation, known, cause)
     if known is None:
         return planned
     if known.id in planned.state.sync_runs:
@@ -99,12 +98,17 @@ def _object_reported(
     return _check_reported(planned, known, observation, cause, context)
 
 
-def _object_removed(planned: PlannedTenant, key: ObjectKey, owner: PlainResource | None, cause: Cause) -> PlannedTenant:
+def _object_removed(
+    planned: PlannedTenant, observation: Observation, owner: PlainResource | None, cause: Cause
+) -> PlannedTenant:
     """It is gone from the engine."""
-    planned = planned.with_state(planned.state.without_objects(key))._replace(cause=cause)
+    gone = (observation.kind, observation.name)
+    planned = planned.with_state(planned.state.without_objects(gone))._replace(cause=cause)
     if owner is None:
         return planned
-    outcome = OperationMoved(audit.change_id(owner), "Completed", "", cause.at)
+    forced = isinstance(observation.event, Removed) and observation.event.forced
+    message = audit.forced_deletion(observation.name) if forced else ""
+    outcome = OperationMoved(audit.change_id(owner), "Completed", message, cause.at)
     return planned.touching(owner.id, cause).with_outcome(outcome)
 
 
