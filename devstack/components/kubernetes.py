@@ -110,6 +110,7 @@ def _apiserver(stack: Stack, cluster: Cluster) -> Process:
             f"--tls-cert-file={pki.server_certificate}",
             f"--tls-private-key-file={pki.server_key}",
             f"--token-auth-file={pki.tokens}",
+            f"--client-ca-file={pki.authority}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={pki.account_key}",

@@ -66,6 +66,16 @@ class Pki:
         return self.folder / "server.key"
 
     @property
+    def admin_certificate(self) -> Path:
+        """Of the cluster's administrator, as kubeadm and kind give one."""
+        return self.folder / "admin.crt"
+
+    @property
+    def admin_key(self) -> Path:
+        """Its key."""
+        return self.folder / "admin.key"
+
+    @property
     def account_key(self) -> Path:
         """Signs the tokens of service accounts."""
         return self.folder / "service-account.key"
@@ -80,11 +90,14 @@ class Pki:
         if self.server_certificate.exists():
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        authority_key, server_key = _key(), _key()
+        authority_key, server_key, admin_key = _key(), _key(), _key()
         authority = _authority(authority_key)
         write_private(self.account_key, _pem(_key()))
         write_private(self.server_key, _pem(server_key))
         write_private(self.authority, authority.public_bytes(serialization.Encoding.PEM))
+        write_private(self.admin_key, _pem(admin_key))
+        admin = _admin(admin_key, authority, authority_key)
+        write_private(self.admin_certificate, admin.public_bytes(serialization.Encoding.PEM))
         server = _server(server_key, authority, authority_key, host)
         # Last, because its presence says that all the others are there. The authority's key is not kept at all.
         write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
@@ -145,6 +158,16 @@ def _server(
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(signer, hashes.SHA256())
     )
+
+
+def _admin(
+    key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey
+) -> x509.Certificate:
+    organisation = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
+    subject = x509.Name([organisation, x509.NameAttribute(NameOID.COMMON_NAME, "admin")])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    builder = _builder(subject, authority.subject, key.public_key()).add_extension(usage, critical=False)
+    return builder.sign(signer, hashes.SHA256())
 
 
 def _alternative_name(name: str) -> x509.GeneralName:

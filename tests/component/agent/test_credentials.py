@@ -17,6 +17,8 @@ import aiohttp
 import pytest
 import yaml
 
+from devstack.harness.hosted import HostedStack
+from devstack.stack.pki import Pki
 from services.agent.credentials.check_result import CheckResult, ClusterUnavailable
 from services.agent.credentials.checker import CredentialChecker
 from services.common.addresses import AddressPolicy
@@ -141,6 +143,57 @@ def cluster(kube: KubeClient, kubeconfig: Path, tmp_path: Path) -> Cluster:
 def token_of(composed: CheckResult) -> str:
     assert composed.secret is not None, (composed.reason, composed.message)
     return str(json.loads(data_of(composed.secret)["config"])["bearerToken"])
+
+
+def by_certificate(cluster: Cluster, stack: HostedStack, **recipe: Any) -> EngineResource:
+    """With the kubeconfig that kubeadm or kind give an administrator: a certificate, and no token."""
+    pki = Pki(stack.state.root / "kubernetes")
+    files = {"client-certificate-data": pki.admin_certificate, "client-key-data": pki.admin_key}
+    identity = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
+    text = kubeconfig_text(cluster.url, authority=cluster.authority, users=[{"name": "u", "user": identity}])
+    values = {"kubeconfig": text}
+    return cluster.given.cluster_row(cluster.url, values, **({"uid": cluster.uid} | recipe))
+
+
+async def test_kubeconfig_when_it_has_a_certificate_then_an_account_is_made_and_removed_with_it(
+    cluster: Cluster, stack: HostedStack
+) -> None:
+    mine, other = await cluster.namespace(), await cluster.namespace()
+    row = by_certificate(cluster, stack, createServiceAccount=True, namespaces=[mine])
+    composed = await cluster.checker().compose_secret(row, None)
+    token = token_of(composed)
+    assert (composed.reason, composed.message) == ("Succeeded", "")
+    assert await cluster.may(token, "create", "apps/deployments", mine)
+    assert not await cluster.may(token, "list", "configmaps", other)
+    tls = json.loads(data_of(composed.secret or {})["config"])["tlsClientConfig"]
+    assert tls.keys() == {"insecure", "caData"}
+    again = await cluster.checker().compose_secret(row, composed.secret)
+    assert token_of(again) == token
+    await cluster.checker().remove_account(row, composed.secret)
+    assert await cluster.left() == []
+
+
+async def test_kubeconfig_when_it_has_a_certificate_and_no_account_is_wanted_then_refused(
+    cluster: Cluster, stack: HostedStack
+) -> None:
+    composed = await cluster.checker().compose_secret(by_certificate(cluster, stack), None)
+    assert (composed.secret, composed.reason) == (None, "UnableToParseKubeconfigData")
+    assert "client-certificate is not supported" in composed.message
+
+
+async def test_token_when_a_certificate_comes_with_it_then_it_is_the_token_that_is_tried(
+    cluster: Cluster, stack: HostedStack
+) -> None:
+    """An API server looks at certificates first: any token would seem to work."""
+    mine = await cluster.namespace()
+    row = by_certificate(cluster, stack, createServiceAccount=True, namespaces=[mine])
+    secret = (await cluster.checker().compose_secret(row, None)).secret
+    assert secret is not None
+    config = json.loads(data_of(secret)["config"]) | {"bearerToken": "wrong"}
+    data = secret["data"] | {"config": base64.b64encode(json.dumps(config).encode()).decode()}
+    again = await cluster.checker().compose_secret(row, secret | {"data": data})
+    assert token_of(again) != "wrong"
+    assert await cluster.may(token_of(again), "create", "apps/deployments", mine)
 
 
 READ_NAMESPACES = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}

@@ -1,9 +1,10 @@
-"""Client of a tenant's API server, with one token. Its answers are untrusted."""
+"""Client of a tenant's API server, with one token or certificate. Its answers are untrusted."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from typing import Any
 import orjson
 
 from services.agent.credentials.check_result import failed
+from services.agent.credentials.clusters.client_certificate import ClientCertificate
 from services.agent.credentials.network.endpoint import parse_https
-from services.agent.credentials.network.https import MAX_ANSWER_BYTES, Connection, HttpsConnector, trust
+from services.agent.credentials.network.https import MAX_ANSWER_BYTES, Connection, HttpsConnector, tls_context, trust
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.ownership import AGENT_FIELD_MANAGER
@@ -63,6 +65,7 @@ class ClusterClient:
 
     connection: Connection = field(repr=False)
     token: str = field(repr=False)
+    """Empty where the connection has a certificate."""
 
     async def get_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
         """Read one object."""
@@ -123,7 +126,7 @@ class ClusterClient:
         return _content(asked, answer.status, answer.body)
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}", "Accept": JSON}
+        return ({"Authorization": f"Bearer {self.token}"} if self.token else {}) | {"Accept": JSON}
 
 
 def _content(asked: AccessRequest, status: int, body: bytes) -> Manifest:
@@ -145,6 +148,17 @@ class ApiServer:
     authority: str | None
     """PEM of the certificate authorities to trust instead of the system's."""
     insecure: bool
+    certificate: ClientCertificate | None = None
+    """Who connects; None: whoever a token says."""
+
+
+def _tls(server: ApiServer) -> ssl.SSLContext:
+    """In a thread. Raises ValueError. A context with a certificate is never another connection's."""
+    if server.certificate is None:
+        return trust(server.authority, insecure=server.insecure)
+    context = tls_context(server.authority, insecure=server.insecure)
+    server.certificate.load_into(context)
+    return context
 
 
 @asynccontextmanager
@@ -152,7 +166,7 @@ async def connect_to_api_server(https: HttpsConnector, server: ApiServer) -> Asy
     """Connections to ``server`` for as long as the block lasts. Raises CheckFailed, Unreachable."""
     try:
         endpoint, why = parse_https(server.url), ""
-        tls = await asyncio.to_thread(trust, server.authority, insecure=server.insecure)
+        tls = await asyncio.to_thread(_tls, server)
     except ValueError as error:
         why = str(error)
     if why:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
@@ -51,17 +51,18 @@ class ClusterSecrets:
     async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
         """The row's Secret. Raises Permanent (not the planner's row) and CheckFailed."""
         recipe = cluster_recipe(row)
-        access = await self._access(recipe)
+        access = await self._access(recipe, by_certificate=recipe.creates_account)
         here, elsewhere = self._stored(live, recipe)
         renew_at: datetime | None
         try:
             async with self._connected(recipe, access) as connection:
                 if recipe.creates_account:
-                    token = await self._account_token(recipe, access, connection, here)
-                    if elsewhere is not None:
-                        await leave(self.https, recipe.uid, elsewhere)
-                        # Two URLs may lead to one cluster: what has just been removed there is made again.
-                        token = await self._account_token(recipe, access, connection, None)
+                    async with self._connected_as_nobody(recipe, access, connection) as plain:
+                        token = await self._account_token(recipe, access, connection, plain, here)
+                        if elsewhere is not None:
+                            await leave(self.https, recipe.uid, elsewhere)
+                            # Two URLs may lead to one cluster: what has just been removed there is made again.
+                            token = await self._account_token(recipe, access, connection, plain, None)
                     text, notes, renew_at = token.text, token_annotations(recipe, token), token.renew_at
                 else:
                     await require_token_works(ClusterClient(connection, access.token), recipe)
@@ -98,7 +99,7 @@ class ClusterSecrets:
             log.warning("service account left behind", name=row.name, uid=recipe.uid, reason=leftover.why)
 
     async def _remove(self, recipe: ClusterRecipe) -> None:
-        access = await self._access(recipe)
+        access = await self._access(recipe, by_certificate=True)
         async with self._connected(recipe, access) as connection:
             await Account(ClusterClient(connection, access.token), recipe.uid).remove_account(_scopes(recipe))
 
@@ -109,26 +110,43 @@ class ClusterSecrets:
         stored = stored_account(live, recipe.uid, self.clock.now())
         return (stored, None) if stored is None or stored.server == recipe.server else (None, stored)
 
-    async def _access(self, recipe: ClusterRecipe) -> ClusterAccess:
-        return (await self.kubeconfigs.load_kubeconfig(recipe.secret)).access(recipe.api_url)
+    async def _access(self, recipe: ClusterRecipe, *, by_certificate: bool) -> ClusterAccess:
+        kubeconfig = await self.kubeconfigs.load_kubeconfig(recipe.secret)
+        return kubeconfig.access(recipe.api_url, by_certificate=by_certificate)
 
     def _connected(self, recipe: ClusterRecipe, access: ClusterAccess) -> AbstractAsyncContextManager[Connection]:
-        return connect_to_api_server(self.https, ApiServer(recipe.api_url, access.authority, recipe.insecure))
+        server = ApiServer(recipe.api_url, access.authority, recipe.insecure, access.certificate)
+        return connect_to_api_server(self.https, server)
+
+    def _connected_as_nobody(
+        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection
+    ) -> AbstractAsyncContextManager[Connection]:
+        """To try tokens by: an API server looks at a certificate first, and would take its owner for the token's."""
+        return (
+            nullcontext(connection)
+            if access.certificate is None
+            else self._connected(recipe, replace(access, certificate=None))
+        )
 
     async def _account_token(
-        self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, stored: StoredAccount | None
+        self,
+        recipe: ClusterRecipe,
+        access: ClusterAccess,
+        connection: Connection,
+        plain: Connection,
+        stored: StoredAccount | None,
     ) -> Token:
-        """Install the account and return a token of it that works. Raises CheckFailed, Unreachable."""
+        """Install the account and return a token of it that works by ``plain``. Raises CheckFailed, Unreachable."""
         account = Account(ClusterClient(connection, access.token), recipe.uid)
         why = "it was created, but its token is not accepted, or not allowed what its roles say"
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
                 was_there = await account.install_account(recipe)
                 fresh = stored.token if stored is not None and was_there else None
-                if fresh is not None and await token_works(connection, fresh.text, recipe):
+                if fresh is not None and await token_works(plain, fresh.text, recipe):
                     return fresh
                 token = await account.request_token(self.token_lifetime, self.clock.now())
-                if await token_works(connection, token.text, recipe):
+                if await token_works(plain, token.text, recipe):
                     return token
         except ClusterRefused as error:
             why = _missing(error)
@@ -184,7 +202,7 @@ def _missing(error: ClusterRefused) -> str:
     if error.status == HTTPStatus.FORBIDDEN:
         return f"the kubeconfig's identity may not {error.asked}, or does not itself have the rights it would give"
     if error.status == HTTPStatus.UNAUTHORIZED:
-        return "the kubeconfig's token is not accepted"
+        return "the kubeconfig's token or certificate is not accepted"
     return str(error)
 
 

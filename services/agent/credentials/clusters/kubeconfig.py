@@ -1,4 +1,4 @@
-"""Parses a tenant's kubeconfig: servers, tokens and certificate authorities. Everything else is refused.
+"""Parses a tenant's kubeconfig: servers, tokens, certificates and their authorities. Everything else is refused.
 
 A kubeconfig can name commands to run, local files to send, proxies to use and identities to impersonate. So only listed
 fields are accepted, in the whole file and not only in the part that is used.
@@ -18,6 +18,7 @@ from typing import Any
 
 from services.agent.credentials.check_result import CheckFailed, failed, shown
 from services.agent.credentials.clusters import strict_yaml
+from services.agent.credentials.clusters.client_certificate import ClientCertificate
 from services.agent.credentials.secret_recipe import Sealed, SealedSecretUnreadable, open_sealed_secret
 from services.common.sealing import OpeningKeys, SecretContext
 from services.kinds.managed_environment import catalogue as environment
@@ -49,8 +50,10 @@ class ClusterAccess:
     """How to reach the cluster that an API URL names."""
 
     token: str = field(repr=False)
+    """Empty if there is a certificate in its place."""
     authority: str | None
     """PEM of the certificate authorities to trust instead of the system's."""
+    certificate: ClientCertificate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,11 @@ class Kubeconfig:
     users: dict[str, dict[str, Any]] = field(repr=False)
     current: str = field(repr=False)
 
-    def access(self, api_url: str) -> ClusterAccess:
-        """The access that it gives to ``api_url``. Raises CheckFailed."""
+    def access(self, api_url: str, *, by_certificate: bool = False) -> ClusterAccess:
+        """The access that it gives to ``api_url``: a token, or else a certificate if that will do. Raises CheckFailed.
+
+        Argo CD is never given a certificate: one serves to make an account with.
+        """
         cluster, context = _locate(self.clusters, self.contexts, self.current, api_url)
         user = self.users.get(_text(self.contexts[context], "user"))
         if user is None:
@@ -72,7 +78,9 @@ class Kubeconfig:
                 f"{shown(context)}"
             )
             raise CheckFailed(environment.UNPARSABLE_KUBECONFIG.reason, message)
-        return ClusterAccess(_token(user, context), _authority(self.clusters[cluster]))
+        authority = _authority(self.clusters[cluster])
+        certificate = _certificate(user) if by_certificate and not _text(user, "token") else None
+        return ClusterAccess("" if certificate else _token(user, context), authority, certificate)
 
 
 def read_kubeconfig(values: dict[str, bytes]) -> Kubeconfig:
@@ -181,6 +189,15 @@ def _token(user: dict[str, Any], context: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise _unparsable("the token is too long, or holds spaces, line breaks or other characters that no token has")
     return token
+
+
+def _certificate(user: dict[str, Any]) -> ClientCertificate | None:
+    chain, key = _text(user, "client-certificate-data"), _text(user, "client-key-data")
+    if not chain and not key:
+        return None
+    if not chain or not key:
+        raise _unparsable("client-certificate-data and client-key-data go together")
+    return ClientCertificate(chain, key)
 
 
 def _authority(cluster: dict[str, Any]) -> str | None:

@@ -141,9 +141,8 @@ class _Pinned(AbstractResolver):
         """Nothing is open."""
 
 
-@lru_cache(maxsize=64)
-def trust(authorities: str | None, *, insecure: bool = False, extra: Path | None = None) -> ssl.SSLContext:
-    """A context that trusts ``authorities`` (PEM), or else the system's and those in the file ``extra``.
+def tls_context(authorities: str | None, *, insecure: bool = False, extra: Path | None = None) -> ssl.SSLContext:
+    """A new context that trusts ``authorities`` (PEM), or else the system's and those in the file ``extra``.
 
     In a thread: reading authorities takes a tenth of a second. They are read one by one, so that other threads run.
     Raises ValueError if ``authorities`` holds anything but certificates or none, OSError if ``extra`` cannot be read.
@@ -164,6 +163,10 @@ def trust(authorities: str | None, *, insecure: bool = False, extra: Path | None
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
         return _without_dhe(context)
     raise ValueError("no PEM certificates")
+
+
+trust = lru_cache(maxsize=64)(tls_context)
+"""The same, shared by all connections that trust the same."""
 
 
 def _without_dhe(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.agent.credentials.check_result import CheckFailed
+from services.agent.credentials.clusters.client_certificate import ClientCertificate
 from services.agent.credentials.clusters.kubeconfig import ClusterAccess, read_kubeconfig
 from tests.unit.agent.credentials.given import TOKEN, kubeconfig
 
@@ -187,6 +188,32 @@ def test_user_when_without_token_then_the_known_text() -> None:
         'kubeconfig must have a service account token for the user in context "x". '
         "client-certificate is not supported at this time."
     )
+
+
+CERTIFICATE = {"client-certificate-data": "eA==", "client-key-data": "eQ=="}
+
+
+def access_by_certificate(**user: str) -> ClusterAccess:
+    text = kubeconfig(SERVER, users=[{"name": "u", "user": user}])
+    return read_kubeconfig({"kubeconfig": text.encode()}).access(SERVER, by_certificate=True)
+
+
+def test_user_when_with_a_certificate_and_no_token_then_it_serves_to_make_an_account() -> None:
+    access = access_by_certificate(**CERTIFICATE)
+    assert (access.token, access.certificate) == ("", ClientCertificate("eA==", "eQ=="))
+    assert "eQ==" not in repr(access)
+
+
+def test_user_when_with_a_token_and_a_certificate_then_the_token_is_used() -> None:
+    access = access_by_certificate(**CERTIFICATE, token="one")
+    assert (access.token, access.certificate) == ("one", None)
+
+
+@pytest.mark.parametrize("missing", CERTIFICATE)
+def test_certificate_when_it_is_half_there_then_said_so(missing: str) -> None:
+    with pytest.raises(CheckFailed) as refused:
+        access_by_certificate(**{name: value for name, value in CERTIFICATE.items() if name != missing})
+    assert refused.value.message.endswith("client-certificate-data and client-key-data go together")
 
 
 @pytest.mark.parametrize("data", ["%%%", base64.b64encode(b"\xff\xfe").decode()])
