@@ -106,7 +106,8 @@ credentials)
 kube-apiserver)
     # shellcheck disable=SC2086
     exec "$programs/kubernetes/kube-apiserver" $tls --bind-address=0.0.0.0 --secure-port=6443 \
-        --etcd-servers=http://etcd:2379 --token-auth-file=/credentials/tokens.csv --authorization-mode=RBAC \
+        --etcd-servers=http://etcd:2379 --token-auth-file=/credentials/tokens.csv \
+        --client-ca-file=/credentials/ca.crt --authorization-mode=RBAC \
         --service-account-issuer=https://kubernetes.default.svc \
         --service-account-signing-key-file=/credentials/service-account.key \
         --service-account-key-file=/credentials/service-account.key \

@@ -65,6 +65,19 @@ def namespace(name: str) -> Manifest:
     return _manifest("v1", "Namespace", name, {})
 
 
+def workload(name: str) -> Manifest:
+    """A Deployment of no pods."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": "nothing"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return _manifest("apps/v1", "Deployment", name, {}) | {"spec": spec}
+
+
+def service(name: str) -> Manifest:
+    """Of the Deployment of that name."""
+    return _manifest("v1", "Service", name, {}) | {"spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}
+
+
 def endless_hook() -> Manifest:
     """A job that must end before a sync begins, and never does: there is nobody to run it."""
     container = {"name": "nobody-runs-it", "image": "nothing"}

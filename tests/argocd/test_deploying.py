@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import CONFIG_MAP, Manifest
+from services.common.kubernetes import CONFIG_MAP, ApiResource, Manifest
 from services.kinds.shared.api_group import FINALIZER
 from tests.argocd.deployed import HEALTHY, Deployed
-from tests.argocd.sources import NAME, Sources, config_map
+from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.e2e.tenant import USER, Tenant, condition, find
 
+DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 REFUSED_KEY = "a valid config key must consist of alphanumeric characters"
 UNREADABLE = "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: [settings\n"
 
@@ -25,6 +26,36 @@ async def test_commit_when_it_is_there_or_follows_then_it_is_deployed_and_the_st
     second = repository.commit(config_map("second"))
     await tenant.until_status("the second commit", sync__revision=second, **HEALTHY)
     await deployed.until(tenant.namespace, "second")
+
+
+async def test_resources_when_deployed_then_the_status_names_each_with_its_health(
+    tenant: Tenant, source: Sources, deployed: Deployed
+) -> None:
+    """Nobody rolls a Deployment out here, so its health waits for its status, which the test writes."""
+    repository = source(config_map("first"), workload("web"), service("web"))
+    await tenant.create(source=repository.spec())
+    await tenant.until_status("rolling out", sync__status="Synced", health__status="Progressing")
+    shared = {"version": "v1", "namespace": tenant.namespace, "status": "Synced"}
+    expected = {
+        "ConfigMap": shared | {"kind": "ConfigMap", "name": NAME},
+        "Service": shared | {"kind": "Service", "name": "web", "health": {"status": "Healthy"}},
+        "Deployment": shared | {"kind": "Deployment", "group": "apps", "name": "web"},
+    }
+    found = resources_of(tenant)
+    health = found["Deployment"].pop("health")
+    assert (found, health["status"]) == (expected, "Progressing")
+    assert "Waiting for rollout to finish" in health["message"]
+    status = {"status": {"observedGeneration": 1}}
+    identity = (tenant.namespace, "web")
+    await deployed.kube.patch_object(DEPLOYMENT, *identity, status, field_manager=USER, subresource="status")
+    await tenant.until_status("rolled out", **HEALTHY)
+    expected["Deployment"] |= {"health": {"status": "Healthy"}}
+    assert resources_of(tenant) == expected
+
+
+def resources_of(tenant: Tenant) -> dict[str, Manifest]:
+    """What the status says of each, by kind."""
+    return {item["kind"]: dict(item) for item in tenant.status()["resources"]}
 
 
 async def test_manifest_when_it_is_removed_from_git_then_what_it_made_is_removed(

@@ -55,8 +55,8 @@ class ManagedEnvironmentSpec(ApiModel):
         default=False,
         description=(
             "true: a ServiceAccount for deployments is created on the cluster with the kubeconfig's identity, and "
-            "removed with the environment; that identity may be a token or a client certificate. false: the kubeconfig's "
-            "own token is used."
+            "removed with the environment; that identity may be a token or a client certificate. "
+            "false: the kubeconfig's own token is used."
         ),
     )
     namespaces: list[Annotated[str, Field(max_length=MAX_NAME)]] | None = Field(
