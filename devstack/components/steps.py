@@ -35,8 +35,10 @@ COMMANDS = (
     Command("topics-apply", ("topics", "apply"), ("kafka",)),
     Command("topics-acls", ("topics", "acls"), ("kafka",)),
     Command("schemas-apply", ("schemas", "apply"), ("registry",)),
-    # Without its publication and its topics the connector's task fails.
-    Command("connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply")),
+    # Without its publication, its topics and its schemas the connector's task fails.
+    Command(
+        "connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply", "schemas-apply")
+    ),
     Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
     Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
     Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from devstack.harness.hosted import HostedStack
 from services.cli.connector import DEFINITION
-from services.common.avro import SchemaRegistry, decode_record
+from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry, decode_record
 from services.common.kafka import ENGINE, WORKSPACE
 
 ARRIVAL_SECONDS = 15
@@ -206,16 +206,24 @@ def test_transaction_when_it_has_many_rows_then_they_arrive_in_order(
     assert [(event.value or {})["digest"] for event in log.take(len(digests), of=name)] == digests
 
 
-def test_schemas_when_registered_then_each_table_has_subjects_of_its_own(
+def test_schemas_when_rows_and_heartbeats_were_written_then_those_of_this_repository_are_all_that_there_are(
     log: Log, infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
 ) -> None:
     upsert()
     planner.execute(INSERT_WORKSPACE, {"name": name, "trace": TRACE})
     log.take(2, of=name)
-    subjects = SchemaRegistryClient({"url": infrastructure.environment["SCHEMA_REGISTRY_URL"]}).get_subjects()
-    tables = ("engine_resources", "workspace_resources")
-    assert {f"gitops.public.{table}.{part}" for table in tables for part in ("Key", "Value")} <= set(subjects)
-    assert {"gitops.engine-value", "gitops.workspace-value"}.isdisjoint(subjects)
+    url = infrastructure.environment["SCHEMA_REGISTRY_URL"]
+    client = SchemaRegistryClient({"url": url})
+    versions = {subject: client.get_versions(subject) for subject in client.get_subjects()}
+    assert versions == {subject: [1] for subject in SUBJECTS | COMPILED_SUBJECTS}
+    ours = SchemaRegistry(url)
+    assert _schema_ids(infrastructure) == {subject: ours.id_of(subject) for subject in versions}
+
+
+def test_connector_when_a_row_would_have_another_schema_then_it_may_not_register_that() -> None:
+    definition = json.loads(DEFINITION.read_text())
+    for converter in ("key.converter", "value.converter"):
+        assert definition[f"{converter}.apicurio.registry.auto-register"] == "false"
 
 
 def test_registry_when_killed_then_rows_go_on_arriving_and_schemas_keep_their_ids(

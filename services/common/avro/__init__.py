@@ -1,9 +1,16 @@
 """Messages as the log carries them: Avro with the schemas of ``schemas/avro/``, which a schema registry holds."""
 
 from services.common.avro.codec import AvroCodec, decode_record, frame, unframe
-from services.common.avro.schema_registry import SUBJECTS, SchemaRegistry, local_schemas, value_subject
+from services.common.avro.schema_registry import (
+    COMPILED_SUBJECTS,
+    SUBJECTS,
+    SchemaRegistry,
+    local_schemas,
+    value_subject,
+)
 
 __all__ = [
+    "COMPILED_SUBJECTS",
     "SUBJECTS",
     "AvroCodec",
     "SchemaRegistry",

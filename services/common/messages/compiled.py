@@ -1,6 +1,7 @@
 """Rows of the two compiled tables as Debezium streams them: flat, one Avro record per row.
 
-Debezium registers their schemas from the tables' columns; these classes name the columns that consumers use.
+Their schemas follow from the tables' columns, and are released like ours (``schemas/avro/compiled``); these classes
+name the columns that consumers use.
 """
 
 from __future__ import annotations

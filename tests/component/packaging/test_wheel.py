@@ -15,7 +15,7 @@ import pytest
 from devstack.commands import GROUPS as DEVELOPERS_GROUPS
 from devstack.harness.hosted import HostedStack
 from devstack.paths import ROOT
-from services.common.avro import SUBJECTS, SchemaRegistry
+from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry
 from tests.component.conftest import Database
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -142,7 +142,8 @@ def test_schemas_when_registered_from_a_wheel_then_they_are_those_of_the_checkou
     registry = SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"])
     outcome = installation.run("gitopsctl", "schemas", "apply", **operators(stack))
     assert outcome.stdout.splitlines() == [
-        f"{subject}: schema {registry.id_of(subject)} from {file}" for subject, file in SUBJECTS.items()
+        f"{subject}: schema {registry.id_of(subject)} from {file}"
+        for subject, file in (SUBJECTS | COMPILED_SUBJECTS).items()
     ], outcome.stderr
 
 

@@ -82,6 +82,13 @@ def test_deployment_when_deleted_with_its_environment_then_its_application_keeps
     assert absent == {"Application", "ClusterSecret"}
 
 
+def test_environment_when_nothing_is_deployed_then_its_tenant_has_no_project(world: World) -> None:
+    world.take(secret(1), environment(2))
+    check(world, 3)
+    assert rows(world, "ClusterSecret")
+    assert rows(world, "AppProject") == []
+
+
 def test_project_when_there_are_environments_then_it_lists_them_with_their_namespaces(connected: World) -> None:
     connected.take(secret(4, "second"), environment(5, "stage", "second", namespaces=["b", "a"]), changed(6))
     (stage,) = [known for known in connected.resources.values() if known.name == "stage"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ async def test_good_kubeconfig_when_composed_then_the_secret_that_argo_cd_reads(
     data = data_of(composed.secret)
     config = json.loads(data.pop("config"))
     assert config["bearerToken"] == TOKEN
-    assert config["tlsClientConfig"]["insecure"] is False
+    authority = base64.b64encode(server.authority).decode()
+    assert config["tlsClientConfig"] == {"insecure": False, "caData": authority}
     assert data == {
         "name": "managed-env-e1",
         "server": f"{server.url}?managedEnvironment=e1",

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from services.agent.credentials.clusters.rights import (
     CREATE_NAMESPACES,
     READ_EVERYTHING,
     namespaced_resources,
     whole_cluster,
 )
+from services.agent.credentials.clusters.service_account import Account, TooOld
 
 DISCOVERY = {
     "items": [
@@ -60,3 +65,15 @@ def test_discovery_when_hostile_then_no_wildcard_gets_in() -> None:
         ]
     }
     assert namespaced_resources(hostile) == [("", []), ("", ["a"]), ("", [])]
+
+
+async def test_cluster_when_it_tells_its_resources_one_group_at_a_time_then_it_is_too_old() -> None:
+    class Before126:
+        """Answers discovery in the former form, whatever it is asked to accept."""
+
+        async def read_path(self, path: str, *_: object) -> dict[str, object]:
+            return {"kind": "APIVersions" if path == "/api" else "APIGroupList"}
+
+    target: Any = Before126()
+    with pytest.raises(TooOld):
+        await Account(target, "uid-1")._whole_cluster()

@@ -57,6 +57,13 @@ def test_crd_when_generated_then_every_part_has_a_type_and_no_reference(kind: An
             assert not {"$ref", "anyOf", "allOf", "title"} & node.keys(), node
 
 
+@pytest.mark.parametrize("kind", REGISTRY.custom, ids=lambda kind: kind.name)
+def test_condition_when_a_kind_shows_it_then_its_fields_are_those_of_all_kinds(kind: Any) -> None:
+    condition = structural(kind.status)["properties"]["conditions"]["items"]
+    wanted = {"type", "status", "reason", "message", "lastTransitionTime", "lastProbeTime"}
+    assert condition["properties"].keys() == wanted
+
+
 def test_status_when_generated_then_the_api_server_adds_nothing_to_it() -> None:
     for kind in REGISTRY.custom:
         assert not [node for node in nodes(structural(kind.status)) if "default" in node]

@@ -1,0 +1,102 @@
+"""Schemas of the compiled topics follow from the tables: a migration that changes one has to release it, readable."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from fastavro.utils import generate_one
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInteger, String, Table, Text, Uuid
+
+from services.cli.connector import DEFINITION
+from services.common.avro import COMPILED_SUBJECTS, local_schemas
+from services.common.messages import EngineResource, WorkspaceResource
+from services.common.package_data import AVRO_SCHEMAS
+from services.planner.database.tables import engine_resources, workspace_resources
+
+RELEASED = AVRO_SCHEMAS / "released"
+ROWS = {EngineResource: engine_resources, WorkspaceResource: workspace_resources}
+EXCLUDED = re.compile(json.loads(DEFINITION.read_text())["column.exclude.list"])
+TIME = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
+TYPES: list[tuple[type, Any]] = [
+    (SmallInteger, {"type": "int", "connect.type": "int16"}),
+    (BigInteger, "long"),
+    (Integer, "int"),
+    (Boolean, "boolean"),
+    (DateTime, TIME),
+    (Text, "string"),
+    (String, "string"),
+    (Uuid, "string"),
+]
+"""What Debezium and the converter make of a column; the narrower type first."""
+
+
+def field(column: Column[Any]) -> dict[str, Any]:
+    assert column.server_default is None, "its default would be in the schema: say here how"
+    kind = next(avro for sql, avro in TYPES if isinstance(column.type, sql))
+    return (
+        {"name": column.name, "type": ["null", kind], "default": None}
+        if column.nullable
+        else {
+            "name": column.name,
+            "type": kind,
+        }
+    )
+
+
+def record(table: Table, name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    namespace = f"gitops.public.{table.name}"
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": namespace,
+        "fields": fields,
+        "connect.name": f"{namespace}.{name}",
+    }
+
+
+@pytest.mark.parametrize("table", ROWS.values(), ids=lambda table: table.name)
+def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Table) -> None:
+    columns = [item for item in table.columns if not EXCLUDED.fullmatch(f"public.{table.name}.{item.name}")]
+    deleted = {"name": "__deleted", "type": ["null", "string"], "default": None}
+    local = local_schemas()
+    key = [field(column) for column in table.primary_key.columns]
+    assert local[f"gitops.public.{table.name}.Key"] == record(table, "Key", key)
+    value = [*(field(column) for column in columns), deleted]
+    assert local[f"gitops.public.{table.name}.Value"] == record(table, "Value", value)
+
+
+def versions(file: str) -> list[Path]:
+    stem = Path(file).stem
+    return sorted(RELEASED.glob(f"{stem}.v*.avsc"), key=lambda path: int(path.stem.rpartition(".v")[2]))
+
+
+@pytest.mark.parametrize("file", COMPILED_SUBJECTS.values())
+def test_schema_when_it_differs_from_the_last_release_then_it_was_released_anew(file: str) -> None:
+    assert (AVRO_SCHEMAS / file).read_text() == versions(file)[-1].read_text(), (
+        "copy it to released/, as its next version"
+    )
+
+
+@pytest.mark.parametrize("file", COMPILED_SUBJECTS.values())
+def test_schema_when_an_older_one_wrote_then_it_is_backward_compatible(file: str) -> None:
+    reader = fastavro.parse_schema(json.loads((AVRO_SCHEMAS / file).read_text()))
+    for path in versions(file):
+        writer = fastavro.parse_schema(json.loads(path.read_text()))
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, writer, generate_one(writer))
+        written.seek(0)
+        assert fastavro.schemaless_reader(written, writer, reader)
+
+
+@pytest.mark.parametrize(("row", "table"), ROWS.items(), ids=lambda item: getattr(item, "__name__", ""))
+def test_row_when_any_released_schema_wrote_it_then_its_reader_finds_all_that_it_needs(row: type, table: Table) -> None:
+    needed = {item.name for item in dataclasses.fields(row)} - {"deleted"} | {"__deleted"}
+    for path in versions(COMPILED_SUBJECTS[f"gitops.public.{table.name}.Value"]):
+        assert needed <= {item["name"] for item in json.loads(path.read_text())["fields"]}, path.name
