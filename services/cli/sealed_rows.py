@@ -23,7 +23,8 @@ from services.kinds.secret.rules import RESEALED
 
 SECRETS = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid, known.resource_version,
-       known.epoch, known.deleting, known.spec, known.created_at, known.seen_at
+       known.epoch, known.deleting, known.spec, known.created_at, known.seen_at, tenants.namespace_uid,
+       tenants.namespace_created_at
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
  WHERE known.kind = %s AND known.present AND known.omitted = ''
 """
@@ -54,6 +55,8 @@ class SealedSecret:
     spec: str
     created_at: int
     seen_at: datetime
+    namespace_uid: str
+    namespace_created_at: int
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def secrets_not_under(url: str, key_id: str) -> list[SealedSecret]:
 def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> Command:
     """The change that ``row`` came from, sealed under the active key. Raises InvalidConfiguration if it won't open."""
     spec = orjson.loads(row.spec)
-    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"])
+    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
     try:
         values = opening.open_secret(spec["sealed"], context)
     except Unopenable as error:
@@ -114,7 +117,9 @@ def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> C
         ).decode(),
         created_at=row.created_at,
     )
-    return Command(row.source, row.workspace, row.namespace, row.seen_at, event)
+    return Command(
+        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    )
 
 
 def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:

@@ -15,7 +15,7 @@ import binascii
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -61,6 +61,19 @@ class SecretContext:
     namespace: str
     name: str
     type: str
+    namespace_uid: str = ""
+    """Which namespace of that name; empty: no watcher has told."""
+
+    def as_header(self) -> dict[str, str]:
+        """What is sealed with it."""
+        return {name: value for name, value in asdict(self).items() if value or name != "namespace_uid"}
+
+    def fits_header(self, header: object) -> bool:
+        """Whether it was sealed for this. Before watchers told of namespaces, only their names did count."""
+        told = dict(header) if isinstance(header, dict) else {}
+        uid = told.pop("namespace_uid", "")
+        names = replace(self, namespace_uid="").as_header()
+        return told == names and (uid == self.namespace_uid or not uid or not self.namespace_uid)
 
 
 class _KeyFile:
@@ -128,7 +141,7 @@ class SealingKeys(_KeyFile):
     def seal_secret(self, data: Mapping[str, str], context: SecretContext) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
         kid, key = next(iter(self.current().items()))
-        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": asdict(context)}
+        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": context.as_header()}
         return jwe.encrypt_compact(header, orjson.dumps(dict(data)), key, registry=REGISTRY)
 
 
@@ -152,7 +165,7 @@ class OpeningKeys(_KeyFile):
         if opened is None:
             raise Unopenable("the sealed text is damaged")
         header, plaintext = opened
-        if header.get("ctx") != asdict(context):
+        if not context.fits_header(header.get("ctx")):
             raise Unopenable("sealed for another Secret than the one it is used for")
         values = _values(plaintext)
         if values is None:

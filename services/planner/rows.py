@@ -34,6 +34,10 @@ class Tenant:
     """Empty: not placed yet."""
     dormant: bool = False
     """There may be rows of it that are not loaded with it: nothing follows from them."""
+    namespace_uid: str = ""
+    """Which namespace of that name it is; empty: no watcher has told."""
+    namespace_created_at: int = 0
+    """Milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,19 @@ from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
+from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
-from services.watcher.followed_kinds import CUSTOM_KINDS, KINDS, SECRETS, access_to, access_to_lease
+from services.watcher.followed_kinds import (
+    ACCESS_TO_NAMESPACES,
+    CUSTOM_KINDS,
+    KINDS,
+    SECRETS,
+    access_to,
+    access_to_lease,
+)
 from services.watcher.leadership import Leadership, lease_name
 from services.watcher.settings import WatcherSettings
 from services.watcher.status.delivery import StatusDelivery
@@ -110,6 +118,7 @@ async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: async
 async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
     for kind in KINDS:
         await require_access(kube, access_to(kind), settings.start_timeout_seconds)
+    await require_access(kube, ACCESS_TO_NAMESPACES, settings.start_timeout_seconds)
     if settings.leader_election:
         lease = access_to_lease(settings.leader_election_namespace)
         await require_access(kube, lease, settings.start_timeout_seconds)
@@ -161,6 +170,7 @@ def _feeds(
         count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
         reader=reader,
         types=types,
+        namespaces=Namespaces(reader),
     )
     spec = spec_within(settings.max_spec_bytes)
     custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.common.json_values import dict_of, text_of
-from services.common.kubernetes import LEASE, SECRET, Access, ApiResource, Manifest
+from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiResource, Manifest
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
 
@@ -81,6 +81,16 @@ def access_to(kind: FollowedKind) -> Access:
         listed=kind.parts,
         metadata_only=kind.metadata_only,
     )
+
+
+ACCESS_TO_NAMESPACES = Access(
+    NAMESPACE,
+    ("get",),
+    remedy=f"grant the watcher's user a ClusterRole for the core apiGroup: get on {NAMESPACE.plural}",
+    not_served="is this a Kubernetes API server?",
+    listed=(),
+)
+"""What is done with namespaces: each is read, to tell which one of its name it is."""
 
 
 def access_to_lease(namespace: str) -> Access:

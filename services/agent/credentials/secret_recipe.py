@@ -123,7 +123,9 @@ def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType) -> Sealed:
     secret = mapping(recipe, "secret")
     is_left_out = not secret and row.desired == "absent" and not _flag(recipe, "createServiceAccount")
     name, text = ("", "") if is_left_out else (_text(secret, "name"), _text(secret, "sealed"))
-    return Sealed(text, SecretContext(row.workspace, row.tenant_namespace, name, _USER_SECRET_TYPES[type_]))
+    namespace_uid = _text(secret, "namespaceUID") if "namespaceUID" in secret else ""
+    type_of_user = _USER_SECRET_TYPES[type_]
+    return Sealed(text, SecretContext(row.workspace, row.tenant_namespace, name, type_of_user, namespace_uid))
 
 
 def _text(content: Manifest, name: str) -> str:

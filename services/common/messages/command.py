@@ -67,3 +67,7 @@ class Command:
     namespace: str
     seen_at: datetime
     event: CommandEvent
+    namespace_uid: str = ""
+    """Which namespace of that name a changed resource is in: a name may be given out again. Empty: not told."""
+    namespace_created_at: int = 0
+    """Milliseconds since 1970, in whole seconds."""

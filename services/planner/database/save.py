@@ -161,6 +161,14 @@ PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
 PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"
 UNPARKED = f"DELETE FROM parked_tenants WHERE tenant_id IN {IDS}"
 
+# All of it is of the namespace of before; what of that is not dormant is among the other changes.
+RECYCLED = f"""
+  WITH recycled AS (SELECT * FROM {recordset(Tenant, "made_again")}),
+       deployments_left AS (DELETE FROM deployments d USING recycled WHERE d.tenant_id = recycled.id AND d.dormant),
+       resources_left AS (DELETE FROM resources r USING recycled WHERE r.tenant_id = recycled.id AND r.dormant)
+DELETE FROM workspace_resources w USING recycled
+ WHERE (w.workspace, w.namespace) = (recycled.workspace, recycled.namespace)
+"""
 OBSERVED_GONE = f"DELETE FROM observed_states WHERE deployment_id IN {IDS}"
 RESOURCES_GONE = f"DELETE FROM resources WHERE id IN {IDS}"
 DEPLOYMENTS_GONE = f"DELETE FROM deployments WHERE id IN {IDS}"
@@ -190,6 +198,7 @@ STATEMENTS = (
     Statement("unparked", "parked_tenants", UNPARKED),
     Statement("parked", "parked_tenants", PARKED),
     Statement("parked_events", "parked_events", PARKED_EVENTS),
+    Statement("tenants_recycled", "workspace_resources", RECYCLED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),

@@ -69,6 +69,8 @@ tenants = Table(
     Column("partition", Integer, nullable=False, comment="Of gitops.commands: the scope of a resync marker."),
     Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
     Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="It may have dormant rows."),
+    Column("namespace_uid", Text, nullable=False, server_default="", comment="Empty: no watcher has told."),
+    Column("namespace_created_at", BigInteger, nullable=False, server_default="0", comment="Milliseconds since 1970."),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     UniqueConstraint("workspace", "namespace"),
     Index(None, "partition"),

@@ -39,6 +39,8 @@ class Changes(NamedTuple):
     """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
 
     tenants: tuple[Tenant, ...] = ()
+    tenants_recycled: tuple[Tenant, ...] = ()
+    """Their namespaces were made again: the statuses and dormant rows of before go."""
     tenants_gone: tuple[UUID, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     deployments_gone: tuple[UUID, ...] = ()

@@ -25,6 +25,7 @@ from services.planner.domain.steps.ingest import incarnations_named, ingest_comm
 from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
+from services.planner.domain.steps.recycled_namespace import end_former, is_of_former, is_recycled, with_namespace
 from services.planner.domain.steps.status_rows import compile_statuses
 from services.planner.domain.steps.syncs import order_syncs
 
@@ -37,7 +38,10 @@ def plan(
     if placed is None:
         return TenantChanges(tenant.tenant.id, Changes(), None)
     context = Context(placed, fleet, policy)
-    planned = ingest_events(events, context, now)
+    planned = PlannedTenant(placed, incarnations_named(placed, events))
+    if is_recycled(tenant.tenant, placed.tenant):
+        planned = end_former(planned, events[0].cause(now))
+    planned = ingest_events(planned, events, context, now)
     if (cause := planned.cause) is not None:
         planned = planned.after(apply_quotas(planned.state, context))
         planned = planned.after(compile_resources(planned.state, context))
@@ -49,13 +53,12 @@ def plan(
     return changes_of(planned, shown, tenant.tenant, context)
 
 
-def ingest_events(events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
+def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
     """The tenant's rows as ``events`` say they are; nothing follows from that yet."""
-    planned = PlannedTenant(context.before, incarnations_named(context.before, events))
     for event in events:
         cause = event.cause(now)
         match event.message:
-            case Command() as command:
+            case Command() as command if not is_of_former(context.before.tenant, command):
                 planned = ingest_command(planned, command, cause, context)
             case Observation() as observation if concerns(observation, context):
                 planned = observe_event(planned, observation, cause, context)
@@ -68,7 +71,7 @@ def ingest_events(events: Sequence[Event], context: Context, now: datetime) -> P
 
 
 def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> TenantState | None:
-    """On an instance, and in the partition that its newest event came by; None: nothing is asked for."""
+    """On an instance, and as its newest event tells of its partition and namespace; None: nothing is asked for."""
     tenant = state.tenant
     asked = [each for each in events if isinstance(each.message, Command)]
     asked = [each for each in asked if isinstance(each.message.event, ResourceChanged)]  # type: ignore[union-attr]
@@ -77,4 +80,4 @@ def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> Te
             return None
         tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.usable).id)
     partition = asked[-1].partition if asked else tenant.partition
-    return state.indexed()._replace(tenant=replace(tenant, partition=partition))
+    return state.indexed()._replace(tenant=with_namespace(replace(tenant, partition=partition), events))

@@ -39,7 +39,7 @@ class Context:
     @property
     def basis(self) -> object:
         """What a plan is made from besides the tenant's rows and the events."""
-        return (self.policy, self.placement.instance, self.is_local)
+        return (self.policy, self.placement.instance, self.is_local, self.before.tenant.namespace_uid)
 
     @property
     def is_known(self) -> bool:

@@ -18,6 +18,7 @@ from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.recycled_namespace import is_recycled
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.domain.views import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
@@ -47,6 +48,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
     written = Changes(
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
+        tenants_recycled=(state.tenant,) if is_recycled(stored, state.tenant) else (),
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
         deployments=deployments,
         deployments_gone=_gone(state.deployments, before.deployments),

@@ -18,6 +18,7 @@ from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.namespaces import Namespace, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import Reference, References
@@ -37,23 +38,43 @@ class CommandBuilder:
     translate: Translator
     reader: ObjectReader
     types: SecretTypes
+    namespaces: Namespaces
 
-    async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> tuple[Command | None, str]:
+    async def build_command(
+        self, change: Change, epoch: int, held_back_ms: int, *, is_new: bool
+    ) -> tuple[Command | None, str]:
         """The command, and the name of what the resource refers to; None if the resource is gone: its removal follows.
 
-        Raises Rejected if the resource may not be read.
+        ``is_new``: it was not sent before. Raises Rejected if the resource or its namespace may not be read.
         """
+        if change.command is not None and not isinstance(change.command.event, ResourceChanged):
+            return change.command, change.refers_to
+        # One that was sent before is in the namespace that was read then, or is gone with it.
+        namespace = await self.namespaces.find_namespace(change.tenant, change.seen_at if is_new else None)
+        if namespace is None:
+            return None, ""
         command, refers_to = change.command, change.refers_to
         if command is None:
             manifest = await self.reader.find_incarnation(self.kind.resource, change.tenant, change.name, change.uid)
             if manifest is None:
                 return None, ""
-            command = self.translate.changed(manifest, epoch, change.seen_at)
+            command = self.translate.changed(manifest, epoch, change.seen_at, namespace.uid)
             refers_to = self.kind.reference_of(manifest)
-        if isinstance(command.event, ResourceChanged):
-            found = await self._found(change.tenant, refers_to)
-            command = replace(command, event=replace(command.event, held_back_ms=held_back_ms, **found))
-        return command, refers_to
+        return await self._completed(command, refers_to, namespace, held_back_ms), refers_to
+
+    async def _completed(
+        self, command: Command, refers_to: str, namespace: Namespace, held_back_ms: int
+    ) -> Command | None:
+        """With what is known only now; None if the resource was in a namespace that is gone."""
+        if not isinstance(command.event, ResourceChanged) or 0 < command.event.created_at < namespace.created_at:
+            return None
+        found = await self._found(command.namespace, refers_to)
+        return replace(
+            command,
+            event=replace(command.event, held_back_ms=held_back_ms, **found),
+            namespace_uid=namespace.uid,
+            namespace_created_at=namespace.created_at,
+        )
 
     async def _found(self, namespace: str, name: str) -> dict[str, Any]:
         """What a command says of the object that its resource refers to."""
@@ -102,12 +123,15 @@ class CommandSender:
                 await self._begun.put(_ListIsOut(self.epoch()))
                 continue
             change, held_back_ms = taken
+            is_new = change.uid not in self.last_sent
             # Noted before it is sent: if sending fails, all of this is given up.
             if change.state_version is None:
                 self.last_sent.pop(change.uid, None)
             else:
                 self.last_sent[change.uid] = change.state_version
-            command = asyncio.ensure_future(self.builder.build_command(change, self.epoch(), held_back_ms))
+            command = asyncio.ensure_future(
+                self.builder.build_command(change, self.epoch(), held_back_ms, is_new=is_new)
+            )
             try:
                 await self._begun.put(_Begun(change, command))
             except asyncio.CancelledError:

@@ -40,6 +40,7 @@ from services.watcher import SERVICE
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
@@ -80,6 +81,7 @@ class Feed:
     count_partitions: Callable[[], Awaitable[int]]
     reader: ObjectReader
     types: SecretTypes
+    namespaces: Namespaces
     state_version: TakeStateVersion = state_version
     until_outdated: Callable[[], Awaitable[None]] = never
     """Returns when every command has to be sent again."""
@@ -143,7 +145,7 @@ class Feed:
         return CommandSender(
             changes=changes,
             producer=producer,
-            builder=CommandBuilder(self.kind, self.translate, self.reader, self.types),
+            builder=CommandBuilder(self.kind, self.translate, self.reader, self.types, self.namespaces),
             last_sent=self._last_sent,
             references=self._references,
             epoch=lambda: self._epoch,

@@ -36,7 +36,7 @@ class ObjectReader:
     new_delays: Callable[[], Backoff] = Backoff
     grace_seconds: float = GRACE_SECONDS
 
-    async def find_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
+    async def find_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest | None:
         """The object of this name at this moment, None if there is none; the name is a user's, and may be anything."""
         if not OBJECT_NAME.fullmatch(name):
             return None

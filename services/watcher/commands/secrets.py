@@ -28,16 +28,15 @@ class Sealer:
     workspace: str
     max_bytes: int
 
-    def sealed_content(self, manifest: Manifest) -> tuple[str, str]:
+    def sealed_content(self, manifest: Manifest, namespace_uid: str) -> tuple[str, str]:
         """Type, sealed content and key id as JSON; and why they were left out."""
         data = manifest.get("data") or {}
         size = len(orjson.dumps(data))
         if size > self.max_bytes:
             return OMITTED_SPEC, f"the Secret is too large: {size} bytes as JSON, of at most {self.max_bytes}"
         meta, secret_type = manifest["metadata"], manifest.get("type", "")
-        sealed = self.keys.seal_secret(
-            data, SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type)
-        )
+        context = SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type, namespace_uid)
+        sealed = self.keys.seal_secret(data, context)
         return orjson.dumps({"type": secret_type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(), ""
 
     def state_version(self, manifest: Manifest) -> StateVersion:

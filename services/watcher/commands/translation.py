@@ -16,8 +16,8 @@ from services.common.messages.command import CommandEvent
 
 OMITTED_SPEC = "{}"
 
-Content = Callable[[Manifest], tuple[str, str]]
-"""The spec of a resource as JSON, and why it was left out: "" if it was not."""
+Content = Callable[[Manifest, str], tuple[str, str]]
+"""From a resource and the uid of its namespace to its spec as JSON, and why it was left out: "" if it was not."""
 StateVersion = Hashable
 """All of an object that can change what the planner decides: tells changes of users from our own status writes."""
 TakeStateVersion = Callable[[Manifest], StateVersion]
@@ -33,10 +33,10 @@ class Translator:
     kind: ApiResource
     content: Content
 
-    def changed(self, manifest: Manifest, epoch: int, seen_at: datetime) -> Command:
+    def changed(self, manifest: Manifest, epoch: int, seen_at: datetime, namespace_uid: str = "") -> Command:
         """The resource exists, as ``manifest`` says."""
         meta = manifest["metadata"]
-        spec, omitted = self.content(manifest)
+        spec, omitted = self.content(manifest, namespace_uid)
         event = ResourceChanged(
             api_version=self.kind.api_version,
             kind=self.kind.kind,
@@ -102,7 +102,7 @@ def created_at(meta: Manifest) -> int:
 
 def spec_within(limit: int) -> Content:
     """A custom resource's spec, if it has at most ``limit`` bytes."""
-    return lambda manifest: bounded_spec(manifest.get("spec"), limit)
+    return lambda manifest, _: bounded_spec(manifest.get("spec"), limit)
 
 
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from services.planner.database.save import STATEMENTS, Fenced, Span
 from services.planner.database.store import Store
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
@@ -60,6 +61,7 @@ from tests.unit.planner.given import (
     credential,
     environment,
     gone,
+    in_namespace,
     observed,
     resource,
     resource_gone,
@@ -813,3 +815,20 @@ def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Stor
     take(store, changed(1))
     assert store._connection is not None
     assert store._connection.info.transaction_status == TransactionStatus.IDLE
+
+
+def test_namespace_when_it_is_made_again_then_neither_dormant_rows_nor_statuses_of_before_stay(
+    database: Database, store: Store
+) -> None:
+    policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
+    crowd = (environment(number, f"e-{number:03d}") for number in range(1, WAITING_KEPT + 20))
+    take(store, *in_namespace(("former", 1000), *crowd, changed(1)), policy=policy)
+    found = contents(database)
+    assert any(row["dormant"] for row in found["resources"])
+    assert found["workspace_resources"]
+    take(store, *in_namespace(("latter", 60_000), changed(70, "other", uid="uid-other")), policy=policy)
+    found = contents(database)
+    assert [row["name"] for row in found["deployments"] if row["present"]] == ["other"]
+    assert not [row for row in found["resources"] if row["present"] or row["dormant"]]
+    assert not found["workspace_resources"]
+    assert [row["namespace_uid"] for row in found["tenants"]] == ["latter"]

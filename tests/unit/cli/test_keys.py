@@ -63,7 +63,7 @@ def sealed_row(bench: Bench) -> SealedSecret:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
     sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT)
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
-    return SealedSecret("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW)
+    return SealedSecret("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW, "", 0)
 
 
 def test_generate_when_there_are_none_then_a_pair_is_made_that_only_the_owner_may_read(bench: Bench) -> None:

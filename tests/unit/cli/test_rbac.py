@@ -21,8 +21,8 @@ from services.cli.rbac import ADMISSION, KINDS, placed
 from services.common.kubernetes import LEASE
 from services.common.package_data import RBAC
 from services.kinds.shared.api_group import FINALIZER
+from services.watcher.followed_kinds import ACCESS_TO_NAMESPACES, LEADING, access_to
 from services.watcher.followed_kinds import KINDS as WATCHED
-from services.watcher.followed_kinds import LEADING, access_to
 
 NAMESPACES = ["argocd-1", "argocd-2"]
 MANIFESTS = [*placed(RBAC, NAMESPACES), *placed(SIMULATOR_RBAC, NAMESPACES)]
@@ -51,7 +51,8 @@ def test_watcher_when_granted_then_exactly_what_it_needs() -> None:
         for kind in WATCHED
         for verb, subresource in access_to(kind).rights
     }
-    assert granted("ClusterRole", "gitops-service-watcher") == wanted
+    namespaces = {("", ACCESS_TO_NAMESPACES.resource.plural, verb) for verb, _ in ACCESS_TO_NAMESPACES.rights}
+    assert granted("ClusterRole", "gitops-service-watcher") == wanted | namespaces
     assert granted("Role", "gitops-service-watcher") == {(LEASE.group, LEASE.plural, verb) for verb in LEADING}
 
 

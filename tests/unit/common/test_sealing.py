@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -99,6 +100,20 @@ def test_open_when_the_context_is_another_then_it_is_refused(files: Files, other
 
     with pytest.raises(Unopenable, match="another Secret"):
         OpeningKeys.load(files.private).open_secret(sealed, other)
+
+
+def test_open_when_the_namespace_was_made_again_then_what_was_sealed_before_does_not_open(files: Files) -> None:
+    files.write(generate_key())
+    former, latter = replace(CONTEXT, namespace_uid="former"), replace(CONTEXT, namespace_uid="latter")
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    sealed = sealing.seal_secret(DATA, former)
+
+    assert opening.open_secret(sealed, former)
+    with pytest.raises(Unopenable, match="another Secret"):
+        opening.open_secret(sealed, latter)
+    # One of both is of before watchers told of namespaces.
+    assert opening.open_secret(sealing.seal_secret(DATA, CONTEXT), former)
+    assert opening.open_secret(sealed, CONTEXT)
 
 
 def test_open_when_the_header_was_changed_to_fit_then_it_is_refused(files: Files) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -87,6 +88,14 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
 def gone(second: int, name: str = "web", *, uid: str = "uid-1", namespace: str = NAMESPACE) -> Event:
     event = ResourceGone("GitOpsDeployment", name, uid, str(second))
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
+
+
+def in_namespace(namespace: tuple[str, int], *events: Event) -> list[Event]:
+    """Commands as a watcher tells them that has read this namespace: its uid, and when it was created."""
+    uid, created_at = namespace
+    told: list[Any] = [each.message for each in events]
+    told = [replace(message, namespace_uid=uid, namespace_created_at=created_at) for message in told]
+    return [replace(event, message=message) for event, message in zip(events, told, strict=True)]
 
 
 def resync(second: int, epoch: int, partition: int = 0, kind: str = "GitOpsDeployment") -> Event:

@@ -236,6 +236,7 @@ class World:
         self.parked_events = [row for row in self.parked_events if row.tenant_id not in changes.unparked]
         self.parked |= {row.tenant_id: row for row in changes.parked}
         self.parked_events += changes.parked_events
+        self._apply_recycled(changes)
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}
         self.deployments |= {row.id: row for row in changes.deployments}
@@ -276,6 +277,15 @@ class World:
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
+
+    def _apply_recycled(self, changes: Changes) -> None:
+        for tenant in changes.tenants_recycled:
+            _drop(self.workspace, [key for key in self.workspace if key[:2] == (tenant.workspace, tenant.namespace)])
+            for rows in (self.deployments, self.resources):
+                _drop(rows, [row.id for row in rows.values() if row.tenant_id == tenant.id and row.id in self.dormant])
+            _drop(self.sync_runs, self.sync_runs.keys() - self.resources.keys())
+            _drop(self.checks, self.checks.keys() - self.resources.keys())
+            _drop(self.observed, self.observed.keys() - self.deployments.keys())
 
     def _apply_engine(self, changes: Changes) -> None:
         """A row of another lane is another tenant's, whatever its name."""

@@ -41,7 +41,7 @@ def cluster_secret(placement: Placement, resource: PlainResource, cluster: Clust
         "namespaces": list(cluster.namespaces),
         "clusterResources": cluster.cluster_resources,
         "project": (cluster_project_name if cluster.cluster_resources else project_name)(placement.tenant.id),
-    } | _sealed(cluster.secret)
+    } | _sealed(placement, cluster.secret)
     return {name: _recipe(placement, name, resource.id, "cluster", recipe)}
 
 
@@ -53,7 +53,7 @@ def repository_secrets(
     tenant = placement.tenant.id
     privileged = {name + CLUSTER_SUFFIX: cluster_project_name(tenant)} if in_cluster_project else {}
     projects = {name: project_name(tenant)} | privileged
-    recipe = {"uid": resource.uid, "repository": repository.url} | _sealed(repository.secret)
+    recipe = {"uid": resource.uid, "repository": repository.url} | _sealed(placement, repository.secret)
     return {
         each: _recipe(placement, each, resource.id, "repository", recipe | {"project": project})
         for each, project in projects.items()
@@ -93,7 +93,10 @@ def _recipe(placement: Placement, name: str, owner: UUID, secret_type: str, reci
     return canonical(manifest)
 
 
-def _sealed(secret: SealedSecret | None) -> dict[str, Any]:
+def _sealed(placement: Placement, secret: SealedSecret | None) -> dict[str, Any]:
+    """With the namespace that it has to be sealed for."""
     if secret is None:
         return {}
-    return {"secret": {"name": secret.name, "version": secret.version, "sealed": secret.sealed}}
+    uid = placement.tenant.namespace_uid
+    namespace = {"namespaceUID": uid} if uid else {}
+    return {"secret": {"name": secret.name, "version": secret.version, "sealed": secret.sealed} | namespace}

@@ -18,10 +18,14 @@ from services.agent.credentials.network import resolver as names
 from services.agent.credentials.network.resolver import ConnectionProblem
 from services.common.addresses import AddressPolicy
 from services.common.errors import Permanent
+from services.common.sealing import SecretContext
 from services.kinds.managed_environment import catalogue as environment
 from tests.unit.agent.credentials.given import (
+    ENVIRONMENT_TYPE,
     SETTINGS,
+    TENANT,
     TOKEN,
+    WORKSPACE,
     Given,
     Handler,
     answers,
@@ -271,6 +275,17 @@ async def test_api_url_when_unusual_then_refused(given: Given, url: str) -> None
     composed = await given.checker().compose_secret(given.cluster_row(url, {"kubeconfig": kubeconfig(url)}), None)
     assert composed.secret is None
     assert composed.reason == "UnableToRetrieveRestConfig"
+
+
+async def test_sealed_text_when_its_namespace_was_made_again_then_not_opened(given: Given) -> None:
+    context = SecretContext(WORKSPACE, TENANT, "kube", ENVIRONMENT_TYPE, namespace_uid="former")
+    secret = {"name": "kube", "version": "1", "sealed": given.keys.seal({"kubeconfig": "{}"}, context)}
+    row = given.cluster_row("https://cluster.example.com", {})
+    checker = given.checker()
+    former = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "former"}), None)
+    latter = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "latter"}), None)
+    assert "could not be opened" not in former.message
+    assert "could not be opened; sealed for another Secret" in latter.message
 
 
 async def test_sealed_text_when_of_another_tenant_then_not_opened(given: Given) -> None:

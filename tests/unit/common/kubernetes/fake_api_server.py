@@ -52,6 +52,9 @@ class FakeApiServer:
     """Path of what was last listed or watched: of the objects kept here."""
     others: dict[str, Manifest] = field(default_factory=dict)
     """Objects of other collections, by path."""
+    namespaces: dict[str, Manifest | None] = field(default_factory=dict)
+    """Metadata of those that are not as usual; None if there is none."""
+    namespace_gets: list[str] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
     get_faults: deque[Fault] = field(default_factory=deque)
     get_seconds: float = 0
@@ -88,6 +91,8 @@ class FakeApiServer:
             self._changed.notify_all()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/api/v1/namespaces/") and request.path.count("/") == 4:
+            return self.serve_namespace(request.path.rpartition("/")[2])
         if "/namespaces/" in request.path:
             return await self.serve_get(request)
         watching = "watch" in request.query
@@ -131,6 +136,12 @@ class FakeApiServer:
             mine = self.objects.get(name)
             found = mine if mine and mine["metadata"].get("namespace", namespace) == namespace else None
         return web.json_response(found) if found else not_found(plural, name)
+
+    def serve_namespace(self, name: str) -> web.Response:
+        """Every namespace is there, for ever, unless a test says otherwise."""
+        self.namespace_gets.append(name)
+        meta = self.namespaces.get(name, {"uid": f"uid-of-{name}", "creationTimestamp": "1970-01-01T00:00:00Z"})
+        return web.json_response({"metadata": {"name": name} | meta}) if meta else not_found("namespaces", name)
 
     async def serve_watch(self, request: web.Request) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])

@@ -17,6 +17,7 @@ from services.common.messages import ResourceChanged, ResourceGone, ResyncComple
 from services.watcher.commands.command_producer import CommandProducer
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import MAX_LOSSES, Feed
+from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.throttling import RateLimiter
@@ -47,6 +48,7 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
         "list_limiter": RateLimiter(100_000, 100_000),
         "translate": Translator("local", kind.resource, spec_within(1024)),
         "types": SecretTypes(reader),
+        "namespaces": Namespaces(reader),
     }
     return Feed(
         kube=kube,
@@ -184,15 +186,15 @@ async def test_kafka_when_it_takes_nothing_again_and_again_then_the_process_give
 async def test_changes_when_only_our_status_writes_made_them_then_they_are_not_sent(
     server: FakeApiServer, publisher: FakePublisher, feed: Feed
 ) -> None:
-    await server.put("a", spec=SPEC)
+    await put(server, "a")
     async with running(feed):
         await until(lambda: feed.listed)
-        await server.put("a", spec=SPEC, status={"health": "Healthy"})
-        await server.put("b", spec=SPEC)
+        await put(server, "a", status={"health": "Healthy"})
+        await put(server, "b")
         await until(lambda: ("b", "changed") in told(publisher))
         await server.delete("a")
         await until(lambda: ("a", "gone") in told(publisher))
-        await server.put("a", spec=SPEC)
+        await put(server, "a")
         await until(lambda: told(publisher)[-1] == ("a", "changed"))
     assert told(publisher) == [("a", "changed"), ("b", "changed"), ("a", "gone"), ("a", "changed")]
 
@@ -200,7 +202,7 @@ async def test_changes_when_only_our_status_writes_made_them_then_they_are_not_s
 async def test_echo_when_a_new_list_shows_it_then_it_is_sent_as_the_sweep_needs_it(
     server: FakeApiServer, publisher: FakePublisher, feed: Feed
 ) -> None:
-    await server.put("a", spec=SPEC)
+    await put(server, "a")
     server.watch_faults.append(answers(410, "Expired"))
     async with running(feed):
         await until(lambda: len(epochs(publisher)) == 2 * PARTITIONS)

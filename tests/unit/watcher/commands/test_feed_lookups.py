@@ -40,7 +40,7 @@ def changes(publisher: FakePublisher) -> list[ResourceChanged]:
 
 def sealing() -> Translator:
     """Says of a Secret what it holds; that it is sealed is shown elsewhere."""
-    return Translator("local", SECRET, lambda manifest: (orjson.dumps(manifest["data"]).decode(), ""))
+    return Translator("local", SECRET, lambda manifest, _: (orjson.dumps(manifest["data"]).decode(), ""))
 
 
 def secret_feed(kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Any:

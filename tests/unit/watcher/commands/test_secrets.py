@@ -72,14 +72,14 @@ def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(
 
 @pytest.mark.parametrize("data", [{}, None], ids=["empty", "none"])
 def test_secret_when_it_holds_nothing_then_that_is_sent(sealer: Sealer, folder: Path, data: Any) -> None:
-    text, omitted = sealer.sealed_content(secret() | {"data": data})
+    text, omitted = sealer.sealed_content(secret() | {"data": data}, "")
     assert omitted == ""
     context = SecretContext("local", "team-a", "kube", TYPE)
     assert OpeningKeys.load(folder / "private").open_secret(orjson.loads(text)["sealed"], context) == {}
 
 
 def test_secret_when_too_large_then_only_its_size_is_told(sealer: Sealer) -> None:
-    text, omitted = sealer.sealed_content(secret({"kubeconfig": ENCODED * 100}))
+    text, omitted = sealer.sealed_content(secret({"kubeconfig": ENCODED * 100}), "")
     assert text == "{}"
     assert omitted.startswith("the Secret is too large: ")
     assert ENCODED not in omitted

@@ -1,0 +1,120 @@
+"""Which namespace of its name a resource is in, as the planner is told."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from services.common.kubernetes import KubeClient, Manifest
+from services.common.messages import ResourceChanged
+from services.watcher.commands.namespaces import Namespaces
+from services.watcher.commands.object_reader import ObjectReader
+from services.watcher.commands.translation import Translator
+from services.watcher.followed_kinds import SECRETS
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer
+from tests.unit.watcher.commands.test_feed import DEPLOYMENTS, feed_of, put, running, told, until
+from tests.unit.watcher.fakes import FakePublisher
+
+START = datetime(2026, 5, 4, 12, tzinfo=UTC)
+CREATED, RECREATED = "2026-05-04T12:00:00Z", "2026-05-04T13:00:00Z"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def namespaces(kube: KubeClient, clock: Clock) -> Namespaces:
+    return Namespaces(ObjectReader(kube), clock)
+
+
+def named(publisher: FakePublisher) -> list[tuple[str, str]]:
+    """Names of the resources that the planner was told of, and their namespaces' uids."""
+    return [
+        (each.event.name, each.namespace_uid) for each in publisher.commands if isinstance(each.event, ResourceChanged)
+    ]
+
+
+async def test_namespace_when_asked_for_a_resource_seen_since_it_was_read_then_it_is_read_again(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    clock = Clock()
+    found = namespaces(kube, clock)
+    for since in (START, START, None, START + timedelta(seconds=1)):
+        clock.now = max(clock.now, since or clock.now)
+        assert await found.find_namespace("team-a", since)
+    assert server.namespace_gets == ["team-a"] * 2
+
+
+async def test_namespace_when_many_ask_at_once_then_it_is_read_once(server: FakeApiServer, kube: KubeClient) -> None:
+    found = namespaces(kube, Clock())
+    await asyncio.gather(*(found.find_namespace("team-a", START) for _ in range(20)))
+    assert server.namespace_gets == ["team-a"]
+
+
+async def test_namespace_when_it_is_gone_then_there_is_none(server: FakeApiServer, kube: KubeClient) -> None:
+    found = namespaces(kube, Clock())
+    assert await found.find_namespace("team-a", START)
+    server.namespaces["team-a"] = None
+    assert await found.find_namespace("team-a", START + timedelta(days=1)) is None
+
+
+async def test_namespace_when_it_names_its_logical_cluster_then_that_is_part_of_its_identity(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    meta: Manifest = {"uid": "u", "creationTimestamp": CREATED, "annotations": {"kcp.io/cluster": "2abc"}}
+    server.namespaces["team-a"] = meta
+    found = await namespaces(kube, Clock()).find_namespace("team-a", START)
+    assert found is not None
+    assert (found.uid, found.created_at) == ("2abc/u", int(START.timestamp()) * 1000)
+
+
+async def test_resources_when_sent_then_each_tells_its_namespace_which_is_read_once_for_all_of_a_list(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    for name in ("a", "b", "c"):
+        await put(server, name)
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        assert server.namespace_gets == ["team-a"]
+        await put(server, "a", generation=2)
+        await until(lambda: len(named(publisher)) == 4)
+    assert server.namespace_gets == ["team-a"], "a resource that was sent before is still there"
+    assert {uid for _, uid in named(publisher)} == {"uid-of-team-a"}
+
+
+async def test_resource_when_its_namespace_was_made_again_then_a_new_one_tells_that_and_an_old_one_is_not_sent(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "before", metadata={"creationTimestamp": CREATED})
+        await until(lambda: named(publisher) == [("before", "uid-of-team-a")])
+        server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
+        await put(server, "late", metadata={"creationTimestamp": CREATED})
+        await put(server, "new", metadata={"creationTimestamp": RECREATED})
+        await until(lambda: len(named(publisher)) == 2)
+    assert named(publisher)[1] == ("new", "latter")
+    assert ("late", "changed") not in told(publisher)
+
+
+async def test_secret_when_it_is_sealed_then_for_the_namespace_that_it_is_in(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    sealed_for: list[str] = []
+
+    def content(_: Manifest, namespace_uid: str) -> tuple[str, str]:
+        sealed_for.append(namespace_uid)
+        return "{}", ""
+
+    await put(server, "kube", type=SECRETS.parts[0].removeprefix("type="), data={})
+    feed: Any = feed_of(SECRETS, kube, publisher, translate=Translator("local", SECRETS.resource, content))
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert sealed_for == ["uid-of-team-a"]
