@@ -60,7 +60,7 @@ class Namespaces:
     async def _read(self, name: str) -> Namespace | None:
         read_at = self.now()
         manifest = await self.reader.find_object(NAMESPACE, None, name)
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._reading) > MOST_KNOWN:
             self._known.clear()
             self._reading.clear()
         if manifest is None:
