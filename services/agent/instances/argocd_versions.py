@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-TESTED = ("3.2.11",)
+TESTED = ("3.1.16", "3.2.11")
 """Built from its modules; the Go proxy does not hand out those of 3.3 and later."""
-READ = ("3.1.16", "3.3.19", "3.4.13", "3.5.7", "3.6.0", "3.6.1")
+READ = ("3.3.19", "3.4.13", "3.5.7", "3.6.0", "3.6.1")
 
 PATCHED = {(3, 4): 13, (3, 5): 7, (3, 6): 1}
 """By minor version the first patch with what the advisories ask for, GHSA-fmxq-cgp8-87wp among them.
