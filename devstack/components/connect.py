@@ -37,6 +37,7 @@ def connector_environment(stack: Stack) -> dict[str, str]:
     return {
         "GITOPS_DATABASE_HOST": HOST,
         "GITOPS_DATABASE_PORT": str(stack.ports["postgres"]),
+        "GITOPS_DATABASE_SSLMODE": "disable",  # it listens on this machine only
         "GITOPS_REPLICATION_PASSWORD": stack.secrets["replication"],
         "GITOPS_REGISTRY_URL": stack.registry_url(),
         "GITOPS_CONNECT_PASSWORD": stack.secrets["kafka-connect"],

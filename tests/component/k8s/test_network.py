@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from services.common import addresses
-from tests.component.k8s.manifests import SERVICES, Rendered, allowed, environment, of_kind, selects, within, workloads
+from tests.component.k8s.manifests import (
+    FOLDER,
+    PART,
+    SERVICES,
+    Pod,
+    Rendered,
+    allowed,
+    built,
+    environment,
+    may_reach,
+    of_kind,
+    selects,
+    within,
+    workloads,
+)
 
 EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation"}
 WAYS = {
@@ -29,6 +44,22 @@ METADATA = ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
 def test_pods_when_no_policy_says_otherwise_then_nothing_goes_in_or_out(rendered: Rendered) -> None:
     policy = of_kind("NetworkPolicy", rendered.base)["default-deny"]["spec"]
     assert policy == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_connect_when_it_is_called_then_by_its_keeper_and_other_workers_alone(
+    rendered: Rendered, kustomize: Path
+) -> None:
+    policies = [*rendered.example, *built(kustomize, FOLDER / "overlays" / "example" / "connect")]
+    policies = [item for item in policies if item["kind"] == "NetworkPolicy"]
+    worker = Pod("kafka", {PART: "kafka-connect"})
+    pods = {name: Pod(OWN, item["metadata"]["labels"]) for name, item in workloads(rendered.everything).items()}
+    strangers = {
+        "beside it": Pod("kafka", {PART: "any"}),
+        "a tenant's": Pod("tenant", {PART: "connector-keeper"}),
+        "another worker": worker,
+    }
+    callers = {name for name, pod in (pods | strangers).items() if may_reach(pod, worker, 8083, policies)}
+    assert callers == {"connector-keeper", "another worker"}
 
 
 def test_policies_when_rendered_then_they_are_those_of_the_table(rendered: Rendered) -> None:
