@@ -113,7 +113,7 @@ class Rig:
         codec: Any = self.codecs()[topic]
         key = tenant_key(event.message.workspace, event.message.namespace)
         return self.publisher.send_message(
-            topic, key, codec.encode(event.message), {"traceparent": event.trace_id}, partition=0
+            topic, key, codec.encode_message(event.message), {"traceparent": event.trace_id}, partition=0
         )
 
 
