@@ -111,7 +111,7 @@ def filled(counts: Mapping[str, int]) -> TenantState:
 def taken(state: TenantState, batch: Sequence[Event]) -> TenantState:
     """The tenant after these events."""
     planned = plan(state, batch, FLEET, POLICY, NOW).state or state
-    planned.settle()
+    planned.reset_baseline()
     return planned
 
 

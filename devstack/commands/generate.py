@@ -6,8 +6,8 @@ import typer
 
 from devstack.generate.manifests import TENANTS, crd_files, tenant_rules, watcher_rules
 from devstack.generate.markdown import with_block
-from devstack.generate.operations import metrics_page, settings_page
 from devstack.generate.reference import index, limits, page
+from devstack.generate.settings_and_metrics import metrics_page, settings_page
 from devstack.paths import DOCS, USER_DOCS
 from services.common.package_data import CRDS, RBAC
 from services.kinds.registry import REGISTRY

@@ -14,10 +14,10 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.agent import Agent, Shutdown
-from services.agent.credentials.checker import CredentialChecker, CredentialSettings
+from services.agent.credentials.credential_checker import CredentialChecker, CredentialSettings
+from services.agent.instances.appliers import Dependencies
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.instance_controller import InstanceController
-from services.agent.instances.wiring import Dependencies
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.managed_kinds import KINDS, VERBS
 from services.agent.observe.observation_sink import ObservationSink
@@ -43,8 +43,8 @@ from services.common.kafka import (
     load_topics,
 )
 from services.common.kubernetes import Access, KubeClient, connect, reflect, require_access
+from services.common.message_log import Messaging, await_messaging
 from services.common.messages import EngineResource, Observation
-from services.common.messaging import Messaging, await_messaging
 from services.common.sealing import OpeningKeys
 from services.common.telemetry import Probes, configure_logging
 

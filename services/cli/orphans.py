@@ -14,7 +14,7 @@ app = typer.Typer(help="What forced deletions may have left behind.", no_args_is
 
 LEFT_BEHIND = """
 SELECT workspace || '/' || namespace, kind || '/' || name, updated_at, message
-  FROM operations
+  FROM audit_records
  WHERE action = 'delete' AND starts_with(message, %s)
  ORDER BY updated_at, id
 """
@@ -22,7 +22,7 @@ HELP = (
     "What an Application made carries its name in the annotation argocd.argoproj.io/tracking-id (or the label\n"
     "app.kubernetes.io/instance); what managed-env-ID made is the service account argocd-manager-UID in kube-system,\n"
     "with its roles, on the environment's cluster. Look there, and delete what nobody needs.\n"
-    "The list goes back as far as the audit (OPERATIONS_KEPT)."
+    "The list goes back as far as the audit (AUDIT_KEPT)."
 )
 
 

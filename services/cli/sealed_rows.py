@@ -41,7 +41,7 @@ SELECT message::json #>> '{message,event,spec}'
 
 
 @dataclass(frozen=True, slots=True)
-class SealedSecret:
+class SealedRow:
     """A row of ``resources`` that holds a Secret, and its tenant."""
 
     workspace: str
@@ -87,12 +87,12 @@ def count_by_key(url: str) -> dict[str, Count]:
     return counts
 
 
-def secrets_not_under(url: str, key_id: str) -> list[SealedSecret]:
+def secrets_not_under(url: str, key_id: str) -> list[SealedRow]:
     """Those sealed under another key. Raises Retry, InvalidConfiguration."""
     return [row for row in _secrets(url) if _key_id(_sealed(row.spec)) != key_id]
 
 
-def resealed(row: SealedSecret, opening: OpeningKeys, sealing: SealingKeys) -> Command:
+def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
     """The change that ``row`` came from, sealed under the active key. Raises InvalidConfiguration if it won't open."""
     spec = orjson.loads(row.spec)
     context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
@@ -155,6 +155,6 @@ def _key_id(sealed: str) -> str:
         return "unintelligible"
 
 
-def _secrets(url: str) -> list[SealedSecret]:
-    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedSecret)) as cursor:
+def _secrets(url: str) -> list[SealedRow]:
+    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
         return cursor.execute(SECRETS, [SECRET.kind]).fetchall()

@@ -47,7 +47,7 @@ class Registry:
     @cached_property
     def others_with_objects(self) -> tuple[Kind, ...]:
         """Kinds besides those whose resources want something of an engine."""
-        return tuple(kind for kind in self.plain_kinds if kind.desired is not None and kind.destinations is None)
+        return tuple(kind for kind in self.plain_kinds if kind.connections is not None and kind.destinations is None)
 
     @cached_property
     def secret_types(self) -> tuple[str, ...]:

@@ -30,13 +30,13 @@ from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.kinds.registry import REGISTRY
 from services.planner import SERVICE
 from services.planner.database.requirements import check_database, head
-from services.planner.database.store import Store
+from services.planner.database.session import DatabaseSession
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
-from services.planner.pipeline.upkeep import Upkeep
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from services.planner.settings import PlannerSettings
 
 log = structlog.get_logger(__name__)
@@ -61,11 +61,11 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     database, timeout = settings.database_url.get_secret_value(), settings.start_timeout_seconds
     revision = head()
     await_dependency("PostgreSQL", lambda: check_database(database, revision), timeout)
-    store = Store(database, ENGINES, settings.tenants_in_memory_bytes)
+    session = DatabaseSession(database, ENGINES, settings.tenants_in_memory_bytes)
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
-    closing.callback(store.close)
+    closing.callback(session.close)
     await_dependency(kafka_at(settings), lambda: _check_topics(settings), timeout)
-    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS), _Positions(store, stopping, heartbeat))
+    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS), _OffsetLoader(session, stopping, heartbeat))
     closing.callback(consumer.close)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
@@ -74,10 +74,10 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     return Planner(
         consumer=consumer,
         decoder=decoder,
-        store=store,
+        session=session,
         policy=_policy(settings),
         batch_limit=settings.batch_limit,
-        upkeep=Upkeep(settings.operations_kept, settings.sync_runs_kept),
+        periodic=PeriodicTasks(settings.audit_kept, settings.sync_runs_kept),
         stopping=stopping,
         heartbeat=heartbeat,
     )
@@ -95,17 +95,17 @@ def _policy(settings: PlannerSettings) -> Policy:
     )
 
 
-class _Positions:
+class _OffsetLoader:
     """Positions from the database, however long it is away: without them no partition can be taken up."""
 
-    def __init__(self, store: Store, stopping: threading.Event, heartbeat: Heartbeat) -> None:
-        self._store, self._stopping, self._heartbeat = store, stopping, heartbeat
+    def __init__(self, session: DatabaseSession, stopping: threading.Event, heartbeat: Heartbeat) -> None:
+        self._store, self._stopping, self._heartbeat = session, stopping, heartbeat
 
     def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         delays = Backoff()
         while True:
             try:
-                return self._store.positions(partitions)
+                return self._store.take_over_partitions(partitions)
             except Retry as error:
                 log.warning("positions not read", error=str(error))
                 self._heartbeat.beat()

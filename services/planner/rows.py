@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 Action = Literal["create", "update", "delete"]
-OperationState = Literal["Waiting", "Completed", "Failed"]
+AuditState = Literal["Waiting", "Completed", "Failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class AuditRecord:
     """An audit row: one change of one resource."""
 
     id: UUID
@@ -53,18 +53,18 @@ class Operation:
     generation: int
     action: Action
     actor: str
-    state: OperationState
+    state: AuditState
     message: str
     trace_id: str
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class OperationMoved:
+class AuditOutcome:
     """What became of an operation that is still open."""
 
     id: UUID
-    state: OperationState
+    state: AuditState
     message: str
     updated_at: datetime
 
@@ -158,14 +158,14 @@ TENANT = "Tenant"
 class EngineObject:
     """A row of ``engine_resources`` that is not of one deployment, as far as a plan needs it."""
 
-    wanted: bool
+    is_desired: bool
     digest: str
     size: int
     """Bytes of its manifest."""
     owner: Owner
 
 
-ObjectKey = tuple[str, str]
+EngineObjectKey = tuple[str, str]
 """Kind and name."""
 
 

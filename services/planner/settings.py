@@ -31,8 +31,8 @@ class PlannerSettings(ServiceSettings):
     resync_guard_minimum: int = Field(
         default=20, ge=0, description="So many resources a resync may always remove from a partition."
     )
-    operations_kept: timedelta = Field(
-        default=timedelta(days=30), gt=timedelta(0), description="How long audit rows of finished operations are kept."
+    audit_kept: timedelta = Field(
+        default=timedelta(days=30), gt=timedelta(0), description="How long audit rows of finished changes are kept."
     )
 
     allowed_addresses: AllowedAddresses = Field(

@@ -18,13 +18,13 @@ from services.common.kafka import (
     count_partitions,
 )
 from services.common.kubernetes import Election, KubeClient, connect, require_access
+from services.common.message_log import Messaging, await_messaging
 from services.common.messages import Command
-from services.common.messaging import Messaging, await_messaging
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Probes, configure_logging, metrics
 from services.watcher import SERVICE
-from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
@@ -164,7 +164,7 @@ def _feeds(
         epochs=epochs,
         limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
         list_limiter=RateLimiter(settings.listed_per_second, burst=LIST_BURST),
-        new_producer=lambda: CommandProducer(
+        new_producer=lambda: BoundedProducer(
             publisher, messaging.messages, settings.commands_in_flight, topics.commands
         ),
         count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),

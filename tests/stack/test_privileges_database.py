@@ -50,7 +50,7 @@ REPLICATION_MAY_NOT = (
     "SELECT FROM checks",
     "SELECT FROM sync_runs",
     "SELECT FROM observed_states",
-    "SELECT FROM operations",
+    "SELECT FROM audit_records",
     "SELECT FROM consumer_offsets",
     "SELECT FROM engine_instances",
     "UPDATE engine_resources SET digest = digest",

@@ -16,7 +16,7 @@ import structlog
 from services.agent import SERVICE
 from services.agent.credentials.check_result import Checker, CheckResult
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.desired import desired_secret
+from services.agent.objects.desired_objects import desired_secret
 from services.agent.objects.live import SecretReader, value_hash
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.settings import AgentSettings

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from services.agent.objects.desired import manifest_of, mapping
+from services.agent.objects.desired_objects import manifest_of, mapping
 from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from services.agent.objects.desired import manifest_of, mapping, source_url
+from services.agent.objects.desired_objects import manifest_of, mapping, source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.errors import Permanent

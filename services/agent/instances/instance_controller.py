@@ -20,9 +20,9 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
+from services.agent.instances.appliers import Dependencies, build_appliers
 from services.agent.instances.takeover import Takeover
-from services.agent.instances.wiring import Dependencies, build_appliers
-from services.agent.objects.desired import kind_of
+from services.agent.objects.desired_objects import kind_of
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of

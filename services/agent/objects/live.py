@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from services.agent.objects.desired import owned_spec
+from services.agent.objects.desired_objects import owned_spec
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.visible_status import visible_status

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from services.agent.credentials.check_result import Checker
-from services.agent.objects.desired import source_url
+from services.agent.objects.desired_objects import source_url
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.clock import Clock

@@ -21,12 +21,12 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials.check_result import Checker, CheckResult, RepositoryAccess
-from services.agent.objects.desired import mapping
+from services.agent.objects.desired_objects import mapping
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
 from services.agent.objects.managed_kinds import ObjectKey
+from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry, TenantLimitReached
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
-from services.agent.private_repositories.registry import PrivateRepositoryRegistry, TenantLimitReached
 from services.agent.private_repositories.registry_expiry import RegistryExpiry
 from services.agent.private_repositories.repository_identity import Identity, identity_of, repository_of
 from services.agent.private_repositories.visibility_checks import VisibilityChecks

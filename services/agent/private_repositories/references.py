@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from services.agent.objects.desired import manifest_of, mapping, source_url
+from services.agent.objects.desired_objects import manifest_of, mapping, source_url
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.repository_identity import repository_of
 from services.common.errors import Permanent

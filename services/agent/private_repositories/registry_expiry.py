@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
 from services.common.kubernetes import ApiResource, KubeClient, Manifest

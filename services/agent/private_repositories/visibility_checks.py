@@ -9,7 +9,7 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials.check_result import Checker
-from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
 from services.agent.private_repositories.repository_identity import Identity, identity_of
 from services.common.clock import Clock
 from services.common.errors import GitOpsError

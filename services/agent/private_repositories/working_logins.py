@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 
 from services.agent.credentials.check_result import RepositoryAccess
-from services.agent.objects.desired import mapping
+from services.agent.objects.desired_objects import mapping
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories

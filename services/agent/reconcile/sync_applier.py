@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.agent import SERVICE
-from services.agent.objects.desired import manifest_of, source_url
+from services.agent.objects.desired_objects import manifest_of, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, application_of

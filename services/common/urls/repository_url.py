@@ -51,15 +51,15 @@ _SSH = re.compile(r"(ssh://)?[^/:]*@[^@]+")
 """What Argo CD takes for a URL of ssh."""
 
 
-def refusal(url: str, policy: AddressPolicy, *, with_credentials: bool) -> str:
+def refusal(url: str, addresses: AddressPolicy, *, with_credentials: bool) -> str:
     """What is wrong with ``url`` and how to mend it, to follow the field's name; empty if it is fine.
 
     Args:
         url: as written.
-        policy: which hosts may be reached.
+        addresses: which hosts may be reached.
         with_credentials: a Secret will be sent to it.
     """
-    return next(_problems(url, policy, with_credentials=with_credentials), "")
+    return next(_problems(url, addresses, with_credentials=with_credentials), "")
 
 
 def normalised(repository: str) -> str:
@@ -88,14 +88,14 @@ def parts_of(url: str) -> Parts | None:
     return Parts("ssh", scp["user"], None, scp["host"], None, "/" + scp["path"])
 
 
-def _problems(url: str, policy: AddressPolicy, *, with_credentials: bool) -> Iterator[str]:
+def _problems(url: str, addresses: AddressPolicy, *, with_credentials: bool) -> Iterator[str]:
     yield from _problems_of_text(url)
     parts = parts_of(url)
     if parts is None:
         yield _no_url(url)
         return
     yield from _problems_of_access(parts, with_credentials=with_credentials)
-    host = policy.refusal_of_host(parts.host)
+    host = addresses.refusal_of_host(parts.host)
     if host:
         yield f"names a host that cannot be used: {host}"
     yield from filter(None, [port_problem(parts.port)])

@@ -9,7 +9,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDepl
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import ERROR
-from services.kinds.shared.kind import Column, CustomKind, Wait, condition_column
+from services.kinds.shared.kind import Column, CustomKind, WaitExample, condition_column
 
 KIND = CustomKind(
     resource=GITOPS_DEPLOYMENT,
@@ -28,8 +28,8 @@ KIND = CustomKind(
     ),
     short_name="gdep",
     waits=(
-        Wait("what runs is what Git says", "jsonpath='{.status.sync.status}'=Synced"),
-        Wait("what was deployed works", "jsonpath='{.status.health.status}'=Healthy"),
+        WaitExample("what runs is what Git says", "jsonpath='{.status.sync.status}'=Synced"),
+        WaitExample("what was deployed works", "jsonpath='{.status.health.status}'=Healthy"),
     ),
     catalogue=ENTRIES,
     row=Deployment,

@@ -21,11 +21,11 @@ from services.kinds.shared.text import MAX_REFUSAL
 
 
 def update_deployment(
-    known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, policy: AddressPolicy
+    known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, addresses: AddressPolicy
 ) -> Deployment:
     """The CR exists with this content. ``event`` is not late."""
     seen = _sighted(known, event, origin, cause)
-    return seen if event.deleting else _with_spec(seen, event, policy)
+    return seen if event.deleting else _with_spec(seen, event, addresses)
 
 
 def empty_deployment(known: Deployment) -> Deployment:
@@ -134,12 +134,12 @@ def refuse_deployment(seen: Deployment, error: str) -> Deployment:
     return replace(seen, pending_spec=None, environment=environment, error=error, pending_reason="", over_quota=False)
 
 
-def _with_spec(seen: Deployment, event: ResourceChanged, policy: AddressPolicy) -> Deployment:
+def _with_spec(seen: Deployment, event: ResourceChanged, addresses: AddressPolicy) -> Deployment:
     """The row with the event's spec pending, or with what is wrong with it; then what is deployed stays as it was."""
     if event.spec_omitted:
         return refuse_deployment(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
     try:
-        spec = accept(event.api_version, event.spec, policy)
+        spec = accept(event.api_version, event.spec, addresses)
     except Permanent as error:
         return refuse_deployment(seen, str(error))
     text = spec.model_dump_json(by_alias=True, exclude_none=True)

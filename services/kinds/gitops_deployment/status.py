@@ -12,7 +12,7 @@ from services.common.json_values import canonical
 from services.kinds.gitops_deployment.catalogue import IS_DELETING, STATUS_CUT, SYNC_FAILED
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
-from services.kinds.shared.conditions import Holding, Json, merged, parsed_status, probed, throttling
+from services.kinds.shared.conditions import ActiveConditions, Json, merged, parsed_status, probed, throttling
 
 DELETION_NOTICE = timedelta(seconds=5)
 """A deletion that takes no longer than this is not worth a status."""
@@ -27,7 +27,7 @@ class EngineReport:
 
     part: Mapping[str, object] = field(default_factory=dict)
     """The parts of the status that are the engine's."""
-    conditions: Holding = field(default_factory=dict)
+    conditions: ActiveConditions = field(default_factory=dict)
 
 
 def compiled(
@@ -107,7 +107,7 @@ def _bounded(part: Json) -> tuple[Json, list[str]]:
     return part, left_out
 
 
-def _cut(left_out: list[str]) -> Holding:
+def _cut(left_out: list[str]) -> ActiveConditions:
     """The condition that says so."""
     if not left_out:
         return {}

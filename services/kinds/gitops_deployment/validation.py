@@ -30,7 +30,7 @@ from services.kinds.shared.text import cleaned
 ENVIRONMENT_PENDING = "the environment is being checked"
 
 
-def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeploymentSpec:
+def accept(api_version: str, spec: str, addresses: AddressPolicy) -> GitOpsDeploymentSpec:
     """The spec in the JSON text ``spec``, with unwanted characters removed; well-formed, but not resolved.
 
     Raises Permanent with the message for the user.
@@ -38,7 +38,7 @@ def accept(api_version: str, spec: str, policy: AddressPolicy) -> GitOpsDeployme
     if api_version != API_VERSION:
         raise Permanent(f"apiVersion {quoted(api_version)} is not supported; use {API_VERSION}")
     accepted = _filtered(parsed(GitOpsDeploymentSpec, spec))
-    for problem in _problems(accepted, policy):
+    for problem in _problems(accepted, addresses):
         raise Permanent(problem)
     return accepted
 
@@ -71,7 +71,7 @@ def resolve(spec: GitOpsDeploymentSpec, view: EnvironmentView | None, *, exists:
     return view
 
 
-def _problems(spec: GitOpsDeploymentSpec, policy: AddressPolicy) -> Iterator[str]:
+def _problems(spec: GitOpsDeploymentSpec, addresses: AddressPolicy) -> Iterator[str]:
     """What is wrong, the message that users have always got first."""
     environment, namespace, path = spec.destination.environment, spec.destination.namespace, spec.source.path
     if spec.type.lower() not in {"automated", "manual"}:
@@ -84,17 +84,17 @@ def _problems(spec: GitOpsDeploymentSpec, policy: AddressPolicy) -> Iterator[str
         yield texts.PATH_ROOT.message
     if not environment:
         yield from _option_problems(spec)
-    yield from _source_problems(spec.source, policy)
+    yield from _source_problems(spec.source, addresses)
 
 
-def _source_problems(source: ApplicationSource, policy: AddressPolicy) -> Iterator[str]:
+def _source_problems(source: ApplicationSource, addresses: AddressPolicy) -> Iterator[str]:
     """An engine may refuse a path outside of the repository, or take ``../<name of its folder>-other`` for inside."""
     inside = posixpath.normpath(source.path)
     if source.path.startswith("/") or "\\" in source.path or inside == ".." or inside.startswith("../"):
         yield texts.PATH_OUTSIDE.message
     if (source.target_revision or "").startswith("-"):
         yield texts.REVISION_REFUSED.message
-    if problem := refusal(source.repo_url, policy, with_credentials=False):
+    if problem := refusal(source.repo_url, addresses, with_credentials=False):
         yield texts.REPOSITORY_REFUSED.text(problem=problem)
 
 

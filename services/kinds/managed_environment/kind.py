@@ -10,11 +10,11 @@ from services.kinds.managed_environment.model import (
     ManagedEnvironmentSpec,
     ManagedEnvironmentStatus,
 )
-from services.kinds.managed_environment.rules import SUCCEEDED, desired, destinations
+from services.kinds.managed_environment.rules import SUCCEEDED, connections, destinations
 from services.kinds.managed_environment.status import environment_status
 from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
 from services.kinds.shared.api_group import FINALIZER
-from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Wait, condition_column
+from services.kinds.shared.kind import CheckReasons, Column, CustomKind, WaitExample, condition_column
 
 KIND = CustomKind(
     resource=MANAGED_ENVIRONMENT,
@@ -31,13 +31,13 @@ KIND = CustomKind(
         condition_column("Message", catalogue.CONNECTION, "message", is_wide=True),
     ),
     short_name="genv",
-    waits=(Wait("deployments can go there", f"condition={catalogue.CONNECTION}"),),
+    waits=(WaitExample("deployments can go there", f"condition={catalogue.CONNECTION}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,
-    desired=desired,
+    connections=connections,
     destinations=destinations,
     check_reasons=CheckReasons(SUCCEEDED, catalogue.NOT_CREATED.reason),
     compile_status=environment_status,

@@ -11,7 +11,7 @@ from services.kinds.managed_environment import catalogue as texts
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
 from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired_connections import Cluster, DesiredInputs
+from services.kinds.shared.connections import Cluster, ConnectionInputs
 from services.kinds.shared.resource import Check
 from services.kinds.shared.spec_text import parsed
 
@@ -51,7 +51,7 @@ def destinations(text: str) -> frozenset[str]:
     return frozenset(spec.namespaces or WHOLE_CLUSTER)
 
 
-def desired(inputs: DesiredInputs) -> tuple[Cluster]:
+def connections(inputs: ConnectionInputs) -> tuple[Cluster]:
     """The cluster that an environment names."""
     cluster = _cluster(inputs.spec)
     return (replace(cluster, secret=inputs.secret) if inputs.secret is not None else cluster,)

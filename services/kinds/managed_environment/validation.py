@@ -46,12 +46,12 @@ SECRET_REFERENCE = Reference(
 """To the Secret with the kubeconfig."""
 
 
-def accept(resource: PlainResource, policy: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
+def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
         raise Refused("Unknown", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))
     spec = spec_of(ManagedEnvironmentSpec, resource)
-    for problem in _url_problems(spec.api_url, policy):
+    for problem in _url_problems(spec.api_url, addresses):
         raise Refused(texts.UNSUPPORTED_API_URL.status, texts.UNSUPPORTED_API_URL.reason, problem)
     for namespace in spec.namespaces or ():
         if not is_namespace(namespace):
@@ -71,7 +71,7 @@ def is_namespace(name: str) -> bool:
     return _LABEL.fullmatch(name) is not None
 
 
-def _url_problems(url: str, policy: AddressPolicy) -> Iterator[str]:
+def _url_problems(url: str, addresses: AddressPolicy) -> Iterator[str]:
     if "?" in url or "&" in url:
         yield texts.UNSUPPORTED_API_URL.message
     if not _PRINTABLE.fullmatch(url):
@@ -82,13 +82,13 @@ def _url_problems(url: str, policy: AddressPolicy) -> Iterator[str]:
     if parts is None or parts.scheme != "https":
         yield API_URL_MESSAGE
     else:
-        yield from _parts_problems(parts, policy)
+        yield from _parts_problems(parts, addresses)
 
 
-def _parts_problems(parts: Parts, policy: AddressPolicy) -> Iterator[str]:
+def _parts_problems(parts: Parts, addresses: AddressPolicy) -> Iterator[str]:
     if parts.user is not None:
         yield f"apiURL {USER_INFO_MESSAGE}"
-    if host := policy.refusal_of_host(parts.host):
+    if host := addresses.refusal_of_host(parts.host):
         yield f"apiURL names a host that cannot be used: {host}"
     if port := port_problem(parts.port):
         yield f"apiURL {port}"

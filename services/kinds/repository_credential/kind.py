@@ -11,9 +11,9 @@ from services.kinds.repository_credential.model import (
     RepositoryCredentialStatus,
 )
 from services.kinds.repository_credential.status import UP_TO_DATE, credential_status
-from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept, desired
+from services.kinds.repository_credential.validation import SECRET_REFERENCE, accept, connections
 from services.kinds.shared.api_group import FINALIZER
-from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Wait, condition_column
+from services.kinds.shared.kind import CheckReasons, Column, CustomKind, WaitExample, condition_column
 
 KIND = CustomKind(
     resource=REPOSITORY_CREDENTIAL,
@@ -30,13 +30,13 @@ KIND = CustomKind(
         condition_column("Message", catalogue.CREDENTIAL, "message", is_wide=True),
     ),
     short_name="gcred",
-    waits=(Wait("the repository was read with it", f"condition={catalogue.CREDENTIAL}"),),
+    waits=(WaitExample("the repository was read with it", f"condition={catalogue.CREDENTIAL}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,
-    desired=desired,
+    connections=connections,
     check_reasons=CheckReasons(UP_TO_DATE, catalogue.ENGINE_REFUSED[0].reason),
     compile_status=credential_status,
 )

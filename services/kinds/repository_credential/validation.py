@@ -11,7 +11,7 @@ from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired_connections import DesiredInputs, Repository
+from services.kinds.shared.connections import ConnectionInputs, Repository
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
@@ -36,12 +36,12 @@ SECRET_REFERENCE = Reference(
 """To the Secret with the login."""
 
 
-def accept(resource: PlainResource, policy: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
+def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
     """The spec of ``resource``. Raises Refused."""
     if resource.over_quota:
         raise Refused("False", Reason.QUOTA_EXCEEDED, limits.message(resource.kind))
     spec = spec_of(RepositoryCredentialSpec, resource)
-    if problem := refusal(spec.repository, policy, with_credentials=True):
+    if problem := refusal(spec.repository, addresses, with_credentials=True):
         raise Refused("False", INVALID_URL, f"spec.repository {problem}")
     return spec
 
@@ -52,6 +52,6 @@ def accepted_credential(text: str) -> RepositoryCredentialSpec:
     return RepositoryCredentialSpec.model_validate_json(text)
 
 
-def desired(inputs: DesiredInputs) -> tuple[Repository]:
+def connections(inputs: ConnectionInputs) -> tuple[Repository]:
     """The repository that a credential is for."""
     return (Repository(accepted_credential(inputs.spec).repository, inputs.secret),)

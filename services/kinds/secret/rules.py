@@ -9,7 +9,7 @@ import orjson
 
 from services.common.api_resource import SECRET
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired_connections import SealedSecret
+from services.kinds.shared.connections import SealedSecret
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource

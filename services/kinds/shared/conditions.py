@@ -16,7 +16,7 @@ from services.kinds.shared.text import MAX_CONDITION_MESSAGE, readable
 
 Json = dict[str, Any]
 Condition = Json
-Holding = Mapping[str, tuple[str, str]]
+ActiveConditions = Mapping[str, tuple[str, str]]
 """Reason and message of each condition that holds, by type."""
 
 State = tuple[str, str, str]
@@ -46,7 +46,7 @@ class Refused(Permanent):
         return self.reason == Reason.CHECKING
 
 
-def merged(previous: Iterable[Condition], holding: Holding, at: datetime) -> list[Condition]:
+def merged(previous: Iterable[Condition], holding: ActiveConditions, at: datetime) -> list[Condition]:
     """The conditions of the next status: known ones first, in their order, then new ones.
 
     Conditions in ``holding`` are True. Others become False with the reason ``<type>Resolved`` and no message.
@@ -68,7 +68,7 @@ def written(previous: Iterable[Condition], states: States, at: datetime) -> list
     return [unnamed.get(type_) or _condition(known.get(type_), type_, states[type_], now) for type_ in [*known, *new]]
 
 
-def recurring(holding: Holding, before: Json, types: Iterable[str] = (THROTTLED,)) -> dict[str, State]:
+def recurring(holding: ActiveConditions, before: Json, types: Iterable[str] = (THROTTLED,)) -> dict[str, State]:
     """States of ``types``: True if they hold, resolved if ``before`` has them, otherwise left out."""
     shown = {condition["type"] for condition in before.get("conditions", ())}
     states: dict[str, State] = {}
@@ -80,7 +80,7 @@ def recurring(holding: Holding, before: Json, types: Iterable[str] = (THROTTLED,
     return states
 
 
-def throttling(held_back_ms: int) -> Holding:
+def throttling(held_back_ms: int) -> ActiveConditions:
     """The condition Throttled, if the newest change was held back for a second or more."""
     if held_back_ms < HELD_BACK_NOTICE_MS:
         return {}

@@ -19,7 +19,7 @@ from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.desired_connections import Desired, DesiredInputs
+from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import Check, Incarnation, PlainResource
 
@@ -44,7 +44,7 @@ CATEGORY = "gitops"
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitExample:
     """What users can wait for by ``kubectl wait``."""
 
     until: str
@@ -102,7 +102,7 @@ class StatusInputs:
     """Whether there is what a resource waits for; False only if it waits for a resource that it names."""
 
 
-Wishes = Callable[[DesiredInputs], tuple[Desired, ...]]
+ConnectionsOf = Callable[[ConnectionInputs], tuple[Connection, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +121,7 @@ class Kind:
     """Each change of a resource is an operation, whose outcome is recorded."""
     accept_spec: Callable[[PlainResource, AddressPolicy, Limits], ApiModel] | None = None
     """The spec of a resource. Raises Refused."""
-    desired: Wishes | None = None
+    connections: ConnectionsOf | None = None
     """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
     destinations: Callable[[str], Collection[str]] | None = None
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
@@ -173,7 +173,7 @@ class CustomKind(Kind):
     """Besides ``AGE``, which all have."""
     short_name: str = ""
     """As ``kubectl`` takes it for the plural; empty: there is none."""
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[WaitExample, ...] = ()
     catalogue: tuple[Entry, ...]
     """Every condition it can have, in the order in which its page lists them."""
 

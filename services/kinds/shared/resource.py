@@ -47,7 +47,7 @@ class Incarnation:
     trace_id: str
 
     @property
-    def wanted(self) -> bool:
+    def is_active(self) -> bool:
         """False once it is deleted or being deleted."""
         return self.present and not self.deleting
 

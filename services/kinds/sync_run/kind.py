@@ -7,7 +7,7 @@ from pathlib import Path
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import ERROR
-from services.kinds.shared.kind import Column, CustomKind, Reference, Wait, condition_column
+from services.kinds.shared.kind import Column, CustomKind, Reference, WaitExample, condition_column
 from services.kinds.sync_run.catalogue import ENTRIES
 from services.kinds.sync_run.model import SYNC_RUN, SyncRunSpec, SyncRunStatus
 from services.kinds.sync_run.status import sync_status
@@ -29,8 +29,8 @@ KIND = CustomKind(
     ),
     short_name="grun",
     waits=(
-        Wait("it has succeeded", "jsonpath='{.status.operation.phase}'=Succeeded"),
-        Wait("it has failed, or is refused", f"condition={ERROR}"),
+        WaitExample("it has succeeded", "jsonpath='{.status.operation.phase}'=Succeeded"),
+        WaitExample("it has failed, or is refused", f"condition={ERROR}"),
     ),
     catalogue=ENTRIES,
     reference=Reference("gitopsDeploymentName", GITOPS_DEPLOYMENT),

@@ -56,7 +56,7 @@ def arrange(runs: Sequence[Run], deployment: Deployment | None, sequence: int) -
         deployment: the incarnation that exists, if any.
         sequence: of the newest run that was started for it, 0 if none was.
     """
-    target = deployment if deployment is not None and deployment.wanted else None
+    target = deployment if deployment is not None and deployment.is_active else None
     in_turn = sorted(runs, key=_turn)
     followed = [(resource, _followed(resource, run, target)) for resource, run in in_turn]
     is_busy = any(run.state in ACTIVE for _, run in followed)

@@ -24,7 +24,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import EngineInstance, EngineObject, ObjectKey, Owner, StoredStatus, Tenant
+from services.planner.rows import EngineInstance, EngineObject, EngineObjectKey, Owner, StoredStatus, Tenant
 
 Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
@@ -190,8 +190,8 @@ def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
 
 def _held(
     rows: Iterable[Row], tenants: Mapping[UUID, Tenant], fleet: FleetView
-) -> tuple[dict[UUID, dict[ObjectKey, EngineObject]], dict[UUID, Exception]]:
-    found: dict[UUID, dict[ObjectKey, EngineObject]] = {known: {} for known in tenants}
+) -> tuple[dict[UUID, dict[EngineObjectKey, EngineObject]], dict[UUID, Exception]]:
+    found: dict[UUID, dict[EngineObjectKey, EngineObject]] = {known: {} for known in tenants}
     defects: dict[UUID, Exception] = {}
     for known, lane, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
         if (tenant := tenants.get(known)) is None:

@@ -1,4 +1,4 @@
-"""Writes a plan's changes and the batch's offsets. Called by the store; the caller commits.
+"""Writes a plan's changes and the batch's offsets. Called by the session; the caller commits.
 
 One statement per table, its rows as one JSON text, and one message for all of them. What is equal already is not
 written again: it would be streamed again.
@@ -28,11 +28,11 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.rows import (
+    AuditOutcome,
+    AuditRecord,
     EngineAbsence,
     EngineKey,
     EngineRow,
-    Operation,
-    OperationMoved,
     ParkedEvent,
     ParkedTenant,
     Tenant,
@@ -73,10 +73,10 @@ RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=A
 CHECKS = upsert(tables.checks, Check)
 SYNC_RUNS = upsert(tables.sync_runs, SyncRun)
 OBSERVED = upsert(tables.observed_states, Observed)
-OPERATIONS = upsert(
-    tables.operations,
-    Operation,
-    kept=[field.name for field in fields(Operation) if field.name not in {"state", "message"}],
+AUDIT_RECORDS = upsert(
+    tables.audit_records,
+    AuditRecord,
+    kept=[field.name for field in fields(AuditRecord) if field.name not in {"state", "message"}],
     stamps={"updated_at": "now()"},
 )
 
@@ -96,11 +96,11 @@ DEPLOYMENTS_DORMANT, RESOURCES_DORMANT = (
 
 # Looked up one by one (OFFSET 0 is a fence to the optimizer): without statistics it believes that hardly any row is
 # open, and reads all of them to find those few.
-OPERATIONS_MOVED = f"""
-UPDATE operations AS o
+AUDIT_OUTCOMES = f"""
+UPDATE audit_records AS o
    SET state = moved.state, message = moved.message, updated_at = moved.updated_at
-  FROM {recordset(OperationMoved, "moved")}
- CROSS JOIN LATERAL (SELECT known.id FROM operations AS known
+  FROM {recordset(AuditOutcome, "moved")}
+ CROSS JOIN LATERAL (SELECT known.id FROM audit_records AS known
                       WHERE known.id = moved.id AND known.state IN ('Waiting', 'Failed')
                      OFFSET 0) AS open
  WHERE o.id = open.id
@@ -208,8 +208,8 @@ STATEMENTS = (
     Statement("checks", "checks", CHECKS),
     Statement("sync_runs", "sync_runs", SYNC_RUNS),
     Statement("observed", "observed_states", OBSERVED),
-    Statement("operations", "operations", OPERATIONS),
-    Statement("operations_moved", "operations", OPERATIONS_MOVED),
+    Statement("audit_records", "audit_records", AUDIT_RECORDS),
+    Statement("audit_outcomes", "audit_records", AUDIT_OUTCOMES),
     Statement("engine", "engine_resources", ENGINE),
     Statement("engine_absent", "engine_resources", ENGINE_ABSENT),
     Statement("engine_departing", "engine_resources", ENGINE),

@@ -202,8 +202,8 @@ sync_runs = Table(
     postgresql_with=_ROOM_FOR_UPDATES,
 )
 
-operations = Table(
-    "operations",
+audit_records = Table(
+    "audit_records",
     metadata,
     Column("id", Uuid, primary_key=True, comment="uuid5 of the CR and its generation, or its deletion."),
     Column("deployment_id", Uuid, nullable=False, comment="The CR's; no foreign key: the audit outlives it."),

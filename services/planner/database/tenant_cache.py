@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TABLES, TenantState
-from services.planner.domain.views import differing
 
 OVERHEAD = 500
 """Bytes of a row besides its texts: its fields, its ids and times, and its place in the table."""
@@ -55,7 +55,7 @@ class TenantCache:
         if state is None:
             return
         size = kept.size + _growth(kept.state, state) if kept is not None else _growth(None, state)
-        state.settle()
+        state.reset_baseline()
         self._kept[tenant] = _Kept(state, size)
         self.size += size
         while self.size > self._limit:

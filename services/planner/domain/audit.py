@@ -1,4 +1,4 @@
-"""The audit of a plan: operations that it opens, and what has become of those that are open.
+"""The audit of a plan: audit_records that it opens, and what has become of those that are open.
 
 An operation is a row for one change of a resource. It stays open only while an agent still has something to find out.
 """
@@ -17,7 +17,7 @@ from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.ids import operation_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.rows import Action, Operation, OperationMoved, OperationState, Tenant
+from services.planner.rows import Action, AuditOutcome, AuditRecord, AuditState, Tenant
 
 DELETION = "deletion"
 FORCED = "the engine did not finish in time"
@@ -36,16 +36,16 @@ def forced_deletion(name: str) -> str:
 
 def change_id(subject: Audited) -> UUID:
     """Id of the operation that made the CR what it is now."""
-    change = f"generation/{subject.generation}" if subject.wanted else DELETION
+    change = f"generation/{subject.generation}" if subject.is_active else DELETION
     return operation_id(subject.id, change)
 
 
-def operations(
+def audit_records(
     planned: PlannedTenant, finished: Collection[UUID], context: Context
-) -> tuple[tuple[Operation, ...], tuple[OperationMoved, ...]]:
+) -> tuple[tuple[AuditRecord, ...], tuple[AuditOutcome, ...]]:
     """Those opened, with what has become of them already, and what has become of older ones."""
     opened = {operation.id: operation for operation in _opened(planned, context)}
-    moved: dict[UUID, OperationMoved] = {}
+    moved: dict[UUID, AuditOutcome] = {}
     for outcome in (*_superseded(planned, context), *planned.outcomes, *_concluded(planned, finished, context)):
         if outcome.id in opened:
             opened[outcome.id] = replace(opened[outcome.id], state=outcome.state, message=outcome.message)
@@ -54,7 +54,7 @@ def operations(
     return tuple(opened.values()), tuple(moved.values())
 
 
-def _adds_nothing(outcome: OperationMoved, known: OperationMoved | None) -> bool:
+def _adds_nothing(outcome: AuditOutcome, known: AuditOutcome | None) -> bool:
     """Whether it says no more than is known already, but for the message."""
     return known is not None and known.state == outcome.state and not outcome.message
 
@@ -69,24 +69,24 @@ def _audited(planned: PlannedTenant, context: Context) -> Iterator[tuple[Audited
             yield context.before.plain_resources.get(subject), resource, cause
 
 
-def _opened(planned: PlannedTenant, context: Context) -> Iterator[Operation]:
+def _opened(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
     for before, now, _ in _audited(planned, context):
         if before is None or _is_change(before, now) or _problem(before) != _problem(now):
             yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
 
 
-def _superseded(planned: PlannedTenant, context: Context) -> Iterator[OperationMoved]:
-    """The operations before these, should they still be open: there is nothing left to do for them."""
+def _superseded(planned: PlannedTenant, context: Context) -> Iterator[AuditOutcome]:
+    """The audit_records before these, should they still be open: there is nothing left to do for them."""
     for before, now, cause in _audited(planned, context):
         if before is not None and _is_change(before, now):
-            successor = f"generation {now.generation}" if now.wanted else "the deletion"
-            yield OperationMoved(change_id(before), "Completed", f"superseded by {successor}", cause.at)
+            successor = f"generation {now.generation}" if now.is_active else "the deletion"
+            yield AuditOutcome(change_id(before), "Completed", f"superseded by {successor}", cause.at)
 
 
 def _is_change(before: Audited, now: Audited) -> bool:
-    return (before.wanted, before.generation if before.wanted else 0) != (
-        now.wanted,
-        now.generation if now.wanted else 0,
+    return (before.is_active, before.generation if before.is_active else 0) != (
+        now.is_active,
+        now.generation if now.is_active else 0,
     )
 
 
@@ -94,14 +94,14 @@ def _problem(subject: Audited) -> str:
     return subject.problem if isinstance(subject, Deployment) else ""
 
 
-def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Context) -> Iterator[OperationMoved]:
-    """The ends of operations of touched resources that have come to their end."""
+def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Context) -> Iterator[AuditOutcome]:
+    """The ends of audit_records of touched resources that have come to their end."""
     for _, now, cause in _audited(planned, context):
         if isinstance(now, PlainResource):
             over = now.id in finished or _is_remembered_only(planned, now)
             outcome = COMPLETED if over else _outcome(planned, now, context)
             if outcome is not None:
-                yield OperationMoved(change_id(now), *outcome, cause.at)
+                yield AuditOutcome(change_id(now), *outcome, cause.at)
 
 
 def _is_remembered_only(planned: PlannedTenant, known: PlainResource) -> bool:
@@ -113,10 +113,10 @@ def _is_remembered_only(planned: PlannedTenant, known: PlainResource) -> bool:
 def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> Outcome | None:
     """The outcome of a change that is refused, or that an engine has nothing to do for; None while it has."""
     refusal = refusal_of(known)
-    if refusal is not None and known.wanted:
+    if refusal is not None and known.is_active:
         return ("Failed", f"{refusal.reason}: {refusal.message}")
     kind = context.policy.kinds[known.kind]
-    if not known.wanted:
+    if not known.is_active:
         return None
     if kind.check_reasons is None:
         return COMPLETED if kind.accept_spec is not None else None  # there is nothing that an agent may find out
@@ -128,9 +128,9 @@ def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> 
     return COMPLETED if check.reason == kind.check_reasons.succeeded else ("Failed", check.message)
 
 
-def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> Operation:
+def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> AuditRecord:
     """The audit row of a step from ``before`` to ``now``. What agents find out completes that of a resource."""
-    return Operation(
+    return AuditRecord(
         id=change_id(now),
         deployment_id=now.id,
         workspace=tenant.workspace,
@@ -148,17 +148,17 @@ def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str)
 
 
 def _action(before: Audited | None, now: Audited) -> Action:
-    if not now.wanted:
+    if not now.is_active:
         return "delete"
-    return "create" if before is None or not before.wanted else "update"
+    return "create" if before is None or not before.is_active else "update"
 
 
-def _state(before: Audited | None, now: Audited) -> OperationState:
+def _state(before: Audited | None, now: Audited) -> AuditState:
     """Of a deployment completed at once if the engine has nothing to do for it."""
     if not isinstance(now, Deployment):
         return "Waiting"
-    if now.problem and now.wanted:
+    if now.problem and now.is_active:
         return "Failed"
-    compiled = (before.digest, before.wanted) if isinstance(before, Deployment) else (None, False)
-    idle = now.pending_spec is None and (now.digest is None or compiled == (now.digest, now.wanted))
+    compiled = (before.digest, before.is_active) if isinstance(before, Deployment) else (None, False)
+    idle = now.pending_spec is None and (now.digest is None or compiled == (now.digest, now.is_active))
     return "Completed" if idle else "Waiting"

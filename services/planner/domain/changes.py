@@ -13,11 +13,11 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
 from services.planner.domain.state import TenantState
 from services.planner.rows import (
+    AuditOutcome,
+    AuditRecord,
     EngineAbsence,
     EngineKey,
     EngineRow,
-    Operation,
-    OperationMoved,
     ParkedEvent,
     ParkedTenant,
     Tenant,
@@ -55,8 +55,8 @@ class Changes(NamedTuple):
     """They stay, but are not loaded with their tenant any more."""
     checks: tuple[Check, ...] = ()
     sync_runs: tuple[SyncRun, ...] = ()
-    operations: tuple[Operation, ...] = ()
-    operations_moved: tuple[OperationMoved, ...] = ()
+    audit_records: tuple[AuditRecord, ...] = ()
+    audit_outcomes: tuple[AuditOutcome, ...] = ()
     engine: tuple[EngineRow, ...] = ()
     engine_absent: tuple[EngineAbsence, ...] = ()
     """Rows that stay as they are but for this: their objects shall no longer exist."""

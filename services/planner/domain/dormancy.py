@@ -29,8 +29,8 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
-from services.planner.domain.state import BEYOND, TenantState
-from services.planner.domain.views import Subset, view_of
+from services.planner.domain.indexed_rows import Subset, index_of
+from services.planner.domain.state import RESOURCES_OVER_QUOTA, TenantState
 
 WAITING_KEPT = 100
 """Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
@@ -67,22 +67,22 @@ def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> 
     return Lookup(
         frozenset(named - state.deployments.keys() - state.plain_resources.keys()),
         frozenset(names),
-        tuple((kind, count) for kind, count in wanted if count > 0) if any(map(_may_leave_room, events)) else (),
+        tuple((kind, count) for kind, count in wanted if count > 0) if any(map(_may_make_room, events)) else (),
     )
 
 
 def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
     """Deployments without a spec that counts, beyond as many as may be had."""
-    idle = view_of(state.deployments, IDLE)
+    idle = index_of(state.deployments, IDLE)
     most = limits.of(GITOPS_DEPLOYMENT.kind)
     return frozenset(sorted(idle)[most:]) if len(idle) > most else frozenset()
 
 
 def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
     """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
-    over = {each for each in view_of(state.plain_resources, GONE) if each in state.sync_runs}
+    over = {each for each in index_of(state.plain_resources, GONE) if each in state.sync_runs}
     over = {each for each in over if state.sync_runs[each].state in OVER}
-    beyond = view_of(state.plain_resources, BEYOND).values()
+    beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
     if not late:
         return frozenset(over)
@@ -138,7 +138,7 @@ def _names_named(event: Event, kinds: Registry) -> Iterator[tuple[str, str]]:
                 yield kind.reference.to.kind, named
 
 
-def _may_leave_room(event: Event) -> bool:
+def _may_make_room(event: Event) -> bool:
     match event.message:
         case Command(event=ResourceChanged() | ResourceGone() as change):
             return change.kind != GITOPS_DEPLOYMENT.kind

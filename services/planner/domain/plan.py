@@ -13,11 +13,11 @@ from datetime import datetime
 
 from services.common.messages import Command, Observation, ResourceChanged
 from services.planner.domain.changes import Changes, TenantChanges
+from services.planner.domain.collect_changes import changes_of
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.fleet import FleetView, place
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
-from services.planner.domain.result import changes_of
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
@@ -27,7 +27,7 @@ from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.recycled_namespace import end_former, is_of_former, is_recycled, with_namespace
 from services.planner.domain.steps.status_rows import compile_statuses
-from services.planner.domain.steps.syncs import order_syncs
+from services.planner.domain.steps.syncs import request_syncs
 
 
 def plan(
@@ -47,7 +47,7 @@ def plan(
         planned = planned.after(compile_resources(planned.state, context))
         planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
         planned = planned.after(confine(planned.state, context))
-        planned = planned.after(order_syncs(planned.state, cause.at, context))
+        planned = planned.after(request_syncs(planned.state, cause.at, context))
     planned = observe_manifests(planned, events, context, now)
     planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)

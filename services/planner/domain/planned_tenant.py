@@ -14,7 +14,7 @@ from services.planner.domain.fleet import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
-from services.planner.rows import EngineObject, ObjectKey, OperationMoved, Owner, ResourceName
+from services.planner.rows import AuditOutcome, EngineObject, EngineObjectKey, Owner, ResourceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class StepResult(NamedTuple):
     """What a step makes of a tenant: what it was given, with what it compiled."""
 
     state: TenantState
-    manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
+    manifests: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
     """Objects as it compiled them. What exceeds 1 MiB is here only: the stored row is kept."""
     touched: tuple[UUID, ...] = ()
     """Deployments and resources that no event was about, and whose status may be another one now."""
-    outcomes: tuple[OperationMoved, ...] = ()
-    """What has become of operations."""
+    outcomes: tuple[AuditOutcome, ...] = ()
+    """What has become of audit_records."""
 
     def with_state(self, state: TenantState) -> StepResult:
         """The same with another state."""
@@ -85,9 +85,9 @@ class PlannedTenant(NamedTuple):
     """Last event that concerned a deployment or a resource, in the order of the events."""
     actors: Mapping[UUID, str] = MappingProxyType({})
     """Who changed a custom resource last, for the audit."""
-    outcomes: tuple[OperationMoved, ...] = ()
-    """What has become of operations, in the order in which it was found out."""
-    manifests: Mapping[ObjectKey, Manifest] = MappingProxyType({})
+    outcomes: tuple[AuditOutcome, ...] = ()
+    """What has become of audit_records, in the order in which it was found out."""
+    manifests: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
 
     def after(self, step: StepResult) -> PlannedTenant:
@@ -110,7 +110,7 @@ class PlannedTenant(NamedTuple):
         """The same after another event that concerned this deployment or resource."""
         return self._replace(touched=_last(self.touched, subject, cause))
 
-    def with_outcome(self, outcome: OperationMoved) -> PlannedTenant:
+    def with_outcome(self, outcome: AuditOutcome) -> PlannedTenant:
         """Something has become of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
@@ -128,11 +128,11 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
     return moved
 
 
-def want_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner) -> StepResult:
+def upsert_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner) -> StepResult:
     """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
     held = step.state.objects
-    news: dict[ObjectKey, EngineObject] = {}
-    made: dict[ObjectKey, Manifest] = {}
+    news: dict[EngineObjectKey, EngineObject] = {}
+    made: dict[EngineObjectKey, Manifest] = {}
     for manifest in manifests:
         wanted = EngineObject(True, manifest.digest, manifest.size, owner)
         if manifest.is_oversized:
@@ -145,15 +145,15 @@ def want_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner) 
 
 
 def withdraw_objects(
-    step: StepResult, keys: Iterable[ObjectKey], departing: Mapping[ObjectKey, Manifest]
+    step: StepResult, keys: Iterable[EngineObjectKey], departing: Mapping[EngineObjectKey, Manifest]
 ) -> StepResult:
     """The same with these objects marked absent, with a replacement manifest where one is given."""
-    held = {key: step.state.objects[key] for key in keys if step.state.objects[key].wanted}
+    held = {key: step.state.objects[key] for key in keys if step.state.objects[key].is_desired}
     said = {key: departing[key] for key in held if key in departing}
     gone = {
         key: EngineObject(False, said[key].digest, said[key].size, each.owner)
         if key in said
-        else replace(each, wanted=False)
+        else replace(each, is_desired=False)
         for key, each in held.items()
     }
     if not gone:

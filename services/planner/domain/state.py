@@ -12,8 +12,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.domain.views import Groups, Subset, Table, view_of
-from services.planner.rows import EngineObject, ObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
+from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
+from services.planner.rows import EngineObject, EngineObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
 
 
 class TenantState(NamedTuple):
@@ -25,7 +25,7 @@ class TenantState(NamedTuple):
     plain_resources: Mapping[UUID, PlainResource] = MappingProxyType({})
     checks: Mapping[UUID, Check] = MappingProxyType({})
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
-    objects: Mapping[ObjectKey, EngineObject] = MappingProxyType({})
+    objects: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
     """What its engine holds, or shall hold, besides what each deployment becomes."""
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
     basis: object = None
@@ -33,14 +33,16 @@ class TenantState(NamedTuple):
 
     def indexed(self) -> TenantState:
         """The same in tables, which keep what is derived from them."""
-        others = {name: Table.of(rows) for name, rows in self.tables().items() if not isinstance(rows, Table)}
+        others = {
+            name: IndexedRows.of(rows) for name, rows in self.tables().items() if not isinstance(rows, IndexedRows)
+        }
         return self._replace(**others) if others else self  # type: ignore[arg-type]
 
-    def settle(self) -> None:
+    def reset_baseline(self) -> None:
         """From now on the beginning of the next plan: whoever keeps it has seen by what it differs from the last."""
         for rows in self[1:-1]:
-            if isinstance(rows, Table):
-                rows.settle()
+            if isinstance(rows, IndexedRows):
+                rows.reset_baseline()
 
     def tables(self) -> Mapping[str, Mapping[Any, Any]]:
         """The rows by key, by the names of the fields that hold them."""
@@ -50,7 +52,7 @@ class TenantState(NamedTuple):
         """Resources of a kind by id; the same object while none of them changes."""
         if kind == GITOPS_DEPLOYMENT.kind:
             raise ValueError("deployments are no plain resources: they have rows of their own")
-        return view_of(self.plain_resources, BY_KIND).get(kind, NO_ROWS)
+        return index_of(self.plain_resources, BY_KIND).get(kind, NO_ROWS)
 
     def plain_resources_in_order(self, kind: str) -> list[PlainResource]:
         """Resources of a kind, all incarnations, in the order of their creation."""
@@ -77,77 +79,79 @@ class TenantState(NamedTuple):
         """The Secrets that exist, by name."""
         return {known.name: known for known in self.plain_resources_of_kind(SECRET.kind).values() if known.present}
 
-    def objects_by_owner(self) -> Mapping[UUID, Mapping[ObjectKey, EngineObject]]:
+    def objects_by_owner(self) -> Mapping[UUID, Mapping[EngineObjectKey, EngineObject]]:
         """What was made of each resource, and of the tenant itself."""
-        return view_of(self.objects, BY_OWNER)
+        return index_of(self.objects, BY_OWNER)
 
-    def objects_of(self, owner: UUID) -> Mapping[ObjectKey, EngineObject]:
+    def objects_of(self, owner: UUID) -> Mapping[EngineObjectKey, EngineObject]:
         """What was made of one; the same object while none of these changes."""
         return self.objects_by_owner().get(owner, NO_OBJECTS)
 
-    def objects_of_kind(self, kind: str) -> Mapping[ObjectKey, EngineObject]:
+    def objects_of_kind(self, kind: str) -> Mapping[EngineObjectKey, EngineObject]:
         """What was made of all resources of a kind; the same object while none of these changes."""
-        return view_of(self.objects, BY_OWNERS_KIND).get(kind, NO_OBJECTS)
+        return index_of(self.objects, BY_OWNERS_KIND).get(kind, NO_OBJECTS)
 
-    def checked_object(self, owner: UUID) -> tuple[ObjectKey, EngineObject] | None:
+    def checked_object(self, owner: UUID) -> tuple[EngineObjectKey, EngineObject] | None:
         """The object of a resource that agents check, and its key: the first."""
         return min(self.objects_of(owner).items(), default=None)
 
     def checked_digest(self, owner: UUID) -> str | None:
         """Digest of that object; None if none shall be held."""
         checked = self.checked_object(owner)
-        return checked[1].digest if checked is not None and checked[1].wanted else None
+        return checked[1].digest if checked is not None and checked[1].is_desired else None
 
     def with_deployments(self, *rows: Deployment) -> TenantState:
         """The same with these rows."""
-        return self._replace(deployments=Table.of(self.deployments).with_rows({row.id: row for row in rows}))
+        return self._replace(deployments=IndexedRows.of(self.deployments).with_rows({row.id: row for row in rows}))
 
     def with_observed(self, *rows: Observed) -> TenantState:
         """The same with these rows."""
-        return self._replace(observed=Table.of(self.observed).with_rows({row.deployment_id: row for row in rows}))
+        return self._replace(observed=IndexedRows.of(self.observed).with_rows({row.deployment_id: row for row in rows}))
 
     def with_plain_resources(self, *rows: PlainResource) -> TenantState:
         """The same with these rows."""
-        return self._replace(plain_resources=Table.of(self.plain_resources).with_rows({row.id: row for row in rows}))
+        return self._replace(
+            plain_resources=IndexedRows.of(self.plain_resources).with_rows({row.id: row for row in rows})
+        )
 
     def with_checks(self, *rows: Check) -> TenantState:
         """The same with these rows."""
-        return self._replace(checks=Table.of(self.checks).with_rows({row.resource_id: row for row in rows}))
+        return self._replace(checks=IndexedRows.of(self.checks).with_rows({row.resource_id: row for row in rows}))
 
     def with_sync_runs(self, *rows: SyncRun) -> TenantState:
         """The same with these rows."""
-        return self._replace(sync_runs=Table.of(self.sync_runs).with_rows({row.resource_id: row for row in rows}))
+        return self._replace(sync_runs=IndexedRows.of(self.sync_runs).with_rows({row.resource_id: row for row in rows}))
 
-    def with_objects(self, objects: Mapping[ObjectKey, EngineObject]) -> TenantState:
+    def with_objects(self, objects: Mapping[EngineObjectKey, EngineObject]) -> TenantState:
         """The same with these objects, too."""
-        return self._replace(objects=Table.of(self.objects).with_rows(objects))
+        return self._replace(objects=IndexedRows.of(self.objects).with_rows(objects))
 
     def with_status(self, key: StatusKey, status: StoredStatus) -> TenantState:
         """The same with this status."""
-        return self._replace(statuses=Table.of(self.statuses).with_rows({key: status}))
+        return self._replace(statuses=IndexedRows.of(self.statuses).with_rows({key: status}))
 
     def without_observed(self, *keys: UUID) -> TenantState:
         """The same without these rows."""
-        return self._replace(observed=Table.of(self.observed).without(keys))
+        return self._replace(observed=IndexedRows.of(self.observed).without(keys))
 
-    def without_objects(self, *keys: ObjectKey) -> TenantState:
+    def without_objects(self, *keys: EngineObjectKey) -> TenantState:
         """The same without these objects: they are gone from the engine."""
-        return self._replace(objects=Table.of(self.objects).without(keys))
+        return self._replace(objects=IndexedRows.of(self.objects).without(keys))
 
     def without_statuses(self, *keys: StatusKey) -> TenantState:
         """The same without these statuses."""
-        return self._replace(statuses=Table.of(self.statuses).without(keys))
+        return self._replace(statuses=IndexedRows.of(self.statuses).without(keys))
 
     def without_incarnations(self, keys: Collection[UUID]) -> TenantState:
         """The same without these deployments and resources, and without what is known of them; statuses stay."""
         if not keys:
             return self
         return self._replace(
-            deployments=Table.of(self.deployments).without(keys),
-            observed=Table.of(self.observed).without(keys),
-            plain_resources=Table.of(self.plain_resources).without(keys),
-            checks=Table.of(self.checks).without(keys),
-            sync_runs=Table.of(self.sync_runs).without(keys),
+            deployments=IndexedRows.of(self.deployments).without(keys),
+            observed=IndexedRows.of(self.observed).without(keys),
+            plain_resources=IndexedRows.of(self.plain_resources).without(keys),
+            checks=IndexedRows.of(self.checks).without(keys),
+            sync_runs=IndexedRows.of(self.sync_runs).without(keys),
         )
 
 
@@ -155,10 +159,10 @@ TABLES = TenantState._fields[1:-1]
 """The fields that hold rows by key."""
 
 BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)
-BEYOND: Subset[PlainResource] = Subset(lambda known: known.over_quota)
+RESOURCES_OVER_QUOTA: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)
 BY_OWNERS_KIND: Groups[EngineObject, str] = Groups(lambda held: held.owner.kind)
 
 NO_ROWS: Mapping[UUID, PlainResource] = MappingProxyType({})
-NO_OBJECTS: Mapping[ObjectKey, EngineObject] = MappingProxyType({})
+NO_OBJECTS: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})

@@ -14,11 +14,11 @@ from uuid import UUID
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
-from services.kinds.shared.desired_connections import Desired
+from services.kinds.shared.connections import Connection
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.policy import GroupKind
-from services.planner.rows import EngineInstance, EngineKey, EngineRow, ObjectKey, Owner, Presence, Tenant
+from services.planner.rows import EngineInstance, EngineKey, EngineObjectKey, EngineRow, Owner, Presence, Tenant
 
 MAX_MANIFEST = 1024 * 1024
 """Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
@@ -48,7 +48,7 @@ class Manifest:
         object.__setattr__(self, "digest", digest(self.text))
 
     @property
-    def key(self) -> ObjectKey:
+    def key(self) -> EngineObjectKey:
         """Kind and name."""
         return (self.kind, self.name)
 
@@ -105,10 +105,10 @@ class Engine(Protocol):
     def lane(self, tenant: UUID) -> str:
         """Name under which all of a tenant's rows are kept in order."""
 
-    def deployment_key(self, uid: str) -> ObjectKey:
+    def deployment_key(self, uid: str) -> EngineObjectKey:
         """Of the object that a deployment becomes."""
 
-    def deployment_uid(self, key: ObjectKey) -> str | None:
+    def deployment_uid(self, key: EngineObjectKey) -> str | None:
         """Of the deployment that becomes this object; None: it is another sort of object."""
 
     def deployment(
@@ -120,7 +120,7 @@ class Engine(Protocol):
         """The objects that confine a tenant."""
 
     def objects(
-        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, connection: Connection, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         """What ``resource`` wants. The first by key is the one that agents check and report on.
 
@@ -140,7 +140,7 @@ class Engine(Protocol):
         """
 
 
-def engine_key(engine: Engine, placement: Placement, key: ObjectKey) -> EngineKey:
+def engine_key(engine: Engine, placement: Placement, key: EngineObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""
     kind, name = key
     return EngineKey(placement.instance.id, kind, placement.instance.namespace, name, engine.lane(placement.tenant.id))

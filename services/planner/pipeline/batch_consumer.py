@@ -72,7 +72,7 @@ class BatchConsumer:
         for message in batch.messages:
             self.offsets.acknowledge_offset(message.tracked)
 
-    def fence_partitions(self, partitions: Iterable[int]) -> list[Span]:
+    def spans_of(self, partitions: Iterable[int]) -> list[Span]:
         """Spans without messages: they can be saved only as long as these partitions are ours."""
         wanted = set(partitions)
         return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]

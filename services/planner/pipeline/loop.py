@@ -21,12 +21,12 @@ from services.common.telemetry import Heartbeat
 from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
 from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
-from services.planner.database.store import Store
+from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event
 from services.planner.domain.policy import Policy
-from services.planner.pipeline.batch import plan_batch, split_at_markers
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, raised_at, resolved
@@ -79,10 +79,10 @@ class Planner:
 
     consumer: BatchConsumer
     decoder: Decoder
-    store: Store
+    session: DatabaseSession
     policy: Policy
     batch_limit: int
-    upkeep: Callable[[Planner], None]
+    periodic: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -93,7 +93,7 @@ class Planner:
         self._decode = measured("decode", self.decoder.decode_messages)
         self._coalesce = measured("coalesce", coalesced)
         self._plan = measured("plan", plan_batch)
-        self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.store.save_changes)
+        self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.session.save_changes)
         self._acknowledge = measured("commit", self.consumer.acknowledge_batch)
 
     def run(self) -> None:
@@ -117,10 +117,10 @@ class Planner:
         """Effects and offsets, in one transaction."""
         *before, last = split_at_markers(events)
         for part in before:
-            changes = self._plan(part, self.store, self.policy, datetime.now(UTC))
-            self.store.write_changes(changes, [replace(span, next=span.expected) for span in spans])
+            changes = self._plan(part, self.session, self.policy, datetime.now(UTC))
+            self.session.write_changes(changes, [replace(span, next=span.expected) for span in spans])
             self._complain(changes)
-        changes = self._plan(last, self.store, self.policy, datetime.now(UTC))
+        changes = self._plan(last, self.session, self.policy, datetime.now(UTC))
         self._save(changes, spans)
         self._complain(changes)
 
@@ -142,7 +142,7 @@ class Planner:
         Not even if the database refuses it for good.
         """
         try:
-            self.upkeep(self)
+            self.periodic(self)
         except (Retry, Wait, Poison) as error:
             self._failed(error)
         except Fenced as error:
@@ -157,7 +157,7 @@ class Planner:
         What the database refuses for good is passed over, alone: it is due again, and the log says so each time.
         """
         try:
-            self.apply_events(events, self.consumer.fence_partitions(event.partition for event in events))
+            self.apply_events(events, self.consumer.spans_of(event.partition for event in events))
         except Poison as error:
             if len(events) == 1:
                 self._failed(error)
@@ -172,16 +172,16 @@ class Planner:
         kept is given up first: all the rest is planned in one transaction.
         """
         try:
-            rows = self.compact_parked(tenant, rows) if is_full(rows) else rows
+            rows = self.coalesce_parked_events(tenant, rows) if is_full(rows) else rows
             events = coalesced([*(kept_event(row) for row in rows), *shown])
             parts = list(split_at_markers(events, KEPT_AT_ONCE))
-            spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
+            spans = self.consumer.spans_of({tenant.partition, *(row.partition for row in rows)})
             while refused := self._replay(tenant, parts, spans):
                 parts = self._narrowed(tenant, parts, refused)
         except (Retry, Fenced, Unavailable):
             raise
         except Exception as defect:
-            self.store.abandon()
+            self.session.abandon_transaction()
             count_failure(SERVICE, defect if isinstance(defect, Wait) else Failure.DEFECT, "parked")
             log.error(  # noqa: TRY400 - the text of the exception may hold a tenant's values
                 "the tenant stays parked",
@@ -190,7 +190,7 @@ class Planner:
                 error=f"{type(defect).__name__} at {raised_at(defect)}",
             )
 
-    def compact_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
+    def coalesce_parked_events(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
         """Keep of ``rows``, all that is kept of a tenant, what has to be; returns that.
 
         1. What is beyond the limit becomes dead letters. A crash after it makes them again.
@@ -199,10 +199,10 @@ class Planner:
         kept, beyond = compacted(rows)
         if beyond:
             self.decoder.give_up_kept(tenant, beyond, Poison("more has happened to a parked tenant than is kept"))
-        spans = self.consumer.fence_partitions({tenant.partition, *(row.partition for row in rows)})
+        spans = self.consumer.spans_of({tenant.partition, *(row.partition for row in rows)})
         written = Changes(unparked=(tenant.tenant_id,), parked=(tenant,), parked_events=tuple(kept))
         try:
-            self.store.save_changes(BatchChanges(other=written), spans)
+            self.session.save_changes(BatchChanges(other=written), spans)
         except Poison as error:  # more than PostgreSQL takes at once
             self._failed(error)
             return rows
@@ -212,21 +212,21 @@ class Planner:
         self, tenant: ParkedTenant, parts: Sequence[Sequence[Event]], spans: Sequence[Span]
     ) -> RefusedPart | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
-        self.store.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
+        self.session.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
         for number, part in enumerate(parts):
             self.heartbeat.beat()
             name = (tenant.workspace, tenant.namespace)
             try:
-                changes = self._plan(part, self.store, self.policy, datetime.now(UTC), name)
+                changes = self._plan(part, self.session, self.policy, datetime.now(UTC), name)
                 if changes.other.parked:
-                    self.store.abandon()
+                    self.session.abandon_transaction()
                     return None
-                self.store.write_changes(changes, spans)
+                self.session.write_changes(changes, spans)
             except Poison as error:
-                self.store.abandon()
+                self.session.abandon_transaction()
                 return RefusedPart(number, error)
             self._complain(changes)
-        self._save(resolved(tenant, self.store.still_shown(tenant), datetime.now(UTC)), spans)
+        self._save(resolved(tenant, self.session.find_parked_statuses(tenant), datetime.now(UTC)), spans)
         log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
         return None
 
@@ -255,7 +255,7 @@ class Planner:
         if len(batch.messages) > 1:
             return all(self._until_done(single) for single in batch.split_batch())
         self.decoder.give_up_messages([(batch.messages[0], error)])
-        if done := self.until_done(partial(self.store.save_changes, BatchChanges(), batch.spans)):
+        if done := self.until_done(partial(self.session.save_changes, BatchChanges(), batch.spans)):
             self.consumer.acknowledge_batch(batch)
         return done
 
@@ -282,7 +282,7 @@ class Planner:
                 return True
 
     def _failed(self, error: Exception) -> None:
-        self.store.abandon()
+        self.session.abandon_transaction()
         self.failing = str(error)
         self.heartbeat.beat()
         count_failure(SERVICE, Failure.FENCED if isinstance(error, Fenced) else error, "batch")

@@ -17,7 +17,7 @@ from services.common.kubernetes import SECRET
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
-from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
@@ -105,7 +105,7 @@ class CommandSender:
     """Empties ``changes`` into ``producer``."""
 
     changes: PendingChanges
-    producer: CommandProducer
+    producer: BoundedProducer
     builder: CommandBuilder
     last_sent: LastSent
     references: References

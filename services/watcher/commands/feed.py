@@ -37,7 +37,7 @@ from services.common.kubernetes import (
 from services.common.telemetry import metrics
 from services.common.times import rfc3339
 from services.watcher import SERVICE
-from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.namespaces import Namespaces
@@ -77,7 +77,7 @@ class Feed:
     epochs: Epochs
     limiter: RateLimiter
     list_limiter: RateLimiter
-    new_producer: Callable[[], CommandProducer]
+    new_producer: Callable[[], BoundedProducer]
     count_partitions: Callable[[], Awaitable[int]]
     reader: ObjectReader
     types: SecretTypes
@@ -141,7 +141,7 @@ class Feed:
             sender.close()
             changes.clear()
 
-    def _new_sender(self, changes: PendingChanges, producer: CommandProducer) -> CommandSender:
+    def _new_sender(self, changes: PendingChanges, producer: BoundedProducer) -> CommandSender:
         return CommandSender(
             changes=changes,
             producer=producer,
@@ -253,7 +253,7 @@ class Feed:
         command = self.translate.gone(manifest, seen_at)
         return Change(meta["uid"], meta.get("namespace", ""), meta["name"], None, seen_at, command)
 
-    async def _complete_epoch(self, producer: CommandProducer, epoch: int) -> None:
+    async def _complete_epoch(self, producer: BoundedProducer, epoch: int) -> None:
         await producer.wait_for_delivery()
         marker = self.translate.resync_completed(epoch, datetime.now(UTC))
         await producer.send_to_all_partitions(marker, await self.count_partitions())

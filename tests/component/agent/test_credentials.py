@@ -20,7 +20,7 @@ import yaml
 from devstack.harness.hosted import HostedStack
 from devstack.stack.pki import Pki
 from services.agent.credentials.check_result import CheckResult, ClusterUnavailable
-from services.agent.credentials.checker import CredentialChecker
+from services.agent.credentials.credential_checker import CredentialChecker
 from services.common.addresses import AddressPolicy
 from services.common.clock import SystemClock
 from services.common.kubernetes import NAMESPACE, ApiResource, KubeClient, Manifest, NotFound

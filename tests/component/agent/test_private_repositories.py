@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.private_repositories.registry import (
+from services.agent.private_repositories.known_repositories import (
     FORMER_FIELD,
     TENANT_LIMIT,
     PrivateRepositoryRegistry,

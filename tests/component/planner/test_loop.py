@@ -25,7 +25,7 @@ from services.common.errors import Retry, Unavailable
 from services.common.kafka import DEAD_LETTERS, DeadLetterQueue, Publisher, tenant_key
 from services.common.messages import Command, DeadLetter, Observation
 from services.planner.database.save import Fenced, Span
-from services.planner.database.store import Store
+from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
@@ -33,7 +33,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
-from services.planner.pipeline.upkeep import Upkeep
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.unit.planner.given import Applied, changed, gone, observed
 from tests.unit.planner.world import FLEET
@@ -76,18 +76,20 @@ class Rig:
     @contextmanager
     def built(self, dead_letters: Any = None) -> Iterator[Planner]:
         """A planner that does not run yet."""
-        store = Store(self.database.planner_url, ENGINES)
-        consumer = BatchConsumer(self.kafka, (self.commands, self.observations), store.positions, self.group)
+        session = DatabaseSession(self.database.planner_url, ENGINES)
+        consumer = BatchConsumer(
+            self.kafka, (self.commands, self.observations), session.take_over_partitions, self.group
+        )
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
         given_up = dead_letters or DeadLetterQueue(self.publisher, letters, "planner")
-        with closing(store), closing(consumer):
+        with closing(session), closing(consumer):
             yield Planner(
                 consumer=consumer,
                 decoder=Decoder(self.codecs(), given_up, consumer.offsets),
-                store=store,
+                session=session,
                 policy=Policy(),
                 batch_limit=500,
-                upkeep=Upkeep(operations_kept=timedelta(days=1)),
+                periodic=PeriodicTasks(audit_kept=timedelta(days=1)),
             )
 
     @contextmanager
@@ -224,27 +226,27 @@ def test_zombie_when_it_saves_after_its_successor_then_it_is_fenced(rig: Rig) ->
     with rig.planner():
         rig.send(changed(1))
         rig.until("the first", "SELECT count(*) FROM deployments", [(1,)])
-    with closing(Store(rig.database.planner_url, ENGINES)) as zombie, pytest.raises(Fenced):
+    with closing(DatabaseSession(rig.database.planner_url, ENGINES)) as zombie, pytest.raises(Fenced):
         zombie.save_changes(BatchChanges(), [Span(rig.commands, 0, 0, 1)])
 
 
 def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_group_assigns_it_something(
     rig: Rig,
 ) -> None:
-    with rig.built() as zombie, closing(Store(rig.database.planner_url, ENGINES)) as successor:
-        zombie.upkeep = lambda _: None
+    with rig.built() as zombie, closing(DatabaseSession(rig.database.planner_url, ENGINES)) as successor:
+        zombie.periodic = lambda _: None
         rig.send(changed(1))
         batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
         while not batch.messages:
             batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
-        taken = successor.positions(zombie.consumer.offsets.partitions)
+        taken = successor.take_over_partitions(zombie.consumer.offsets.partitions)
         assert not zombie.until_done(partial(zombie.process_batch, batch))
         assert zombie.consumer.partitions == []
         source = batch.messages[0].tracked.source
         assert taken[source] == 0
         for offset in range(3):
             successor.save_changes(BatchChanges(), [Span(*source, offset, offset + 1)])
-            assert zombie.consumer.fence_partitions([source.partition]) == []
+            assert zombie.consumer.spans_of([source.partition]) == []
         assert zombie.failing
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not zombie.consumer.partitions:
@@ -252,7 +254,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
             zombie.consumer.poll_batch(10, 0.1)
         with pytest.raises(Fenced):
             successor.save_changes(BatchChanges(), [Span(*source, 3, 4)])
-        zombie.store.save_changes(BatchChanges(), [Span(*source, 3, 3)])
+        zombie.session.save_changes(BatchChanges(), [Span(*source, 3, 3)])
 
 
 def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_later(rig: Rig) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.agent.credentials.check_result import CheckResult
+from services.agent.instances.appliers import Dependencies
 from services.agent.instances.instance_controller import InstanceController
-from services.agent.instances.wiring import Dependencies
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli import keys, sealed_rows
-from services.cli.sealed_rows import Count, SealedSecret
+from services.cli.sealed_rows import Count, SealedRow
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
@@ -29,7 +29,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.private, self.public = folder / "private.json", folder / "public.json"
         self.counts: dict[str, Count] = {}
-        self.rows: list[SealedSecret] = []
+        self.rows: list[SealedRow] = []
         self.sent: list[Command] = []
 
     def run(self, *arguments: str, files: bool = True) -> Result:
@@ -59,11 +59,11 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def sealed_row(bench: Bench) -> SealedSecret:
+def sealed_row(bench: Bench) -> SealedRow:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
     sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT)
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
-    return SealedSecret("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW, "", 0)
+    return SealedRow("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW, "", 0)
 
 
 def test_generate_when_there_are_none_then_a_pair_is_made_that_only_the_owner_may_read(bench: Bench) -> None:

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr, create_model
 from pydantic_settings import BaseSettings
 
-from devstack.generate import operations as generate_operations
-from devstack.generate.operations import SETTINGS, metrics_page, settings_page
+from devstack.generate import settings_and_metrics as generate_operations
+from devstack.generate.settings_and_metrics import SETTINGS, metrics_page, settings_page
 from devstack.paths import DOCS, ROOT
 
 SERVICES = sorted(path.parent.name for path in (ROOT / "services").glob("*/settings.py"))

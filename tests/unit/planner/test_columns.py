@@ -15,11 +15,11 @@ from services.planner.database import tables
 from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
 from services.planner.domain.changes import Sighting
 from services.planner.rows import (
+    AuditOutcome,
+    AuditRecord,
     EngineAbsence,
     EngineKey,
     EngineRow,
-    Operation,
-    OperationMoved,
     ParkedEvent,
     ParkedTenant,
     StoredStatus,
@@ -35,7 +35,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (PlainResource, tables.resources),
     (Check, tables.checks),
     (SyncRun, tables.sync_runs),
-    (Operation, tables.operations),
+    (AuditRecord, tables.audit_records),
     (EngineRow, tables.engine_resources),
     (WorkspaceRow, tables.workspace_resources),
     (ParkedTenant, tables.parked_tenants),
@@ -44,7 +44,7 @@ PARTS: list[tuple[type[Any], Table]] = [
     (Sighting, tables.deployments),
     (Sighting, tables.resources),
     (EngineAbsence, tables.engine_resources),
-    (OperationMoved, tables.operations),
+    (AuditOutcome, tables.audit_records),
     (ParkedEvent, tables.parked_events),
     (StoredStatus, tables.workspace_resources),
     (EngineKey, tables.engine_resources),

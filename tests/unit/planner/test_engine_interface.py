@@ -13,10 +13,10 @@ import pytest
 
 from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import EngineReport
-from services.kinds.shared.desired_connections import Cluster, Desired, Repository
+from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
-from services.planner.rows import EngineInstance, ObjectKey
+from services.planner.rows import EngineInstance, EngineObjectKey
 from tests.unit.planner.given import (
     Applied,
     Checked,
@@ -43,10 +43,10 @@ class Flux:
     def lane(self, tenant: UUID) -> str:
         return f"flux/{tenant}"
 
-    def deployment_key(self, uid: str) -> ObjectKey:
+    def deployment_key(self, uid: str) -> EngineObjectKey:
         return ("Release", uid)
 
-    def deployment_uid(self, key: ObjectKey) -> str | None:
+    def deployment_uid(self, key: EngineObjectKey) -> str | None:
         return key[1] if key[0] == "Release" else None
 
     def deployment(self, placement: Placement, deployment: UUID, uid: str, spec: Any, target: Target) -> Manifest:
@@ -57,9 +57,9 @@ class Flux:
         return (_manifest("Fence", "all", 0, repositories=sorted(confinement.repositories)),)
 
     def objects(
-        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, connection: Connection, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
-        match desired:
+        match connection:
             case Cluster(api_url=url):
                 return (_manifest("Cluster", str(resource.id), 0, url=url),)
             case Repository(url=url):

@@ -80,7 +80,7 @@ def test_environment_when_its_deletion_was_forced_then_the_audit_names_what_may_
     name = row(connected, "ClusterSecret").name
     connected.take(resource_gone(9, ENVIRONMENT, "prod"))
     says(connected, 10, Removed(forced=True), "ClusterSecret")
-    (deleted,) = [known for known in connected.operations.values() if known.action == "delete"]
+    (deleted,) = [known for known in connected.audit_records.values() if known.action == "delete"]
     assert (deleted.state, deleted.message) == ("Completed", forced_deletion(name))
 
 
@@ -123,7 +123,7 @@ def test_check_when_it_is_of_an_older_recipe_then_that_of_the_newest_stays(world
     ):
         says(world, 6, late, "ClusterSecret")
         assert conditions(world, ENVIRONMENT, "prod")["ConnectionInitializationSucceeded"][1] == "Succeeded"
-    assert {known.state for known in world.operations.values()} == {"Completed"}
+    assert {known.state for known in world.audit_records.values()} == {"Completed"}
 
 
 @pytest.mark.parametrize("change", [{"allowInsecureSkipTLSVerify": True}, {"namespaces": ["a"]}])

@@ -13,10 +13,10 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
+from services.planner.domain.indexed_rows import Counts, Groups, Subset, Totals
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps import environments, quotas, syncs
-from services.planner.domain.views import Counts, Groups, Subset, Totals
 from services.planner.engines.argocd.implementation import ArgoCD
 from tests.unit.planner.given import (
     SYNC_RUN,

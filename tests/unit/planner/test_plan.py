@@ -14,7 +14,7 @@ from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.audit import forced_deletion
 from services.planner.domain.changes import Changes
 from services.planner.domain.policy import Policy, SweepGuard
-from services.planner.rows import EngineRow, Operation
+from services.planner.rows import AuditRecord, EngineRow
 from tests.unit.planner.given import (
     SYNCED,
     Applied,
@@ -75,8 +75,8 @@ def condition(world: World, type_: str = "ErrorOccurred") -> dict[str, Any]:
     return dict(found)
 
 
-def operation(world: World, action: str) -> Operation:
-    (found,) = [operation for operation in world.operations.values() if operation.action == action]
+def operation(world: World, action: str) -> AuditRecord:
+    (found,) = [operation for operation in world.audit_records.values() if operation.action == action]
     return found
 
 
@@ -157,7 +157,7 @@ def test_spec_when_refused_then_the_condition_says_why_and_the_application_stays
     assert condition(deployed)["reason"] == "ErrorOccurred"
     assert part in condition(deployed)["message"]
     assert shown(deployed)["sync"] == SYNCED
-    assert {o.state for o in deployed.operations.values() if o.generation == 2} == {"Failed"}
+    assert {o.state for o in deployed.audit_records.values() if o.generation == 2} == {"Failed"}
 
 
 def test_spec_when_refused_from_the_start_then_there_is_a_condition_and_no_application(world: World) -> None:

@@ -79,7 +79,7 @@ def wanted(world: World) -> dict[Any, str]:
 
 
 def without_audit(world: World) -> dict[str, Any]:
-    return {name: rows for name, rows in world.rows().items() if name != "operations"}
+    return {name: rows for name, rows in world.rows().items() if name != "audit_records"}
 
 
 @settings(max_examples=200, deadline=None)
@@ -89,7 +89,7 @@ def test_rows_when_a_log_was_taken_then_they_do_not_contradict_each_other(events
     by_uid = {deployment.uid: deployment for deployment in world.deployments.values()}
     for row in world.engine.values():
         if row.kind == "Application":
-            assert (row.desired == "present") == by_uid[row.name.removeprefix("gitopsdepl-")].wanted
+            assert (row.desired == "present") == by_uid[row.name.removeprefix("gitopsdepl-")].is_active
     assert all(by_uid[row.uid].present for row in world.workspace.values())
 
 

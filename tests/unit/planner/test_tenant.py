@@ -123,7 +123,7 @@ def test_operations_when_everything_has_come_to_its_end_then_none_waits(manual: 
     manual.take(resource_gone(11, CREDENTIAL, "login"))
     says(manual, 12, Removed(forced=False), "RepositorySecret")
     kinds = (SYNC_RUN, ENVIRONMENT, CREDENTIAL)
-    assert {known.state for known in manual.operations.values() if known.kind in kinds} == {"Completed"}
+    assert {known.state for known in manual.audit_records.values() if known.kind in kinds} == {"Completed"}
 
 
 def test_notice_when_the_held_back_change_is_long_past_then_it_ends(world: World) -> None:

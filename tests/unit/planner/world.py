@@ -1,4 +1,4 @@
-"""The planner's database as plain dictionaries: what the real store must do, in the fewest words."""
+"""The planner's database as plain dictionaries: what the real session must do, in the fewest words."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
 from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
 from services.planner.engines.interface import Engine
-from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
+    AuditRecord,
     EngineInstance,
     EngineObject,
     EngineRow,
-    Operation,
     Owner,
     ParkedEvent,
     ParkedTenant,
@@ -46,7 +46,7 @@ FLEET = tuple(
 )
 NOW = at(1_000_000)
 WRITTEN = (
-    "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "operations", "engine",
+    "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
     "workspace", "parked", "parked_events",
 )  # fmt: skip
 
@@ -65,7 +65,7 @@ class World:
     checks: dict[UUID, Check] = field(default_factory=dict)
     sync_runs: dict[UUID, SyncRun] = field(default_factory=dict)
     dormant: set[UUID] = field(default_factory=set)
-    operations: dict[UUID, Operation] = field(default_factory=dict)
+    audit_records: dict[UUID, AuditRecord] = field(default_factory=dict)
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class World:
         known = self.tenants.get(tenant)
         return [Event(Due(known.workspace, known.namespace, row.id), 0, "") for row in ours if known is not None]
 
-    def still_shown(self, tenant: ParkedTenant) -> list[LeftStatus]:
+    def find_parked_statuses(self, tenant: ParkedTenant) -> list[LeftStatus]:
         rows = (*self.deployments.values(), *self.resources.values())
         uids = {row.uid for row in rows if row.tenant_id == tenant.tenant_id and row.present}
         return [
@@ -204,7 +204,7 @@ class World:
             self._check_memory(known)
         self._touched = set()
 
-    def abandon(self) -> None:
+    def abandon_transaction(self) -> None:
         """Nothing that was written since the last commit stays."""
         self.memory.clear()
         self._touched = set()
@@ -218,7 +218,7 @@ class World:
         for tenant in changes.tenants:
             self.memory.pop(tenant.id, None)
             if tenant.state is not None:
-                tenant.state.settle()
+                tenant.state.reset_baseline()
                 self.memory[tenant.id] = tenant.state
             self._touched.add(tenant.id)
         for parked in changes.other.parked:
@@ -258,11 +258,11 @@ class World:
         self.dormant |= {*changes.deployments_dormant, *changes.plain_resources_dormant}
         self.checks |= {row.resource_id: row for row in changes.checks}
         self.sync_runs |= {row.resource_id: row for row in changes.sync_runs}
-        self.operations |= {row.id: row for row in changes.operations}
-        for moved in changes.operations_moved:
-            operation = self.operations.get(moved.id)
+        self.audit_records |= {row.id: row for row in changes.audit_records}
+        for moved in changes.audit_outcomes:
+            operation = self.audit_records.get(moved.id)
             if operation is not None and operation.state in {"Waiting", "Failed"}:
-                self.operations[moved.id] = replace(operation, state=moved.state, message=moved.message)
+                self.audit_records[moved.id] = replace(operation, state=moved.state, message=moved.message)
         self._apply_engine(changes)
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
         _drop(self.workspace, changes.workspace_gone)
@@ -320,7 +320,7 @@ class World:
 
     def rows(self) -> dict[str, Any]:
         """Everything, to be compared."""
-        ours = ("tenants", "deployments", "observed", "resources", "checks", "sync_runs", "operations")
+        ours = ("tenants", "deployments", "observed", "resources", "checks", "sync_runs", "audit_records")
         names = (*ours, "engine", "workspace")
         return {name: dict(getattr(self, name)) for name in names}
 

@@ -54,16 +54,16 @@ class ResolvedHost:
 
 
 class HostResolver:
-    """Resolves hosts under one address policy."""
+    """Resolves hosts under one address addresses."""
 
-    def __init__(self, policy: AddressPolicy, seconds: float) -> None:
+    def __init__(self, addresses: AddressPolicy, seconds: float) -> None:
         """``seconds``: how long a lookup may take."""
-        self._policy, self._seconds = policy, seconds
+        self._addresses, self._seconds = addresses, seconds
         self._threads = ThreadPoolExecutor(THREADS, "lookup")
 
     async def resolve_host(self, host: str, port: int) -> ResolvedHost:
         """Resolve ``host``. Raises Unreachable: no such host, an address that is refused, no answer in time."""
-        if self._policy.refusal_of_host(host):
+        if self._addresses.refusal_of_host(host):
             raise Unreachable(ConnectionProblem.ADDRESS)
         addresses = await self._looked_up(host, port)
         if not addresses:
@@ -74,7 +74,7 @@ class HostResolver:
 
     def require_allowed(self, address: str) -> None:
         """Raises Unreachable if ``address`` may not be reached."""
-        if self._policy.refusal(ip_address(address.partition("%")[0])):
+        if self._addresses.refusal(ip_address(address.partition("%")[0])):
             raise Unreachable(ConnectionProblem.ADDRESS)
 
     async def _looked_up(self, host: str, port: int) -> tuple[Host, ...]:

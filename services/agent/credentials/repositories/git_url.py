@@ -30,9 +30,9 @@ class SshUrl:
     """As git-upload-pack is given it; free of quotes."""
 
 
-def parse_repository(url: str, policy: AddressPolicy) -> HttpsUrl | SshUrl:
+def parse_repository(url: str, addresses: AddressPolicy) -> HttpsUrl | SshUrl:
     """Take ``url`` apart. Raises ValueError that says why it is not accepted, to follow the field's name."""
-    why, parts = refusal(url, policy, with_credentials=True), parts_of(url)
+    why, parts = refusal(url, addresses, with_credentials=True), parts_of(url)
     if why or parts is None:
         raise ValueError(why or NO_URL)
     if parts.scheme == "https":

@@ -34,8 +34,8 @@ class _Judged:
 class RepositoryHostCheck:
     """Checks hosts, a bounded number at once and tenants in turn, and caches each result for a minute."""
 
-    def __init__(self, resolver: HostResolver, policy: AddressPolicy, slots: FairSemaphore, clock: Clock) -> None:
-        self._resolver, self._policy, self._slots, self._clock = resolver, policy, slots, clock
+    def __init__(self, resolver: HostResolver, addresses: AddressPolicy, slots: FairSemaphore, clock: Clock) -> None:
+        self._resolver, self._addresses, self._slots, self._clock = resolver, addresses, slots, clock
         self._judged: OrderedDict[str, _Judged] = OrderedDict()
 
     async def refusal_of_url(self, url: str, tenant: str) -> str:
@@ -46,7 +46,7 @@ class RepositoryHostCheck:
         parts = parts_of(url)
         if parts is None:
             return NO_URL
-        return refusal(url, self._policy, with_credentials=False) or await self._of_host(parts.host.lower(), tenant)
+        return refusal(url, self._addresses, with_credentials=False) or await self._of_host(parts.host.lower(), tenant)
 
     async def _of_host(self, host: str, tenant: str) -> str:
         known = self._known(host)

@@ -37,7 +37,7 @@ class RepositorySecrets:
     keys: OpeningKeys
     https: HttpsRepositories
     ssh: SshRepositories
-    policy: AddressPolicy
+    addresses: AddressPolicy
 
     async def compose_secret(self, row: EngineResource) -> CheckResult:
         """The row's Secret. Raises Permanent (not the planner's row), CheckFailed, Retry (our known hosts)."""
@@ -53,7 +53,7 @@ class RepositorySecrets:
     async def is_public_repository(self, repository: str) -> bool:
         """Whether it is known that the repository opens without a login. Raises Retry (our authorities)."""
         try:
-            return await self._access(parse_repository(repository, self.policy)) is RepositoryAccess.ANYBODY
+            return await self._access(parse_repository(repository, self.addresses)) is RepositoryAccess.ANYBODY
         except ValueError:
             return False
 
@@ -71,7 +71,7 @@ class RepositorySecrets:
 
     def _url(self, recipe: RepositoryRecipe) -> HttpsUrl | SshUrl:
         try:
-            return parse_repository(recipe.repository, self.policy)
+            return parse_repository(recipe.repository, self.addresses)
         except ValueError as error:
             why = str(error)
         raise CheckFailed(INVALID_URL, f"spec.repository {why}")

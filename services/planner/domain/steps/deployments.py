@@ -95,7 +95,7 @@ def _affected(
     affected = [
         known.id
         for known in state.deployments.values()
-        if (known.environment in names or known.environment_id in ids) and known.wanted and known.id not in touched
+        if (known.environment in names or known.environment_id in ids) and known.is_active and known.id not in touched
     ]
     return sorted(affected)
 
@@ -112,7 +112,7 @@ def _resolved(
     now: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
 ) -> Deployment:
     newest = now.pending_spec or now.spec
-    if newest is None or not now.wanted:
+    if newest is None or not now.is_active:
         return now
     limits = context.policy.limits
     waits_already = counted is not None and counted.spec is None and counted.pending_spec is not None
@@ -159,9 +159,9 @@ def _check_local(context: Context) -> None:
 def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:
     """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
     if now.spec is None:
-        return CompiledDeployment(now if now.wanted else deployment_rules.empty_deployment(now))
+        return CompiledDeployment(now if now.is_active else deployment_rules.empty_deployment(now))
     sent = context.before.deployments.get(now.id)
-    if not now.wanted:
+    if not now.is_active:
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
             return CompiledDeployment(deployment_rules.empty_deployment(now))

@@ -12,11 +12,12 @@ from uuid import UUID
 from services.kinds.secret.rules import is_taken_back, read_secret
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.desired_connections import DesiredInputs, SealedSecret
+from services.kinds.shared.connections import ConnectionInputs, SealedSecret
 from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import PlainResource
-from services.planner.domain.planned_tenant import Context, StepResult, want_objects, withdraw_objects
+from services.planner.domain.indexed_rows import differing
+from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
     allows_cluster_resources,
@@ -24,9 +25,8 @@ from services.planner.domain.steps.environments import (
     clusters_in_force,
     owners_differing,
 )
-from services.planner.domain.views import differing
 from services.planner.engines.interface import Manifest
-from services.planner.rows import TENANT, ObjectKey, Owner
+from services.planner.rows import TENANT, EngineObjectKey, Owner
 
 OVERSIZED = "what follows from it and its Secret is longer than 1 MiB; make the Secret smaller"
 
@@ -38,7 +38,7 @@ class Inputs:
     context: Context
     secrets: Mapping[str, PlainResource]
     """By name."""
-    owned: Mapping[UUID, Collection[ObjectKey]]
+    owned: Mapping[UUID, Collection[EngineObjectKey]]
     """What is held of each resource."""
     cluster_resources: bool = False
     """A destination allows resources outside of namespaces."""
@@ -70,7 +70,7 @@ def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Pl
     return found | {each.id for each in state.plain_resources.values() if changed and each.refers_to in changed}
 
 
-def _keys(state: TenantState, owner: UUID) -> list[ObjectKey]:
+def _keys(state: TenantState, owner: UUID) -> list[EngineObjectKey]:
     return list(state.objects_of(owner))
 
 
@@ -108,7 +108,7 @@ def _compile_one(step: StepResult, known: PlainResource, inputs: Inputs) -> Step
     names is gone: taking that away is how a user takes the credentials back.
     """
     owned = [key for key in inputs.owned.get(known.id, ()) if key in step.state.objects]
-    if not known.wanted:
+    if not known.is_active:
         return _release(step, known, owned, inputs)
     row = known
     try:
@@ -122,7 +122,7 @@ def _compile_one(step: StepResult, known: PlainResource, inputs: Inputs) -> Step
         stays = why.reason != Reason.SECRET_NOT_FOUND and not is_taken_back(known, secret)
         return step if stays else _release(step, row, owned, inputs)
     step = _with_row(step, known, refuse_resource(row, None))
-    step = want_objects(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
+    step = upsert_objects(_forget_if_withdrawn(step, row, inputs), manifests, Owner(known.kind, known.id))
     kept = {manifest.key for manifest in manifests}
     return _release(step, row, [key for key in owned if key not in kept], inputs)
 
@@ -157,12 +157,12 @@ def _manifests(
     row: PlainResource, secret: SealedSecret | None, inputs: Inputs, *, cluster_resources: bool
 ) -> tuple[Manifest, ...]:
     """What ``row`` wants by its accepted spec, in the engine's words."""
-    context, desired = inputs.context, inputs.context.policy.kinds[row.kind].desired
-    wishes = desired(DesiredInputs(row.accepted, secret)) if desired is not None else ()
+    context, connections = inputs.context, inputs.context.policy.kinds[row.kind].connections
+    wanted = connections(ConnectionInputs(row.accepted, secret)) if connections is not None else ()
     return tuple(
         manifest
-        for wish in wishes
-        for manifest in context.engine.objects(context.placement, row, wish, cluster_resources=cluster_resources)
+        for connection in wanted
+        for manifest in context.engine.objects(context.placement, row, connection, cluster_resources=cluster_resources)
     )
 
 
@@ -174,12 +174,12 @@ def _forget_if_withdrawn(step: StepResult, known: PlainResource, inputs: Inputs)
     return step.with_state(step.state.with_checks(replace(check, working_spec="")))
 
 
-def _release(step: StepResult, known: PlainResource, keys: Sequence[ObjectKey], inputs: Inputs) -> StepResult:
-    leaving = [key for key in keys if step.state.objects[key].wanted]
+def _release(step: StepResult, known: PlainResource, keys: Sequence[EngineObjectKey], inputs: Inputs) -> StepResult:
+    leaving = [key for key in keys if step.state.objects[key].is_desired]
     return withdraw_objects(step, leaving, _departing(step.state, known, inputs)) if leaving else step
 
 
-def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[ObjectKey, Manifest]:
+def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[EngineObjectKey, Manifest]:
     """What an agent is told of objects that have to go.
 
     A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.
@@ -198,6 +198,6 @@ def _release_forgotten(step: StepResult) -> StepResult:
         for owner, objects in step.state.objects_by_owner().items()
         if owner not in resources
         for key, held in objects.items()
-        if held.wanted and held.owner.kind != TENANT
+        if held.is_desired and held.owner.kind != TENANT
     ]
     return withdraw_objects(step, forgotten, {})

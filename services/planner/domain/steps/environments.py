@@ -10,12 +10,12 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, Manage
 from services.kinds.managed_environment.rules import EnvironmentView, is_usable
 from services.kinds.managed_environment.validation import accepted_environment
 from services.kinds.registry import Registry
-from services.kinds.shared.desired_connections import Cluster, DesiredInputs
+from services.kinds.shared.connections import Cluster, ConnectionInputs
 from services.kinds.shared.incarnation import refusal_of
-from services.kinds.shared.kind import Wishes
+from services.kinds.shared.kind import ConnectionsOf
 from services.kinds.shared.resource import Check, PlainResource
+from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
-from services.planner.domain.views import differing
 from services.planner.engines.interface import Destination
 
 
@@ -33,7 +33,9 @@ class Environments:
     @cached_property
     def _ids(self) -> Mapping[str, UUID]:
         return {
-            each.name: each.id for each in self._state.plain_resources_in_order(MANAGED_ENVIRONMENT.kind) if each.wanted
+            each.name: each.id
+            for each in self._state.plain_resources_in_order(MANAGED_ENVIRONMENT.kind)
+            if each.is_active
         }
 
     def named(self, name: str) -> EnvironmentView | None:
@@ -49,7 +51,7 @@ class Environments:
         row = self._rows.get(environment)
         if row is None:
             return None
-        return self._view(row) if row.wanted or self._state.objects_of(environment) else None
+        return self._view(row) if row.is_active or self._state.objects_of(environment) else None
 
     def _view(self, environment: PlainResource) -> EnvironmentView:
         if environment.id not in self._views:
@@ -85,13 +87,18 @@ def _parts(state: TenantState, known: UUID) -> object:
 
 def clusters_in_force(known: PlainResource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
     """Those by which an engine may hold it: of the accepted spec, and of that with which credentials last worked."""
-    return _clusters(kinds[known.kind].desired, known.accepted, check.working_spec if check is not None else "")
+    return _clusters(kinds[known.kind].connections, known.accepted, check.working_spec if check is not None else "")
 
 
 @lru_cache(maxsize=4096)
-def _clusters(desired: Wishes | None, *specs: str) -> tuple[Cluster, ...]:
-    wishes = [wish for text in dict.fromkeys(specs) if text and desired for wish in desired(DesiredInputs(text))]
-    return tuple(wish for wish in wishes if isinstance(wish, Cluster))
+def _clusters(connections: ConnectionsOf | None, *specs: str) -> tuple[Cluster, ...]:
+    wanted = [
+        connection
+        for text in dict.fromkeys(specs)
+        if text and connections
+        for connection in connections(ConnectionInputs(text))
+    ]
+    return tuple(connection for connection in wanted if isinstance(connection, Cluster))
 
 
 def destinations(state: TenantState, kinds: Registry) -> tuple[Destination, ...]:

@@ -29,7 +29,7 @@ from services.kinds.sync_run import rules as sync_run
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.rows import TENANT, EngineObject, OperationMoved, OperationState
+from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
 
 NEVER_CHECKED = CheckReasons("", "")
 
@@ -76,12 +76,12 @@ def _deployment_removed(planned: PlannedTenant, observation: Observation, uid: s
     """What it became is gone from the engine."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
-    if known is None or known.spec is None or known.wanted or not isinstance(observation.event, Removed):
+    if known is None or known.spec is None or known.is_active or not isinstance(observation.event, Removed):
         return planned
     empty = deployment_rules.empty_deployment(known)
     planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
     message = audit.forced_deletion(observation.name) if observation.event.forced else ""
-    return planned.with_outcome(OperationMoved(audit.change_id(known), "Completed", message, cause.at))
+    return planned.with_outcome(AuditOutcome(audit.change_id(known), "Completed", message, cause.at))
 
 
 def _object_reported(
@@ -90,7 +90,7 @@ def _object_reported(
     """Whose object it is decides what the report means."""
     known = planned.state.plain_resources.get(held.owner.id)
     if isinstance(observation.event, Removed):
-        return planned if held.wanted else _object_removed(planned, observation, known, cause)
+        return planned if held.is_desired else _object_removed(planned, observation, known, cause)
     if known is None:
         return planned
     if known.id in planned.state.sync_runs:
@@ -108,7 +108,7 @@ def _object_removed(
         return planned
     forced = isinstance(observation.event, Removed) and observation.event.forced
     message = audit.forced_deletion(observation.name) if forced else ""
-    outcome = OperationMoved(audit.change_id(owner), "Completed", message, cause.at)
+    outcome = AuditOutcome(audit.change_id(owner), "Completed", message, cause.at)
     return planned.touching(owner.id, cause).with_outcome(outcome)
 
 
@@ -122,7 +122,7 @@ def _check_reported(
             # The engine's own words are for operators, in the log of its agent.
             unknown = Checked(digest, _reasons(known, context).not_applied, UNKNOWN_ERROR.message)
             message = failed.message[:MAX_CHECK_MESSAGE]
-            refused = OperationMoved(audit.change_id(known), "Failed", message, cause.at)
+            refused = AuditOutcome(audit.change_id(known), "Failed", message, cause.at)
             return _checked(planned, known, unknown, cause, context).with_outcome(refused)
         case _:
             return planned
@@ -147,8 +147,8 @@ def _checked(
     if now == before:
         return planned
     planned = planned.with_state(planned.state.with_checks(now)).touching(known.id, cause)._replace(cause=cause)
-    state: OperationState = "Completed" if reason == _reasons(known, context).succeeded else "Failed"
-    return planned.with_outcome(OperationMoved(audit.change_id(known), state, message, cause.at))
+    state: AuditState = "Completed" if reason == _reasons(known, context).succeeded else "Failed"
+    return planned.with_outcome(AuditOutcome(audit.change_id(known), state, message, cause.at))
 
 
 def _worked(
@@ -188,9 +188,9 @@ def _sync_moved(planned: PlannedTenant, workspace: str, event: SyncMoved, cause:
     planned = planned.with_state(state).touching(now.resource_id, cause)._replace(cause=cause)
     if now.state != "Ended":
         return planned
-    outcome: OperationState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
+    outcome: AuditState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
     change = audit.change_id(state.plain_resources[now.resource_id])
-    return planned.with_outcome(OperationMoved(change, outcome, now.message, cause.at))
+    return planned.with_outcome(AuditOutcome(change, outcome, now.message, cause.at))
 
 
 def _observed(
@@ -201,18 +201,18 @@ def _observed(
     context: Context,
 ) -> PlannedTenant:
     known = planned.state.observed.get(deployment.id) or deployment_rules.unobserved(deployment)
-    outcome: OperationMoved | None = None
+    outcome: AuditOutcome | None = None
     match event:
         case StatusReported() as status:
             now = deployment_rules.update_status(known, status, cause)
         case Applied() as applied:
             now = deployment_rules.mark_applied(known, applied, deployment)
-            if deployment.wanted:
-                outcome = OperationMoved(audit.change_id(deployment), "Completed", "", cause.at)
+            if deployment.is_active:
+                outcome = AuditOutcome(audit.change_id(deployment), "Completed", "", cause.at)
         case Failed() as failed:
             now = deployment_rules.mark_failed(known, failed, deployment)
-            state: OperationState = "Failed" if failed.permanent else "Waiting"
-            outcome = OperationMoved(audit.change_id(deployment), state, now.failure, cause.at)
+            state: AuditState = "Failed" if failed.permanent else "Waiting"
+            outcome = AuditOutcome(audit.change_id(deployment), state, now.failure, cause.at)
     if now == known and context.is_known:
         return planned  # an agent that has started anew reports all again
     planned = planned.with_state(planned.state.with_observed(now)).touching(deployment.id, cause)
@@ -224,7 +224,12 @@ def _project_refused(
 ) -> PlannedTenant:
     """What a project suffers is shown where users look: on the deployments that wait for it."""
     failed = observation.event
-    if not isinstance(failed, Failed) or held.owner.kind != TENANT or not held.wanted or held.digest != failed.digest:
+    if (
+        not isinstance(failed, Failed)
+        or held.owner.kind != TENANT
+        or not held.is_desired
+        or held.digest != failed.digest
+    ):
         return planned
     for waiting in list(_waiting(planned)):
         message = f"{observation.kind}: {failed.message}"
@@ -236,7 +241,7 @@ def _project_refused(
 def _waiting(planned: PlannedTenant) -> Iterator[Deployment]:
     """Wanted deployments whose manifest no engine was seen to hold."""
     for known in planned.state.deployments.values():
-        if known.wanted and known.spec is not None:
+        if known.is_active and known.spec is not None:
             observed = planned.state.observed.get(known.id)
             if observed is None or observed.applied_digest != known.digest:
                 yield known

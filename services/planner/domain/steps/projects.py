@@ -7,12 +7,12 @@ from functools import lru_cache
 from services.common.urls.repository_url import normalised
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
-from services.kinds.shared.desired_connections import DesiredInputs, Repository
-from services.kinds.shared.kind import Wishes
-from services.planner.domain.planned_tenant import Context, StepResult, want_objects, withdraw_objects
+from services.kinds.shared.connections import ConnectionInputs, Repository
+from services.kinds.shared.kind import ConnectionsOf
+from services.planner.domain.indexed_rows import Counts, index_of
+from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
-from services.planner.domain.views import Counts, view_of
 from services.planner.engines.interface import Confinement, Destination, Manifest
 from services.planner.rows import TENANT, Owner
 
@@ -26,14 +26,14 @@ def confine(state: TenantState, context: Context) -> StepResult:
         return StepResult(state)
     manifests = _projects(state, context)
     wanted = {manifest.key for manifest in manifests}
-    step = want_objects(StepResult(state), manifests, Owner(TENANT, state.tenant.id))
+    step = upsert_objects(StepResult(state), manifests, Owner(TENANT, state.tenant.id))
     return withdraw_objects(step, [key for key in state.objects_of_kind(TENANT) if key not in wanted], {})
 
 
 def _look_the_same(now: TenantState, context: Context) -> bool:
     """Whether nothing that projects follow from has changed: to know that costs less than to compile them."""
     before = context.before
-    used, used_before = view_of(now.deployments, REPOSITORIES), view_of(before.deployments, REPOSITORIES)
+    used, used_before = index_of(now.deployments, REPOSITORIES), index_of(before.deployments, REPOSITORIES)
     if used is not used_before and used.keys() != used_before.keys():
         return False
     if now.objects_of_kind(TENANT) != before.objects_of_kind(TENANT):
@@ -51,7 +51,7 @@ def _look_the_same(now: TenantState, context: Context) -> bool:
 
 def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
     """Deployments on their way out count: the engine needs their project until the last of them is gone."""
-    repositories = view_of(state.deployments, REPOSITORIES).keys() | _opened(state, context.policy.kinds)
+    repositories = index_of(state.deployments, REPOSITORIES).keys() | _opened(state, context.policy.kinds)
     if not repositories:
         return ()
     reached = destinations(state, context.policy.kinds)
@@ -69,12 +69,12 @@ def _opened(state: TenantState, kinds: Registry) -> set[str]:
         url
         for kind in kinds.others_with_objects
         for each in state.plain_resources_of_kind(kind.name).values()
-        if each.wanted and each.accepted
-        for url in _repositories(kind.desired, each.accepted)
+        if each.is_active and each.accepted
+        for url in _repositories(kind.connections, each.accepted)
     }
 
 
 @lru_cache(maxsize=4096)
-def _repositories(desired: Wishes | None, accepted: str) -> tuple[str, ...]:
-    wishes = desired(DesiredInputs(accepted)) if desired is not None else ()
-    return tuple(normalised(wish.url) for wish in wishes if isinstance(wish, Repository))
+def _repositories(connections: ConnectionsOf | None, accepted: str) -> tuple[str, ...]:
+    wanted = connections(ConnectionInputs(accepted)) if connections is not None else ()
+    return tuple(normalised(connection.url) for connection in wanted if isinstance(connection, Repository))

@@ -17,9 +17,9 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.resource import PlainResource
+from services.planner.domain.indexed_rows import Subset, Totals, differing, index_of
 from services.planner.domain.planned_tenant import Context, StepResult
-from services.planner.domain.state import BEYOND, BY_KIND, TenantState
-from services.planner.domain.views import Subset, Totals, differing, view_of
+from services.planner.domain.state import BY_KIND, RESOURCES_OVER_QUOTA, TenantState
 from services.planner.rows import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
@@ -38,7 +38,7 @@ def apply_quotas(state: TenantState, context: Context) -> StepResult:
     if _is_same(state, before, context.policy.kinds):
         return StepResult(state)
     fits = _fits(state, context)
-    crowded = _crowded(state, context, fits=fits)
+    crowded = _over_quota_kinds(state, context, fits=fits)
     if not crowded:
         return StepResult(state)
     limits, held = context.policy.limits, state.objects_by_owner()
@@ -68,15 +68,15 @@ def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
     return all(known is None or kinds[known.kind].destinations is None for known in changed)
 
 
-def _crowded(state: TenantState, context: Context, *, fits: bool) -> Collection[str]:
+def _over_quota_kinds(state: TenantState, context: Context, *, fits: bool) -> Collection[str]:
     """Kinds of which resources have to be compared: all of them, unless everything ``fits`` whoever is admitted.
 
     Then those of which there are more than may be, or of which some wait: these may have room now.
     """
-    kinds, limits = view_of(state.plain_resources, BY_KIND), context.policy.limits
+    kinds, limits = index_of(state.plain_resources, BY_KIND), context.policy.limits
     if not fits:
         return kinds.keys()
-    beyond = {each.kind for each in view_of(state.plain_resources, BEYOND).values()}
+    beyond = {each.kind for each in index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()}
     return {kind for kind, rows in kinds.items() if kind in beyond or len(rows) > limits.of(kind)}
 
 
@@ -109,7 +109,7 @@ class Usage:
     @classmethod
     def of(cls, deployments: Mapping[UUID, Deployment], state: TenantState) -> Usage:
         """Of ``deployments``, and of everything else in ``state``."""
-        counts, waiting, size = view_of(deployments, DEPLOYED) or (0, 0, 0)
+        counts, waiting, size = index_of(deployments, DEPLOYED) or (0, 0, 0)
         other_bytes = _sum(state.plain_resources, FORCE_BYTES) + _sum(state.objects, LEAVING_BYTES)
         return cls(counts, waiting, size, other_bytes)
 
@@ -228,22 +228,22 @@ def room_for(deployments: Mapping[UUID, Deployment], usage: Usage, limits: Limit
     room = min(ADMITTED_AT_ONCE, limits.of(GITOPS_DEPLOYMENT.kind) - usage.deployments)
     if room <= 0 or usage.bytes + usage.other_bytes >= limits.bytes:
         return []
-    waiting = sorted((each.seen_at, each.id) for each in waiting_for_room(deployments) if each.wanted)
+    waiting = sorted((each.seen_at, each.id) for each in waiting_for_room(deployments) if each.is_active)
     return [subject for _, subject in waiting[:room]]
 
 
 def waiting_for_room(deployments: Mapping[UUID, Deployment]) -> Collection[Deployment]:
     """Deployments that are beyond the quotas."""
-    return view_of(deployments, CROWDED_OUT).values()
+    return index_of(deployments, DEPLOYMENTS_OVER_QUOTA).values()
 
 
 def _sum(rows: Mapping[Any, RowT], totals: Totals[RowT]) -> int:
-    return sum(part for part in view_of(rows, totals))
+    return sum(part for part in index_of(rows, totals))
 
 
 def _deployed_bytes(state: TenantState) -> int:
     """Of the specs of all deployments."""
-    return (view_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
+    return (index_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
 
 
 SPEC_BYTES: Totals[PlainResource] = Totals(lambda each: (_bytes(each.spec) + _bytes(each.accepted),))
@@ -251,7 +251,7 @@ FORCE_BYTES: Totals[PlainResource] = Totals(
     lambda each: (_bytes(each.accepted if each.over_quota else each.spec) if each.present else 0,)
 )
 """Of specs in force, those of sealed Secrets among them."""
-LEAVING_BYTES: Totals[EngineObject] = Totals(lambda held: (0 if held.wanted else held.size,))
+LEAVING_BYTES: Totals[EngineObject] = Totals(lambda held: (0 if held.is_desired else held.size,))
 """Of what has to be removed."""
 DEPLOYED: Totals[Deployment] = Totals(lambda each: (_counts(each), _waits(each), spec_bytes(each)))
-CROWDED_OUT: Subset[Deployment] = Subset(lambda each: each.over_quota)
+DEPLOYMENTS_OVER_QUOTA: Subset[Deployment] = Subset(lambda each: each.over_quota)

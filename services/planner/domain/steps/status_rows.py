@@ -18,10 +18,10 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Cause, PlainResource
+from services.planner.domain.indexed_rows import differing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
-from services.planner.domain.views import differing
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -128,7 +128,7 @@ def _of_resource(planned: PlannedTenant, owner: PlainResource, previous: str, at
 
 def _is_there(state: TenantState, name: str) -> bool:
     """Whether a deployment of this name exists and stays."""
-    return any(each.name == name and each.wanted for each in state.deployments.values())
+    return any(each.name == name and each.is_active for each in state.deployments.values())
 
 
 def _is_releasable(planned: PlannedTenant, owner: PlainResource, owned: Collection[UUID]) -> bool:

@@ -11,11 +11,11 @@ from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
-from services.planner.domain.planned_tenant import Context, StepResult, want_objects
+from services.planner.domain.indexed_rows import Groups, differing, index_of
+from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects
 from services.planner.domain.state import TenantState
-from services.planner.domain.views import Groups, differing, view_of
 from services.planner.engines.interface import Manifest
-from services.planner.rows import ObjectKey, OperationMoved, Owner
+from services.planner.rows import AuditOutcome, EngineObjectKey, Owner
 
 Runs = list[tuple[PlainResource, SyncRun]]
 
@@ -24,7 +24,7 @@ OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state
 """Runs that are not over, by the name of what they sync."""
 
 
-def order_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:
+def request_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:
     """Let the tenant's runs take their turns; an order that is not given any more is withdrawn.
 
     ``at``: when that happened which ends runs.
@@ -37,7 +37,7 @@ def order_syncs(state: TenantState, at: datetime, context: Context) -> StepResul
     ):
         return StepResult(state)
     concerned = _concerned(state, context)
-    step, ordered = StepResult(state), set[ObjectKey]()
+    step, ordered = StepResult(state), set[EngineObjectKey]()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
@@ -47,7 +47,7 @@ def order_syncs(state: TenantState, at: datetime, context: Context) -> StepResul
         for run in arranged:
             step = _with_run(step, run, at)
             if (order := _order(step.state, run, context)) is not None:
-                step = want_objects(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
+                step = upsert_objects(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
                 ordered.add(order.key)
     withdrawn = _ordered(context, concerned) - ordered
     return step.with_state(step.state.without_objects(*sorted(withdrawn))) if withdrawn else step
@@ -59,7 +59,7 @@ def _concerned(state: TenantState, context: Context) -> frozenset[str]:
     All of them if it is not known what the tenant was planned from.
     """
     before = context.before
-    names = {*view_of(state.sync_runs, OPEN), *view_of(before.sync_runs, OPEN)}
+    names = {*index_of(state.sync_runs, OPEN), *index_of(before.sync_runs, OPEN)}
     if not context.is_known:
         return frozenset(names)
     changed = {*differing(state.sync_runs, before.sync_runs), *differing(state.plain_resources, before.plain_resources)}
@@ -72,11 +72,11 @@ def _concerned(state: TenantState, context: Context) -> frozenset[str]:
 
 def _open_runs(state: TenantState, name: str) -> Runs:
     """Runs of this name that are not over."""
-    runs = view_of(state.sync_runs, OPEN).get(name, {})
+    runs = index_of(state.sync_runs, OPEN).get(name, {})
     return [(state.plain_resources[run.resource_id], run) for run in runs.values()]
 
 
-def _ordered(context: Context, names: Collection[str]) -> set[ObjectKey]:
+def _ordered(context: Context, names: Collection[str]) -> set[EngineObjectKey]:
     """Keys of the orders that are out for deployments of these names, whatever incarnation.
 
     All of them if it is not known what the tenant was planned from: one without a run is withdrawn then.
@@ -95,7 +95,7 @@ def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
         return step
     succeeded = now.state == "Ended" and now.phase in {sync_run.SUCCEEDED, ""}
     change = audit.change_id(step.state.plain_resources[now.resource_id])
-    outcome = OperationMoved(change, "Completed" if succeeded else "Failed", now.message, at)
+    outcome = AuditOutcome(change, "Completed" if succeeded else "Failed", now.message, at)
     return step._replace(outcomes=(*step.outcomes, outcome))
 
 

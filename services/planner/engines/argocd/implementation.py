@@ -10,14 +10,14 @@ from services.common.argocd_names import application_name, uid_of
 from services.common.messages.compiled import RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
-from services.kinds.shared.desired_connections import Cluster, Desired, Repository
+from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
 from services.planner.engines.argocd.application_status import read_application_status
 from services.planner.engines.argocd.names import project_name
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
-from services.planner.rows import ObjectKey
+from services.planner.rows import EngineObjectKey
 
 WAVES: Mapping[str, int] = {
     RowKind.APP_PROJECT: 0,
@@ -36,11 +36,11 @@ class ArgoCD:
         """Name of the tenant's AppProject."""
         return _lane(tenant)
 
-    def deployment_key(self, uid: str) -> ObjectKey:
+    def deployment_key(self, uid: str) -> EngineObjectKey:
         """See the interface."""
         return (RowKind.APPLICATION.value, application_name(uid))
 
-    def deployment_uid(self, key: ObjectKey) -> str | None:
+    def deployment_uid(self, key: EngineObjectKey) -> str | None:
         """See the interface."""
         kind, name = key
         return uid_of(name) if kind == RowKind.APPLICATION else None
@@ -59,15 +59,15 @@ class ArgoCD:
         )
 
     def objects(
-        self, placement: Placement, resource: PlainResource, desired: Desired, *, cluster_resources: bool
+        self, placement: Placement, resource: PlainResource, connection: Connection, *, cluster_resources: bool
     ) -> tuple[Manifest, ...]:
         """Recipes: of a cluster secret, or of repository secrets, one for each AppProject."""
-        match desired:
+        match connection:
             case Cluster():
-                kind, made = RowKind.CLUSTER_SECRET, recipes.cluster_secret(placement, resource, desired)
+                kind, made = RowKind.CLUSTER_SECRET, recipes.cluster_secret(placement, resource, connection)
             case Repository():
                 kind = RowKind.REPOSITORY_SECRET
-                made = recipes.repository_secrets(placement, resource, desired, in_cluster_project=cluster_resources)
+                made = recipes.repository_secrets(placement, resource, connection, in_cluster_project=cluster_resources)
         return tuple(_manifest((kind.value, name), text) for name, text in made.items())
 
     def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
@@ -85,6 +85,6 @@ def _lane(tenant: UUID) -> str:
     return project_name(tenant)
 
 
-def _manifest(key: ObjectKey, text: str) -> Manifest:
+def _manifest(key: EngineObjectKey, text: str) -> Manifest:
     kind, name = key
     return Manifest(kind, name, WAVES[kind], text)

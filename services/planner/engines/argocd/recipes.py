@@ -12,7 +12,7 @@ from uuid import UUID
 from services.common.argocd_names import API_VERSION, APPLICATION, SECRET_TYPE_LABEL, application_name
 from services.common.json_values import canonical
 from services.common.ownership import OURS
-from services.kinds.shared.desired_connections import Cluster, Repository, SealedSecret
+from services.kinds.shared.connections import Cluster, Repository, SealedSecret
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd.names import (

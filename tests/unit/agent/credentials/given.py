@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 
 from devstack.stack.pki import Pki
-from services.agent.credentials.checker import CredentialChecker, CredentialSettings
+from services.agent.credentials.credential_checker import CredentialChecker, CredentialSettings
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, write_keys

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from services.agent.credentials import waiting_applications
-from services.agent.objects import desired as objects
+from services.agent.objects import desired_objects as objects
 from services.common.messages import EngineResource
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, repository_row

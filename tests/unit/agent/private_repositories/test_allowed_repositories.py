@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from services.agent.instances.appliers import Dependencies
 from services.agent.instances.instance_controller import InstanceController
-from services.agent.instances.wiring import Dependencies
 from services.common.messages import Applied, Failed, StatusReported
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import SETTINGS, FakeChecker

@@ -11,7 +11,7 @@ import pytest
 
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
-from services.agent.private_repositories.registry import TENANT_LIMIT, PrivateRepositoryRegistry, owner_of
+from services.agent.private_repositories.known_repositories import TENANT_LIMIT, PrivateRepositoryRegistry, owner_of
 from services.agent.private_repositories.registry_expiry import REPO_SERVERS, SETTLED, SWEEP_SECONDS
 from services.agent.private_repositories.registry_secret import secret_name
 from services.agent.private_repositories.repository_identity import identity_of

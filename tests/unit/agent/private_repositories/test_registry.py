@@ -7,7 +7,7 @@ import base64
 
 import pytest
 
-from services.agent.private_repositories.registry import (
+from services.agent.private_repositories.known_repositories import (
     FORMER_FIELD,
     TENANT_LIMIT,
     UNKNOWN_OWNER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
 from services.agent.private_repositories.registry_expiry import SETTLED, SWEEP_SECONDS, RegistryExpiry
 from services.agent.private_repositories.repository_identity import identity_of
 from services.common.kubernetes import Rejected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.objects.desired import desired_object, desired_secret
+from services.agent.objects.desired_objects import desired_object, desired_secret
 from services.agent.objects.live import live_object
 from services.agent.objects.managed_kinds import APPLICATION_KIND, CASCADE_FINALIZER, SECRET_KIND
 from services.agent.reconcile.object_steps import (

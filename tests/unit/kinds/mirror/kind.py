@@ -13,7 +13,7 @@ from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.conditions import Refused, compiled
-from services.kinds.shared.desired_connections import DesiredInputs, Repository
+from services.kinds.shared.connections import ConnectionInputs, Repository
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Reference, StatusInputs
 from services.kinds.shared.limits import Limits
@@ -48,7 +48,7 @@ def accept(resource: PlainResource, _policy: AddressPolicy, limits: Limits) -> M
     return spec_of(MirrorSpec, resource)
 
 
-def desired(inputs: DesiredInputs) -> tuple[Repository]:
+def connections(inputs: ConnectionInputs) -> tuple[Repository]:
     return (Repository(MirrorSpec.model_validate_json(inputs.spec).url, inputs.secret),)
 
 
@@ -85,7 +85,7 @@ KIND = CustomKind(
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,
-    desired=desired,
+    connections=connections,
     check_reasons=CheckReasons(MIRRORED.reason, UNREACHABLE.reason),
     compile_status=mirror_status,
 )

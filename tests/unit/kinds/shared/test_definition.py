@@ -15,7 +15,7 @@ from services.common.package_data import CRDS, RBAC
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.definition import custom_resource_definition, structural
-from services.kinds.shared.kind import CustomKind, Wait
+from services.kinds.shared.kind import CustomKind, WaitExample
 
 
 def test_crd_files_when_compared_with_the_models_then_they_are_up_to_date() -> None:
@@ -122,7 +122,7 @@ def columns(kind: CustomKind) -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "wait"), [(kind, wait) for kind in REGISTRY.custom for wait in kind.waits])
-def test_wait_when_documented_then_a_status_can_come_to_it(kind: CustomKind, wait: Wait) -> None:
+def test_wait_when_documented_then_a_status_can_come_to_it(kind: CustomKind, wait: WaitExample) -> None:
     condition = re.fullmatch(r"condition=(\w+)", wait.flag)
     if condition is not None:
         assert (condition[1], "True") in {(entry.type, entry.status) for entry in kind.catalogue}

@@ -27,16 +27,16 @@ def freeze(second: int, name: str = "holidays", reason: str = "nobody is here", 
     )
 
 
-def operations(planned: World) -> list[tuple[str, str, str]]:
+def audit_records(planned: World) -> list[tuple[str, str, str]]:
     """Kind, action and state of each, in order."""
-    return [(known.kind, known.action, known.state) for known in planned.operations.values()]
+    return [(known.kind, known.action, known.state) for known in planned.audit_records.values()]
 
 
 def test_kind_when_its_command_comes_then_its_status_is_shown_and_its_operation_has_ended() -> None:
     planned = world()
     planned.take(freeze(1))
     assert conditions(planned, FREEZE.kind, "holidays") == {"Frozen": ("True", "Frozen", "nobody is here")}
-    assert operations(planned) == [(FREEZE.kind, "create", "Completed")]
+    assert audit_records(planned) == [(FREEZE.kind, "create", "Completed")]
     assert planned.engine == {}
 
 
@@ -44,7 +44,7 @@ def test_kind_when_its_spec_is_refused_then_status_and_operation_say_so() -> Non
     planned = world()
     planned.take(freeze(1, reason=""))
     assert conditions(planned, FREEZE.kind, "holidays")["Frozen"] == ("False", "NoReason", "reason must not be empty")
-    assert operations(planned) == [(FREEZE.kind, "create", "Failed")]
+    assert audit_records(planned) == [(FREEZE.kind, "create", "Failed")]
 
 
 def test_kind_when_a_tenant_has_more_than_its_quota_then_the_newest_waits_until_one_goes() -> None:
@@ -73,4 +73,4 @@ def test_kind_when_its_resource_is_deleted_then_the_finalizer_is_released_and_no
     assert [row.release_finalizer for row in planned.workspace.values()] == [True]
     planned.take(resource_gone(3, FREEZE.kind, "holidays"))
     assert (planned.resources, planned.workspace, planned.tenants) == ({}, {}, {})
-    assert operations(planned)[-1] == (FREEZE.kind, "delete", "Completed")
+    assert audit_records(planned)[-1] == (FREEZE.kind, "delete", "Completed")

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from services.agent.objects.desired import desired_object
+from services.agent.objects.desired_objects import desired_object
 from services.common.messages import EngineResource
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause

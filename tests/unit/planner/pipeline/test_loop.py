@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from services.common.errors import Poison, Retry, Wait
 from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
 from services.kinds.shared.catalogue import TENANT_PARKED
-from services.planner.database import maintenance
+from services.planner.database import periodic_queries
 from services.planner.database.load import Loaded
 from services.planner.database.save import Fenced, Span
 from services.planner.database.sweeps import SweepFound
@@ -28,12 +28,12 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
 from services.planner.engines import interface
-from services.planner.pipeline import loop, parking, upkeep
+from services.planner.pipeline import loop, parking, periodic_tasks
 from services.planner.pipeline.batch_consumer import Batch
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
-from services.planner.pipeline.upkeep import Upkeep
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from services.planner.rows import ParkedEvent, ParkedTenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync, spec
 from tests.unit.planner.world import World
@@ -68,7 +68,7 @@ class Log:
     def rejoin_group(self) -> None:
         self.rejoined += 1
 
-    def fence_partitions(self, partitions: Iterable[int]) -> list[Span]:
+    def spans_of(self, partitions: Iterable[int]) -> list[Span]:
         return [Span(TOPIC, partition, 0, 0) for partition in partitions]
 
 
@@ -100,7 +100,7 @@ class DeadLetterQueue:
 
 @dataclass
 class Memory:
-    """A store that fails as told: once with each of ``failures``, always for ``poisonous`` deployments."""
+    """A session that fails as told: once with each of ``failures``, always for ``poisonous`` deployments."""
 
     failures: list[Exception] = field(default_factory=list)
     poisonous: frozenset[str] = frozenset()
@@ -115,12 +115,12 @@ class Memory:
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return self.world.find_unseen(scopes)
 
-    def still_shown(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
-        return self.world.still_shown(tenant)
+    def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
+        return self.world.find_parked_statuses(tenant)
 
-    def abandon(self) -> None:
+    def abandon_transaction(self) -> None:
         self.abandoned += 1
-        self.world.abandon()
+        self.world.abandon_transaction()
 
     def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         if self.failures:
@@ -137,16 +137,16 @@ class Memory:
 
 
 def planner_with(
-    store: Memory, messages: int = 1, unreadable: frozenset[int] = frozenset()
+    session: Memory, messages: int = 1, unreadable: frozenset[int] = frozenset()
 ) -> tuple[Planner, Log, DeadLetterQueue]:
     """A planner that takes one batch and then stops."""
     log, letters = Log(messages), DeadLetterQueue()
     decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, log.offsets)  # type: ignore[dict-item, arg-type]
-    parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "store": store}
-    planner = Planner(**parts, policy=Policy(), batch_limit=500, upkeep=lambda _: None)
+    parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "session": session}
+    planner = Planner(**parts, policy=Policy(), batch_limit=500, periodic=lambda _: None)
 
     def stop_afterwards() -> None:
-        planner.upkeep = lambda planner: planner.stopping.set()
+        planner.periodic = lambda planner: planner.stopping.set()
 
     log.on_poll = stop_afterwards
     return planner, log, letters
@@ -161,11 +161,11 @@ def test_batch_when_a_step_may_work_later_then_it_is_tried_again(failure: Except
 
 
 def test_batch_when_the_process_shall_stop_while_it_fails_then_nothing_is_committed() -> None:
-    store = Memory([Retry("away")] * 1000)
-    planner, log, _ = planner_with(store)
+    session = Memory([Retry("away")] * 1000)
+    planner, log, _ = planner_with(session)
     planner.stopping.set()
     planner.until_done(lambda: planner.process_batch(log.batch))
-    assert (log.acknowledged, store.offset, planner.failing) == ([], 0, "away")
+    assert (log.acknowledged, session.offset, planner.failing) == ([], 0, "away")
 
 
 def test_batch_when_fenced_then_it_is_dropped_and_the_group_is_joined_anew() -> None:
@@ -203,22 +203,22 @@ def test_loop_when_messages_come_faster_than_batches_end_then_the_next_gather(
 
 
 def test_message_when_the_database_refuses_it_then_only_that_one_is_given_up() -> None:
-    store = Memory(poisonous=frozenset({"web-2"}))
-    planner, log, letters = planner_with(store, messages=5)
+    session = Memory(poisonous=frozenset({"web-2"}))
+    planner, log, letters = planner_with(session, messages=5)
     planner.run()
     assert letters.sent == [2]
-    assert sorted(d.name for d in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
-    assert store.offset == 5
+    assert sorted(d.name for d in session.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
+    assert session.offset == 5
     assert [span.next for span in log.acknowledged] == [1, 2, 3, 4, 5]
 
 
 def test_message_when_the_database_refuses_it_behind_one_that_cannot_be_read_then_both_are_given_up_once() -> None:
-    store = Memory(poisonous=frozenset({"web-1"}))
-    planner, log, letters = planner_with(store, messages=5, unreadable=frozenset({3}))
+    session = Memory(poisonous=frozenset({"web-1"}))
+    planner, log, letters = planner_with(session, messages=5, unreadable=frozenset({3}))
     planner.run()
     assert letters.sent == [3, 1]
-    assert sorted(d.name for d in store.world.deployments.values()) == ["web-0", "web-2", "web-4"]
-    assert log.offsets.committable_offset(PARTITION) == store.offset == 5
+    assert sorted(d.name for d in session.world.deployments.values()) == ["web-0", "web-2", "web-4"]
+    assert log.offsets.committable_offset(PARTITION) == session.offset == 5
 
 
 def test_message_when_it_was_given_up_then_a_batch_that_is_tried_again_does_not_give_it_up_again() -> None:
@@ -229,24 +229,24 @@ def test_message_when_it_was_given_up_then_a_batch_that_is_tried_again_does_not_
 
 
 def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_looked_at() -> None:
-    store = Memory()
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    planner, _, _ = planner_with(session)
     events = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(3)]
-    store.poisonous = frozenset({"web-1"})
+    session.poisonous = frozenset({"web-1"})
     planner.look_again(events)
-    assert sorted(known.name for known in store.world.deployments.values()) == ["web-0", "web-2"]
+    assert sorted(known.name for known in session.world.deployments.values()) == ["web-0", "web-2"]
 
 
 def test_upkeep_when_the_database_refuses_it_for_good_then_messages_are_still_planned() -> None:
     planner, log, _ = planner_with(Memory(), 2)
     due = [Poison("refused")]
 
-    def upkeep(planner: Planner) -> None:
+    def periodic(planner: Planner) -> None:
         if due:
             raise due.pop()
         planner.stopping.set()
 
-    planner.upkeep = upkeep
+    planner.periodic = periodic
     planner.run()
     assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
 
@@ -260,42 +260,42 @@ def kept(number: int) -> ParkedEvent:
 
 
 def test_parked_tenant_when_the_database_refuses_one_message_then_only_that_one_is_given_up() -> None:
-    store = Memory(poisonous=frozenset({"web-2"}))
-    store.world.parked[TENANT] = PARKED
-    planner, _, letters = planner_with(store)
+    session = Memory(poisonous=frozenset({"web-2"}))
+    session.world.parked[TENANT] = PARKED
+    planner, _, letters = planner_with(session)
     planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
-    assert sorted(each.name for each in store.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
-    assert (letters.sent, store.world.parked) == ([-1], {})
+    assert sorted(each.name for each in session.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
+    assert (letters.sent, session.world.parked) == ([-1], {})
 
 
 def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces_with_a_beat_before_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(loop, "KEPT_AT_ONCE", 2)
-    store = Memory()
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    planner, _, _ = planner_with(session)
     beats: list[int] = []
-    monkeypatch.setattr(planner.heartbeat, "beat", lambda: beats.append(len(store.world.deployments)))
+    monkeypatch.setattr(planner.heartbeat, "beat", lambda: beats.append(len(session.world.deployments)))
     planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert beats == [0, 2, 4]
-    assert len(store.world.deployments) == 5
+    assert len(session.world.deployments) == 5
 
 
 def test_parked_tenant_when_it_goes_on_then_all_its_resources_show_what_is_true_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = Memory()
-    store.world.take(changed(1), changed(1, "api", uid="uid-2", content=spec(source={"path": "/"})))
-    before = {key: row.status for key, row in store.world.workspace.items()}
+    session = Memory()
+    session.world.take(changed(1), changed(1, "api", uid="uid-2", content=spec(source={"path": "/"})))
+    before = {key: row.status for key, row in session.world.workspace.items()}
     with monkeypatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        store.world.take(changed(2, "new", uid="uid-3"))
-    ((parked,), rows) = store.world.parked.values(), store.world.parked_events
-    assert all(TENANT_PARKED.message in row.status for row in store.world.workspace.values())
-    planner, _, _ = planner_with(store)
-    planner.retry_parked(parked, rows, store.world.shown_of(TENANT))
-    assert store.world.parked == {}
-    shown = {key: row.status for key, row in store.world.workspace.items()}
+        session.world.take(changed(2, "new", uid="uid-3"))
+    ((parked,), rows) = session.world.parked.values(), session.world.parked_events
+    assert all(TENANT_PARKED.message in row.status for row in session.world.workspace.values())
+    planner, _, _ = planner_with(session)
+    planner.retry_parked(parked, rows, session.world.shown_of(TENANT))
+    assert session.world.parked == {}
+    shown = {key: row.status for key, row in session.world.workspace.items()}
     assert {key[-1] for key in shown} == {"web", "api", "new"}
     assert not any(TENANT_PARKED.message in status for status in shown.values())
     assert all("spec.source.path cannot be" in shown[key] for key in before)
@@ -304,63 +304,63 @@ def test_parked_tenant_when_it_goes_on_then_all_its_resources_show_what_is_true_
 def test_upkeep_when_what_is_kept_of_a_tenant_has_doubled_then_it_is_compacted_and_not_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = Memory()
-    planner, log, _ = planner_with(store)
+    session = Memory()
+    planner, log, _ = planner_with(session)
     log.partitions = [3]  # type: ignore[attr-defined]
-    store.connected = lambda: nullcontext(None)  # type: ignore[attr-defined]
-    monkeypatch.setattr(maintenance, "kept_events", lambda *_: {PARKED: len(store.world.parked_events)})
-    monkeypatch.setattr(maintenance, "parked_events", lambda *_: list(store.world.parked_events))
-    monkeypatch.setattr(upkeep, "KEPT_UNSEEN", 5)
-    at_work, sizes = Upkeep(timedelta(days=1)), []
-    store.world.parked_events = [kept(number) for number in range(3)]
+    session.connection = lambda: nullcontext(None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(periodic_queries, "count_parked_events", lambda *_: {PARKED: len(session.world.parked_events)})
+    monkeypatch.setattr(periodic_queries, "parked_events", lambda *_: list(session.world.parked_events))
+    monkeypatch.setattr(periodic_tasks, "KEPT_UNSEEN", 5)
+    at_work, sizes = PeriodicTasks(timedelta(days=1)), []
+    session.world.parked_events = [kept(number) for number in range(3)]
     for _ in range(12):
-        store.world.parked_events.append(kept(0))
+        session.world.parked_events.append(kept(0))
         at_work._compact(planner)
-        sizes.append(len(store.world.parked_events))
+        sizes.append(len(session.world.parked_events))
     assert sizes == [4, 3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]
 
 
 def test_parked_tenant_when_much_has_happened_to_it_then_what_is_replaced_goes_and_the_rest_stays_in_order() -> None:
-    store = Memory()
-    store.world.parked[TENANT] = PARKED
-    store.world.parked_events = [kept(0), *(kept(1) for _ in range(100)), kept(2)]
-    planner, _, letters = planner_with(store)
-    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 3
-    assert store.world.parked_events == [kept(0), kept(1), kept(2)]
-    assert (store.world.parked, letters.sent) == ({TENANT: PARKED}, [])
-    assert store.spans == [(Span(TOPIC, 0, 0, 0), Span(TOPIC, 3, 0, 0))]
+    session = Memory()
+    session.world.parked[TENANT] = PARKED
+    session.world.parked_events = [kept(0), *(kept(1) for _ in range(100)), kept(2)]
+    planner, _, letters = planner_with(session)
+    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 3
+    assert session.world.parked_events == [kept(0), kept(1), kept(2)]
+    assert (session.world.parked, letters.sent) == ({TENANT: PARKED}, [])
+    assert session.spans == [(Span(TOPIC, 0, 0, 0), Span(TOPIC, 3, 0, 0))]
 
 
 def test_parked_tenant_when_more_has_happened_to_it_than_is_kept_then_the_end_of_it_becomes_dead_letters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parking, "MOST_KEPT", 2)
-    store = Memory()
-    store.world.parked[TENANT] = PARKED
-    store.world.parked_events = [kept(number) for number in range(5)]
-    planner, _, letters = planner_with(store)
-    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 2
-    assert (store.world.parked_events, len(letters.sent)) == ([kept(0), kept(1)], 3)
+    session = Memory()
+    session.world.parked[TENANT] = PARKED
+    session.world.parked_events = [kept(number) for number in range(5)]
+    planner, _, letters = planner_with(session)
+    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
+    assert (session.world.parked_events, len(letters.sent)) == ([kept(0), kept(1)], 3)
 
 
 def test_parked_tenant_when_more_bytes_are_kept_than_are_planned_at_once_then_the_end_is_given_up_before_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parking, "MOST_KEPT_BYTES", 3 * len(kept(0).message) // 2)
-    store = Memory()
-    store.world.parked[TENANT] = PARKED
-    store.world.parked_events = [kept(number) for number in range(5)]
-    planner, _, letters = planner_with(store)
-    planner.retry_parked(PARKED, store.world.parked_events, [])
-    assert (store.world.parked, len(letters.sent)) == ({}, 3)
+    session = Memory()
+    session.world.parked[TENANT] = PARKED
+    session.world.parked_events = [kept(number) for number in range(5)]
+    planner, _, letters = planner_with(session)
+    planner.retry_parked(PARKED, session.world.parked_events, [])
+    assert (session.world.parked, len(letters.sent)) == ({}, 3)
 
 
 def test_parked_tenant_when_the_database_does_not_take_what_is_kept_then_it_stays_as_it_is() -> None:
-    store = Memory([Poison("too much at once")])
-    store.world.parked_events = [kept(1), kept(1)]
-    planner, _, _ = planner_with(store)
-    assert len(planner.compact_parked(PARKED, store.world.parked_events)) == 2
-    assert store.world.parked_events == [kept(1), kept(1)]
+    session = Memory([Poison("too much at once")])
+    session.world.parked_events = [kept(1), kept(1)]
+    planner, _, _ = planner_with(session)
+    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
+    assert session.world.parked_events == [kept(1), kept(1)]
 
 
 @pytest.mark.parametrize(
@@ -369,22 +369,22 @@ def test_parked_tenant_when_the_database_does_not_take_what_is_kept_then_it_stay
 def test_parked_tenant_when_what_was_kept_is_not_understood_then_it_stays_parked_and_the_process_goes_on(
     text: str,
 ) -> None:
-    store = Memory()
-    store.world.parked[TENANT] = PARKED
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    session.world.parked[TENANT] = PARKED
+    planner, _, _ = planner_with(session)
     with capture_logs() as lines:
         planner.retry_parked(PARKED, [replace(kept(1), message=text)], [])
-    assert list(store.world.parked) == [TENANT]
+    assert list(session.world.parked) == [TENANT]
     assert [(line["event"], line["namespace"]) for line in lines] == [("the tenant stays parked", NAMESPACE)]
 
 
 def test_parked_tenant_when_nothing_was_kept_of_it_then_its_partition_has_to_be_ours_all_the_same() -> None:
-    store = Memory()
-    store.world.parked[TENANT] = PARKED
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    session.world.parked[TENANT] = PARKED
+    planner, _, _ = planner_with(session)
     planner.retry_parked(PARKED, [], [])
-    assert store.world.parked == {}
-    assert set(store.spans) == {(Span(TOPIC, 3, 0, 0),)}
+    assert session.world.parked == {}
+    assert set(session.spans) == {(Span(TOPIC, 3, 0, 0),)}
 
 
 def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,31 +392,31 @@ def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(mon
         raise KeyError("a kind")
 
     monkeypatch.setattr(loop, "coalesce", failing)
-    store = Memory()
-    planner, log, _ = planner_with(store, messages=2)
+    session = Memory()
+    planner, log, _ = planner_with(session, messages=2)
     planner.run()
-    assert len(store.world.deployments) == 2
+    assert len(session.world.deployments) == 2
     assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
 
 
 def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_swept_in_the_same_transaction() -> (
     None
 ):
-    store = Memory()
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    planner, _, _ = planner_with(session)
     planner.apply_events(
         [changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)]
     )
-    assert {row.name for row in store.world.deployments.values() if row.present} == {"api"}
-    assert store.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
+    assert {row.name for row in session.world.deployments.values() if row.present} == {"api"}
+    assert session.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
 
 
 def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is_swept() -> None:
-    store = Memory()
-    planner, _, _ = planner_with(store)
+    session = Memory()
+    planner, _, _ = planner_with(session)
     made = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)]
     planner.apply_events([*made, resync(3, epoch=2)], [])
-    assert all(row.present for row in store.world.deployments.values())
+    assert all(row.present for row in session.world.deployments.values())
 
 
 def test_manifest_when_it_is_too_long_then_operators_are_told_and_the_batch_goes_on(

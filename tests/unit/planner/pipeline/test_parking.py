@@ -18,8 +18,8 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, SweepScope, Unseen
 from services.planner.domain.ids import tenant_id
-from services.planner.pipeline import batch, parking
-from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline import batch_planning, parking
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, parked_event, resolved
 from tests.unit.planner.given import (
@@ -76,10 +76,10 @@ def retry(world: World) -> bool:
     for part in split_at_markers(events):
         changes = plan_batch(part, world, world.policy, NOW, (parked.workspace, parked.namespace))
         if changes.other.parked:
-            world.abandon()
+            world.abandon_transaction()
             return False
         world.write_changes(changes)
-    world.save_changes(resolved(parked, world.still_shown(parked), NOW))
+    world.save_changes(resolved(parked, world.find_parked_statuses(parked), NOW))
     return True
 
 
@@ -246,7 +246,7 @@ def test_tenant_when_showing_that_it_is_parked_fails_too_then_it_is_parked_all_t
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_module, "deploy", _fail)
-    monkeypatch.setattr(batch, "parked_statuses", _fail)
+    monkeypatch.setattr(batch_planning, "parked_statuses", _fail)
     with capture_logs() as lines:
         world.take(changed(1), changed(1, "api", uid="uid-2", namespace=FINE))
     assert (len(world.parked), len(world.parked_events), world.workspace) == (2, 2, {})
@@ -311,7 +311,7 @@ def test_tenant_when_its_dormant_rows_cannot_be_named_then_only_that_one_is_park
             raise KeyError("a kind")
         return Lookup()
 
-    monkeypatch.setattr(batch, "lookup_for", failing)
+    monkeypatch.setattr(batch_planning, "lookup_for", failing)
     world.take(changed(1, namespace=BROKEN), changed(2, "api", uid="uid-2", namespace=FINE))
     assert names(world) == {"api"}
     assert [parked.namespace for parked in world.parked.values()] == [BROKEN]

@@ -9,7 +9,7 @@ from services.common.errors import Retry
 from services.common.messages import Command
 from services.common.telemetry import TRACEPARENT, trace_id
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.watcher.fakes import FULL, FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import NOW, resource
@@ -22,9 +22,9 @@ def command(name: str = "web") -> Command:
     return TRANSLATE.changed(resource(name), 1, NOW)
 
 
-def new_producer(publisher: Any, limit: int = 10) -> CommandProducer:
+def new_producer(publisher: Any, limit: int = 10) -> BoundedProducer:
     codec: Any = PlainCodec()
-    return CommandProducer(publisher, codec, limit, "commands")
+    return BoundedProducer(publisher, codec, limit, "commands")
 
 
 async def settle() -> None:
@@ -112,7 +112,7 @@ async def test_producer_when_a_command_was_lost_then_everyone_who_waits_learns_o
 async def test_command_when_too_many_bytes_are_unacknowledged_then_it_waits_but_one_may_be_of_any_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("services.watcher.commands.command_producer.BYTES_IN_FLIGHT", 10)
+    monkeypatch.setattr("services.watcher.commands.bounded_producer.BYTES_IN_FLIGHT", 10)
     publisher = FakePublisher(holding=True)
     producer = new_producer(publisher)
     await producer.send_command(command())

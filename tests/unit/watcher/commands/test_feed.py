@@ -14,7 +14,7 @@ from services.common.backoff import Backoff
 from services.common.errors import Unavailable
 from services.common.kubernetes import KubeClient, Rejected
 from services.common.messages import ResourceChanged, ResourceGone, ResyncCompleted
-from services.watcher.commands.command_producer import CommandProducer
+from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import MAX_LOSSES, Feed
 from services.watcher.commands.namespaces import Namespaces
@@ -53,7 +53,7 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
     return Feed(
         kube=kube,
         kind=kind,
-        new_producer=lambda: CommandProducer(transport, codec, 100),
+        new_producer=lambda: BoundedProducer(transport, codec, 100),
         count_partitions=partitions,
         reader=reader,
         delays=Backoff(first=0.001),

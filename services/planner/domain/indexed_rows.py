@@ -24,7 +24,7 @@ Difference = tuple[Any, Any, Any]
 NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
 
 
-class View(ABC, Generic[RowT, ValueT]):
+class Index(ABC, Generic[RowT, ValueT]):
     """What is derived from all rows of a table. Its value is never changed, and the same object while it is equal."""
 
     @cached_property
@@ -41,7 +41,7 @@ class View(ABC, Generic[RowT, ValueT]):
         """What follows ``value`` once the rows differ so."""
 
 
-class Totals(View[RowT, tuple[int, ...]]):
+class Totals(Index[RowT, tuple[int, ...]]):
     """Sums over all rows."""
 
     def __init__(self, measure: Callable[[RowT], tuple[int, ...]]) -> None:
@@ -64,7 +64,7 @@ class Totals(View[RowT, tuple[int, ...]]):
         return tuple(each + sign * part for each, part in zip(value or (0,) * len(parts), parts, strict=True))
 
 
-class Groups(View[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
+class Groups(Index[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
     """The rows of each group by key; ``group_of`` says in which a row is, None: in none."""
 
     def __init__(self, group_of: Callable[[RowT], GroupT | None]) -> None:
@@ -96,7 +96,7 @@ class Groups(View[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
         return {name: rows for name, rows in {**value, **made}.items() if rows} if made else value
 
 
-class Subset(View[RowT, Mapping[Any, RowT]]):
+class Subset(Index[RowT, Mapping[Any, RowT]]):
     """The rows for which ``is_in`` holds, by key."""
 
     def __init__(self, is_in: Callable[[RowT], bool]) -> None:
@@ -121,7 +121,7 @@ class Subset(View[RowT, Mapping[Any, RowT]]):
         return value if made is None else made
 
 
-class Counts(View[RowT, Mapping[GroupT, int]]):
+class Counts(Index[RowT, Mapping[GroupT, int]]):
     """How many rows each group has."""
 
     def __init__(self, group_of: Callable[[RowT], GroupT | None]) -> None:
@@ -151,23 +151,23 @@ class Counts(View[RowT, Mapping[GroupT, int]]):
         return {group: count for group, count in made.items() if count} if made else value
 
 
-class Table(dict[KeyT, RowT]):
+class IndexedRows(dict[KeyT, RowT]):
     """See the module."""
 
     __slots__ = ("_began_as", "_differing", "_values")
 
     def __init__(self, rows: Mapping[KeyT, RowT] = NO_ROWS) -> None:
         super().__init__(rows)
-        self._values: dict[View[Any, Any], Any] = {}
-        self._began_as: Table[KeyT, RowT] | None = None
+        self._values: dict[Index[Any, Any], Any] = {}
+        self._began_as: IndexedRows[KeyT, RowT] | None = None
         self._differing: Mapping[KeyT, None] = NO_ROWS
 
     @classmethod
-    def of(cls, rows: Mapping[KeyT, RowT]) -> Table[KeyT, RowT]:
+    def of(cls, rows: Mapping[KeyT, RowT]) -> IndexedRows[KeyT, RowT]:
         """These rows as a table; the same object if they are one."""
-        return rows if isinstance(rows, Table) else cls(rows)
+        return rows if isinstance(rows, IndexedRows) else cls(rows)
 
-    def with_rows(self, rows: Mapping[KeyT, RowT]) -> Table[KeyT, RowT]:
+    def with_rows(self, rows: Mapping[KeyT, RowT]) -> IndexedRows[KeyT, RowT]:
         """The same with these rows; the same object if it has them."""
         news = {key: row for key, row in rows.items() if self.get(key) is not row}
         if not news:
@@ -176,7 +176,7 @@ class Table(dict[KeyT, RowT]):
         made.update(news)
         return made
 
-    def without(self, keys: Iterable[KeyT]) -> Table[KeyT, RowT]:
+    def without(self, keys: Iterable[KeyT]) -> IndexedRows[KeyT, RowT]:
         """The same without these rows; the same object if it has none of them."""
         gone = [key for key in dict.fromkeys(keys) if key in self]
         if not gone:
@@ -186,14 +186,14 @@ class Table(dict[KeyT, RowT]):
             del made[key]
         return made
 
-    def settle(self) -> None:
+    def reset_baseline(self) -> None:
         """From now on the beginning of what comes next: the table that it began as is forgotten, its views stay."""
         if self._began_as is not None:
             for view in self._began_as._values:
                 self.view(view)
             self._began_as, self._differing = None, NO_ROWS
 
-    def view(self, view: View[RowT, ValueT]) -> ValueT:
+    def view(self, view: Index[RowT, ValueT]) -> ValueT:
         """The value of ``view``, which is kept."""
         if not self:
             return view.of_nothing
@@ -206,29 +206,29 @@ class Table(dict[KeyT, RowT]):
         """Keys of all rows that may be others than in ``before``; None: that is not known."""
         return self._differing.keys() if self._began_as is before else None
 
-    def _derived(self, view: View[RowT, ValueT]) -> ValueT:
+    def _derived(self, view: Index[RowT, ValueT]) -> ValueT:
         began_as = self._began_as
         if began_as is None or view not in began_as._values:
             return view.of(self)
         differences = [(key, began_as.get(key), self.get(key)) for key in differing(self, began_as)]
         return view.after(began_as._values[view], differences)
 
-    def _followed_by(self, keys: Iterable[KeyT]) -> Table[KeyT, RowT]:
-        made: Table[KeyT, RowT] = Table(self)
+    def _followed_by(self, keys: Iterable[KeyT]) -> IndexedRows[KeyT, RowT]:
+        made: IndexedRows[KeyT, RowT] = IndexedRows(self)
         made._began_as = self._began_as if self._began_as is not None else self
         made._differing = {**self._differing, **dict.fromkeys(keys)}
         return made
 
 
-def view_of(rows: Mapping[Any, RowT], view: View[RowT, ValueT]) -> ValueT:
+def index_of(rows: Mapping[Any, RowT], view: Index[RowT, ValueT]) -> ValueT:
     """The value of ``view``; kept if ``rows`` are a table."""
-    return rows.view(view) if isinstance(rows, Table) else view.of(rows)
+    return rows.view(view) if isinstance(rows, IndexedRows) else view.of(rows)
 
 
 def differing(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> Collection[KeyT]:
     """Keys of which the row is another object than before, or there is none now, or was none then."""
     if now is before:
         return ()
-    known = now.keys_differing_from(before) if isinstance(now, Table) else None
+    known = now.keys_differing_from(before) if isinstance(now, IndexedRows) else None
     keys = [*now, *(key for key in before if key not in now)] if known is None else known
     return [key for key in keys if now.get(key) is not before.get(key)]

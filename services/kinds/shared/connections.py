@@ -40,11 +40,11 @@ class Repository:
     """As above."""
 
 
-Desired = Cluster | Repository
+Connection = Cluster | Repository
 
 
 @dataclass(frozen=True, slots=True)
-class DesiredInputs:
+class ConnectionInputs:
     """All that the wishes of a resource follow from."""
 
     spec: str

@@ -13,16 +13,16 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.audit import operations
+from services.planner.domain.audit import audit_records
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
+from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.recycled_namespace import is_recycled
 from services.planner.domain.steps.status_rows import StatusChanges
-from services.planner.domain.views import Subset, differing, view_of
 from services.planner.engines.interface import engine_key, engine_row
-from services.planner.rows import EngineAbsence, EngineKey, ObjectKey, Owner, Tenant
+from services.planner.rows import EngineAbsence, EngineKey, EngineObjectKey, Owner, Tenant
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -37,7 +37,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
-    opened, moved = operations(planned, finished, context)
+    opened, moved = audit_records(planned, finished, context)
     state, before = planned.state.without_incarnations(finished), context.before
     deployments_dormant = dormant_deployments(state, context.policy.limits)
     plain_resources_dormant = dormant_plain_resources(state, context.policy.kinds)
@@ -60,8 +60,8 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
         plain_resource_sightings=plain_resource_sightings,
         checks=_changed(state.checks, before.checks),
         sync_runs=_changed(state.sync_runs, before.sync_runs),
-        operations=opened,
-        operations_moved=moved,
+        audit_records=opened,
+        audit_outcomes=moved,
         oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),
         plain_resources_dormant=tuple(sorted(plain_resources_dormant)),
@@ -103,8 +103,8 @@ def _finished(state: TenantState) -> frozenset[UUID]:
 
     A run is remembered for a while after its end: what has run must not run again, whoever tells of it late.
     """
-    deployments = view_of(state.deployments, LEFT)
-    gone, owned = view_of(state.plain_resources, GONE), state.objects_by_owner()
+    deployments = index_of(state.deployments, LEFT)
+    gone, owned = index_of(state.plain_resources, GONE), state.objects_by_owner()
     return frozenset([*deployments, *(key for key, each in gone.items() if _is_over(state, each, owned))])
 
 
@@ -171,10 +171,10 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
         if now.spec is None:
             if before is not None and before.spec is not None:
                 yield "engine_gone", engine_key(engine, placement, key)
-        elif not now.wanted:
-            if before is not None and before.wanted:
+        elif not now.is_active:
+            if before is not None and before.is_active:
                 yield "engine_absent", _absence(key, cause, context)
-        elif before is None or (before.digest, before.wanted) != (now.digest, now.wanted):
+        elif before is None or (before.digest, before.is_active) != (now.digest, now.is_active):
             yield (
                 "engine",
                 engine_row(engine, placement, planned.manifests[key], owner, "present", cause),
@@ -192,7 +192,7 @@ def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str,
             yield "engine_gone", engine_key(engine, placement, key)
         elif now == then:
             continue
-        elif now.wanted:
+        elif now.is_desired:
             yield "engine", engine_row(engine, placement, manifests[key], now.owner, "present", cause)
         elif key in manifests:
             yield "engine_departing", engine_row(engine, placement, manifests[key], now.owner, "absent", cause)
@@ -200,7 +200,7 @@ def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str,
             yield "engine_absent", _absence(key, cause, context)
 
 
-def _absence(key: ObjectKey, cause: Cause, context: Context) -> EngineAbsence:
+def _absence(key: EngineObjectKey, cause: Cause, context: Context) -> EngineAbsence:
     return EngineAbsence(*engine_key(context.engine, context.placement, key), cause.trace_id, cause.at)
 
 

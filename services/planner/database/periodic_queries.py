@@ -62,8 +62,8 @@ DELETE FROM resources
                        LIMIT %s FOR UPDATE OF r SKIP LOCKED))
 """
 PRUNE = """
-DELETE FROM operations
- WHERE id = ANY(ARRAY(SELECT id FROM operations
+DELETE FROM audit_records
+ WHERE id = ANY(ARRAY(SELECT id FROM audit_records
                        WHERE created_at < %s
                        LIMIT %s FOR UPDATE SKIP LOCKED))
 """
@@ -78,22 +78,22 @@ SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHER
 PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id = %s ORDER BY number"
 
 
-def due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+def find_due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
     """Custom resources that the clock asks to look at."""
     return _found(connection, DUE, {"now": now, "partitions": list(partitions), "limit": limit})
 
 
-def crowded(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:
+def find_over_quota(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:
     """Of each tenant with deployments beyond its quota the oldest of these."""
     return _found(connection, CROWDED, {"partitions": list(partitions)})
 
 
-def forget_runs(connection: Connection[Any], before: datetime, limit: int) -> int:
+def delete_ended_runs(connection: Connection[Any], before: datetime, limit: int) -> int:
     """Delete up to ``limit`` ended runs whose CR went before ``before``; returns how many."""
     return connection.execute(FORGET_RUNS, (before, limit)).rowcount
 
 
-def prune_operations(connection: Connection[Any], before: datetime, limit: int) -> int:
+def delete_audit_records(connection: Connection[Any], before: datetime, limit: int) -> int:
     """Delete up to ``limit`` audit rows made before ``before``; returns how many."""
     return connection.execute(PRUNE, (before, limit)).rowcount
 
@@ -109,7 +109,7 @@ def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> li
     return [ParkedTenant(*row) for row in connection.execute(PARKED, (list(partitions),))]
 
 
-def kept_events(connection: Connection[Any], partitions: Sequence[int]) -> dict[ParkedTenant, int]:
+def count_parked_events(connection: Connection[Any], partitions: Sequence[int]) -> dict[ParkedTenant, int]:
     """How many events are kept of each parked tenant of these partitions."""
     return {ParkedTenant(*row): count for *row, count in connection.execute(KEPT, (list(partitions),))}
 
@@ -119,12 +119,12 @@ def parked_events(connection: Connection[Any], tenant: UUID) -> list[ParkedEvent
     return [ParkedEvent(*row) for row in connection.execute(PARKED_EVENTS, (tenant,))]
 
 
-def shown(connection: Connection[Any], tenant: UUID) -> list[Event]:
+def events_of_parked(connection: Connection[Any], tenant: UUID) -> list[Event]:
     """Custom resources of a parked tenant: they show that it is, until they are looked at again."""
     return _found(connection, SHOWN, {"tenant": tenant})
 
 
-def still_shown(connection: Connection[Any], tenant: ParkedTenant) -> list[LeftStatus]:
+def find_parked_statuses(connection: Connection[Any], tenant: ParkedTenant) -> list[LeftStatus]:
     """Statuses that show that ``tenant`` is parked."""
     values = (tenant.tenant_id, tenant.workspace, tenant.namespace)
     found = (

@@ -1,4 +1,4 @@
-"""The store on a real PostgreSQL, as the role the planner has."""
+"""The session on a real PostgreSQL, as the role the planner has."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database import load as load_module
-from services.planner.database import maintenance, sweeps
+from services.planner.database import periodic_queries, sweeps
 from services.planner.database import save as save_module
-from services.planner.database import store as store_module
+from services.planner.database import session as store_module
 from services.planner.database.save import STATEMENTS, Fenced, Span
-from services.planner.database.store import Store
+from services.planner.database.session import DatabaseSession
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import WAITING_KEPT
@@ -42,7 +42,7 @@ from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
-from services.planner.pipeline.batch import plan_batch, split_at_markers
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
 from tests.component.conftest import Database
@@ -77,39 +77,43 @@ TOPIC = "gitops.commands"
 NOW = at(1_000_000)
 TENANT = tenant_id(WORKSPACE, "team-a")
 TABLES = (
-    "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "operations", "engine_resources",
-    "workspace_resources",
+    "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
+    "engine_resources", "workspace_resources",
 )  # fmt: skip
 
 
 @pytest.fixture
-def store(database: Database) -> Iterator[Store]:
-    """A store on a database that knows the fleet."""
+def session(database: Database) -> Iterator[DatabaseSession]:
+    """A session on a database that knows the fleet."""
     with psycopg.connect(database.owner_url) as owner:
         for instance in FLEET:
             owner.execute(
                 "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
             )
-    with closing(Store(database.planner_url, ENGINES)) as opened:
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
         yield opened
 
 
 def take(
-    store: Store, *events: Event, spans: Sequence[Span] = (), policy: Policy | None = None, now: datetime = NOW
+    session: DatabaseSession,
+    *events: Event,
+    spans: Sequence[Span] = (),
+    policy: Policy | None = None,
+    now: datetime = NOW,
 ) -> Changes:
     """One batch, as the service does it."""
     written = []
     for part in split_at_markers(coalesce(events)):
-        changes = plan_batch(part, store, policy or Policy(), now)
-        store.write_changes(changes, ())
+        changes = plan_batch(part, session, policy or Policy(), now)
+        session.write_changes(changes, ())
         written.append(changes.written)
-    store.save_changes(BatchChanges(), spans)
+    session.save_changes(BatchChanges(), spans)
     return Changes.merged(written)
 
 
 def read(database: Database, tenants: Collection[UUID]) -> dict[UUID, TenantState]:
     """Tenants as a planner would read them that has none in memory."""
-    with closing(Store(database.planner_url, ENGINES)) as fresh:
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as fresh:
         return fresh.load_tenants(tenants).states
 
 
@@ -177,7 +181,7 @@ def life_of_resources(instance: str) -> list[list[Event]]:
 
 
 def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     world = World()
     world.take(changed(1))
@@ -185,20 +189,20 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     assert application is not None
     world = World()
     for batch in life(application.engine_instance_id, application.digest):
-        assert take(store, *batch) == world.take(*batch)
+        assert take(session, *batch) == world.take(*batch)
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
-    store.save_changes(BatchChanges(), [])
+    session.save_changes(BatchChanges(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
     assert {row["name"] for row in stored["engine_resources"]} == {row.name for row in world.engine.values()}
     assert {row["digest"] for row in stored["workspace_resources"]} == {row.digest for row in world.workspace.values()}
-    assert {(row["id"], row["state"], row["message"]) for row in stored["operations"]} == {
-        (row.id, row.state, row.message) for row in world.operations.values()
+    assert {(row["id"], row["state"], row["message"]) for row in stored["audit_records"]} == {
+        (row.id, row.state, row.message) for row in world.audit_records.values()
     }
 
 
 def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_stored_as_its_own_and_go_with_it(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     kinds = Registry((*REGISTRY.kinds, MIRROR))
     policy = Policy(kinds=kinds, limits=kinds.limits())
@@ -215,8 +219,8 @@ def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_store
         return observed(second, event, instance=row["engine_instance_id"], kind=row["kind"], name=row["name"])
 
     def takes(*events: Event) -> list[dict[str, Any]]:
-        assert take(store, *events, policy=policy) == world.take(*events)
-        store.tenants.forget_tenants()
+        assert take(session, *events, policy=policy) == world.take(*events)
+        session.tenants.forget_tenants()
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
         return [row for row in contents(database)["engine_resources"] if row["owner_kind"] == MIRROR.name]
 
@@ -236,7 +240,7 @@ def shown(database: Database) -> list[dict[str, Any]]:
 
 
 def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 2, SECRET.kind: 2}, destinations=4, bytes_=2500))
     world = World(policy=policy)
@@ -245,7 +249,7 @@ def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_mo
     assert application is not None
     world, beyond = World(policy=policy), []
     for batch in life_beyond_the_allowance(application.engine_instance_id):
-        assert take(store, *batch, policy=policy) == world.take(*batch)
+        assert take(session, *batch, policy=policy) == world.take(*batch)
         assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
         beyond.append(sum(known.over_quota for known in world.resources.values()))
     assert beyond == [0, 1, 1, 2, 1, 2, 0, 0]
@@ -269,49 +273,55 @@ def life_beyond_the_allowance(instance: str) -> list[list[Event]]:
     ]
 
 
-def test_name_when_another_tenant_has_it_then_its_row_stays_and_that_is_told(store: Store, database: Database) -> None:
+def test_name_when_another_tenant_has_it_then_its_row_stays_and_that_is_told(
+    session: DatabaseSession, database: Database
+) -> None:
     both = Policy(local_workspaces=frozenset({"local", "elsewhere"}))
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("DELETE FROM engine_instances WHERE id <> %s", (FLEET[0].id,))
-    take(store, changed(1), policy=both)
+    take(session, changed(1), policy=both)
     before = contents(database)["engine_resources"]
     counted = NAME_COLLISIONS.labels("Application")._value.get()
     with capture_logs() as lines:
-        take(store, changed(1), changed(2, "own", uid="uid-2"), policy=both)
+        take(session, changed(1), changed(2, "own", uid="uid-2"), policy=both)
         assert lines == []
-        take(store, changed(3, workspace="elsewhere"), policy=both)
+        take(session, changed(3, workspace="elsewhere"), policy=both)
     (told,) = lines
     assert (told["name"], told["refused"], told["owner"]) == ("gitopsdepl-uid-1", "elsewhere/team-a", "local/team-a")
     assert NAME_COLLISIONS.labels("Application")._value.get() == counted + 1
     assert [row for row in contents(database)["engine_resources"] if row in before] == before
 
 
-def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(store: Store, database: Database) -> None:
-    changes = take(store, changed(1))
+def test_row_when_its_digest_is_unchanged_then_it_is_not_written_again(
+    session: DatabaseSession, database: Database
+) -> None:
+    changes = take(session, changed(1))
     with psycopg.connect(database.owner_url) as owner:
         before = owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall()
-        store.save_changes(BatchChanges(other=Changes(engine=changes.engine)), [])
+        session.save_changes(BatchChanges(other=Changes(engine=changes.engine)), [])
         assert owner.execute("SELECT xmin::text, updated_at FROM engine_resources ORDER BY name").fetchall() == before
 
 
-def test_rows_when_streamed_then_the_project_comes_before_its_application(store: Store, database: Database) -> None:
-    take(store, changed(1))
+def test_rows_when_streamed_then_the_project_comes_before_its_application(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, changed(1))
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT kind FROM engine_resources ORDER BY ctid").fetchall()
     assert [kind for (kind,) in rows] == ["AppProject", "Application"]
 
 
 def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_secret_of_its_cluster(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     remote = spec(destination={"environment": "prod", "namespace": "web"})
-    take(store, secret(1), environment(2), changed(3, content=remote))
-    (tenant,) = store.load_tenants([TENANT]).states.values()
+    take(session, secret(1), environment(2), changed(3, content=remote))
+    (tenant,) = session.load_tenants([TENANT]).states.values()
     (((kind, name), held),) = tenant.objects.items()
     instance = tenant.tenant.engine_instance_id
     checked = Checked(held.digest, "Succeeded", "")
-    take(store, observed(5, checked, instance=instance, kind=kind, name=name))
-    take(store, resource_gone(6, ENVIRONMENT, "prod"), gone(7))
+    take(session, observed(5, checked, instance=instance, kind=kind, name=name))
+    take(session, resource_gone(6, ENVIRONMENT, "prod"), gone(7))
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT kind FROM engine_resources WHERE desired = 'absent' ORDER BY updated_at")
         assert [kind for (kind,) in rows.fetchall()] == ["Application", "ClusterSecret"]
@@ -319,7 +329,7 @@ def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_s
 
 @pytest.mark.parametrize("size", [1, 10, 200])
 def test_batch_when_it_grows_then_the_number_of_statements_does_not(
-    store: Store, monkeypatch: pytest.MonkeyPatch, size: int
+    session: DatabaseSession, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     statements: list[str] = []
     execute = psycopg.Cursor.execute
@@ -328,53 +338,55 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
         statements.extend(part for part in str(query).split("; ") if part != "BEGIN" and "fence" not in part)
         return execute(cursor, query, *args, **kwargs)
 
-    store.positions([])
+    session.take_over_partitions([])
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
-    take(store, *batch)
-    assert len(statements) == 6 + 4  # six reads; tenants, deployments, operations, engine resources
+    take(session, *batch)
+    assert len(statements) == 6 + 4  # six reads; tenants, deployments, audit_records, engine resources
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
-    take(store, *again)
+    take(session, *again)
     assert len(statements) == 1  # everything is in memory; sightings are written
     statements.clear()
-    take(store, *batch, resync(3, epoch=2))
-    # Parked tenants and what was not shown are read; deployments, operations (twice), engine resources are written.
+    take(session, *batch, resync(3, epoch=2))
+    # Parked tenants and what was not shown are read; deployments, audit_records (twice), engine resources are written.
     assert len(statements) <= 2 + 4
 
 
 # Offsets and effects are one transaction
 
 
-def test_offsets_when_nothing_is_stored_then_they_begin_at_the_beginning(store: Store) -> None:
-    assert store.positions([(TOPIC, 0), (TOPIC, 1)]) == {(TOPIC, 0): 0, (TOPIC, 1): 0}
+def test_offsets_when_nothing_is_stored_then_they_begin_at_the_beginning(session: DatabaseSession) -> None:
+    assert session.take_over_partitions([(TOPIC, 0), (TOPIC, 1)]) == {(TOPIC, 0): 0, (TOPIC, 1): 0}
 
 
-def test_offsets_when_a_batch_is_saved_then_they_move_with_its_effects(store: Store, database: Database) -> None:
-    store.positions([(TOPIC, 0)])
-    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 17)])
-    assert store.positions([(TOPIC, 0)]) == {(TOPIC, 0): 17}
+def test_offsets_when_a_batch_is_saved_then_they_move_with_its_effects(
+    session: DatabaseSession, database: Database
+) -> None:
+    session.take_over_partitions([(TOPIC, 0)])
+    take(session, changed(1), spans=[Span(TOPIC, 0, 0, 17)])
+    assert session.take_over_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 17}
     assert len(contents(database)["deployments"]) == 1
 
 
 def test_planner_when_another_has_taken_over_then_it_is_fenced_and_writes_nothing(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    store.positions([(TOPIC, 0), (TOPIC, 1)])
-    with closing(Store(database.planner_url, ENGINES)) as successor:
-        successor.positions([(TOPIC, 1)])
+    session.take_over_partitions([(TOPIC, 0), (TOPIC, 1)])
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
+        successor.take_over_partitions([(TOPIC, 1)])
         take(successor, spans=[Span(TOPIC, 1, 0, 5)])
     with pytest.raises(Fenced):
-        take(store, changed(1), spans=[Span(TOPIC, 0, 0, 3), Span(TOPIC, 1, 0, 3)])
+        take(session, changed(1), spans=[Span(TOPIC, 0, 0, 3), Span(TOPIC, 1, 0, 3)])
     assert contents(database)["deployments"] == []
     assert (next_offset(database, 0), next_offset(database, 1)) == (0, 5)
 
 
-def test_planner_when_fenced_then_its_next_batch_begins_anew(store: Store, database: Database) -> None:
-    store.positions([(TOPIC, 0)])
+def test_planner_when_fenced_then_its_next_batch_begins_anew(session: DatabaseSession, database: Database) -> None:
+    session.take_over_partitions([(TOPIC, 0)])
     with pytest.raises(Fenced):
-        take(store, changed(1), spans=[Span(TOPIC, 0, 99, 100)])
-    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+        take(session, changed(1), spans=[Span(TOPIC, 0, 99, 100)])
+    take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     assert next_offset(database) == 1
 
 
@@ -382,56 +394,56 @@ def test_planner_when_fenced_then_its_next_batch_begins_anew(store: Store, datab
     "crash_at", range(len(STATEMENTS)), ids=lambda number: f"statement-{number}-{STATEMENTS[number].table}"
 )
 def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offsets_remain(
-    store: Store, database: Database, monkeypatch: pytest.MonkeyPatch, crash_at: int
+    session: DatabaseSession, database: Database, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
     die = "WITH given AS (SELECT $1::text) SELECT pg_terminate_backend(pg_backend_pid()) FROM given"
     broken = list(STATEMENTS)
     broken[crash_at] = save_module.Statement("deployments", "crash", die)
     monkeypatch.setattr(save_module, "STATEMENTS", tuple(broken))
-    store.positions([(TOPIC, 0)])
+    session.take_over_partitions([(TOPIC, 0)])
     before = contents(database)
     with pytest.raises(Retry):
-        take(store, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
+        take(session, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
     assert contents(database) == before
     assert next_offset(database) == 0
 
 
 def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the_same_rows_later(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    store.positions([(TOPIC, 0)])
+    session.take_over_partitions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
-        changes = plan_batch([changed(1)], store, Policy(), NOW)
+        changes = plan_batch([changed(1)], session, Policy(), NOW)
         save_module.prepare(dying)
-        save_module.save(dying, changes.written, [Span(TOPIC, 0, 0, 1)], store.owner)
+        save_module.save(dying, changes.written, [Span(TOPIC, 0, 0, 1)], session.owner)
         dying.pgconn.finish()
-        store.close()
+        session.close()
         with pytest.raises(psycopg.Error):
             dying.commit()
     assert next_offset(database) == 0
-    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     assert next_offset(database) == 1
 
 
 def test_planner_when_it_crashes_after_the_commit_then_the_next_one_goes_on_behind_the_batch(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    store.positions([(TOPIC, 0)])
-    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
-    with closing(Store(database.planner_url, ENGINES)) as successor:
-        assert successor.positions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
+    session.take_over_partitions([(TOPIC, 0)])
+    take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
+        assert successor.take_over_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
         with pytest.raises(Fenced):
             take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
 
 
 def test_planner_when_another_has_taken_up_its_partition_then_it_is_fenced_though_no_offset_has_moved(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    store.positions([(TOPIC, 0)])
-    with closing(Store(database.planner_url, ENGINES)) as successor:
-        successor.positions([(TOPIC, 0)])
+    session.take_over_partitions([(TOPIC, 0)])
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
+        successor.take_over_partitions([(TOPIC, 0)])
         with pytest.raises(Fenced):
-            take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+            take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
         take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     assert next_offset(database) == 1
 
@@ -439,33 +451,35 @@ def test_planner_when_another_has_taken_up_its_partition_then_it_is_fenced_thoug
 # Tenants in memory
 
 
-def test_tenant_when_it_is_in_memory_then_nothing_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    take(store, changed(1))
+def test_tenant_when_it_is_in_memory_then_nothing_is_read(
+    session: DatabaseSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(session, changed(1))
 
     def read(*_: Any) -> Any:
         raise AssertionError("read")
 
     monkeypatch.setattr(store_module, "load", read)
-    assert take(store, changed(2, generation=2, content=spec(source={"path": "new"}))).engine != ()
+    assert take(session, changed(2, generation=2, content=spec(source={"path": "new"}))).engine != ()
 
 
 @pytest.mark.parametrize("event", ["taken up", "refused", "fenced", "cut"])
 def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read_again(
-    store: Store, database: Database, event: str
+    session: DatabaseSession, database: Database, event: str
 ) -> None:
-    store.positions([(TOPIC, 0)])
-    take(store, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
+    session.take_over_partitions([(TOPIC, 0)])
+    take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE deployments SET generation = 7")
     match event:
         case "taken up":
-            store.positions([(TOPIC, 0)])
+            session.take_over_partitions([(TOPIC, 0)])
         case "refused":
             with pytest.raises(Poison):
-                take(store, changed(2, "api", uid="uid-2", generation=2**70))
+                take(session, changed(2, "api", uid="uid-2", generation=2**70))
         case "fenced":
             with pytest.raises(Fenced):
-                take(store, changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 99, 100)])
+                take(session, changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 99, 100)])
         case "cut":
             with psycopg.connect(database.planner_url, autocommit=True) as same_role:
                 same_role.execute(
@@ -473,182 +487,187 @@ def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read
                     " WHERE application_name = 'planner' AND datname = current_database()"
                 )
             with pytest.raises(Retry):
-                take(store, changed(2, "api", uid="uid-2"))
-    (known,) = store.load_tenants([TENANT]).states[TENANT].deployments.values()
+                take(session, changed(2, "api", uid="uid-2"))
+    (known,) = session.load_tenants([TENANT]).states[TENANT].deployments.values()
     assert known.generation == 7
 
 
 def test_uid_when_another_tenants_resource_has_it_then_it_is_poison_and_nothing_changes(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    take(store, changed(1))
+    take(session, changed(1))
     before = contents(database)
     with pytest.raises(Poison, match="another tenant's"):
-        take(store, changed(2, namespace="team-b"))
+        take(session, changed(2, namespace="team-b"))
     assert contents(database) == before
 
 
 def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_mended(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        take(store, changed(1))
-        take(store, changed(2, generation=2))
-    take(store, changed(3, generation=3))
-    with store.connected() as connection:
-        assert maintenance.parked_tenants(connection, [5]) == []
-        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
-        rows = maintenance.parked_events(connection, TENANT)
+        take(session, changed(1))
+        take(session, changed(2, generation=2))
+    take(session, changed(3, generation=3))
+    with session.connection() as connection:
+        assert periodic_queries.parked_tenants(connection, [5]) == []
+        assert [parked.tenant_id for parked in periodic_queries.parked_tenants(connection, [0])] == [TENANT]
+        rows = periodic_queries.parked_events(connection, TENANT)
     ((name, _, error, kept),) = parked_tenants(database.owner_url)
     assert (name, error.partition(" ")[0], kept) == ("local/team-a", "ZeroDivisionError", len(rows))
     assert contents(database)["deployments"] == []
-    store.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
-    store.save_changes(plan_batch([kept_event(row) for row in rows], store, Policy(), NOW), [])
+    session.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    session.save_changes(plan_batch([kept_event(row) for row in rows], session, Policy(), NOW), [])
     assert [row["generation"] for row in contents(database)["deployments"]] == [3]
-    assert take(store, changed(4, generation=4)).deployments != ()
-    with store.connected() as connection:
-        assert (maintenance.parked_tenants(connection, [0]), maintenance.parked_events(connection, TENANT)) == ([], [])
+    assert take(session, changed(4, generation=4)).deployments != ()
+    with session.connection() as connection:
+        assert (
+            periodic_queries.parked_tenants(connection, [0]),
+            periodic_queries.parked_events(connection, TENANT),
+        ) == ([], [])
 
 
 def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_goes_on(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     def told() -> dict[str, Any]:
         return {
             row["name"]: json.loads(row["status"])["conditions"] for row in contents(database)["workspace_resources"]
         }
 
-    take(store, changed(1), environment(1), secret(1))
+    take(session, changed(1), environment(1), secret(1))
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        take(store, changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"))
+        take(session, changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"))
     assert set(told()) == {"web", "prod", "api", "brief"}
     assert all(TENANT_PARKED.message in json.dumps(conditions) for conditions in told().values())
-    with store.connected() as connection:
-        (parked,) = maintenance.parked_tenants(connection, [0])
-        kept = [kept_event(row) for row in maintenance.parked_events(connection, TENANT)]
-        shown = maintenance.shown(connection, TENANT)
+    with session.connection() as connection:
+        (parked,) = periodic_queries.parked_tenants(connection, [0])
+        kept = [kept_event(row) for row in periodic_queries.parked_events(connection, TENANT)]
+        shown = periodic_queries.events_of_parked(connection, TENANT)
     assert {event.message.id for event in shown if isinstance(event.message, Due)} == {
         resource_id(WORKSPACE, uid) for uid in ("uid-1", "uid-prod")
     }
-    store.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
-    store.write_changes(plan_batch([*kept[:1], *shown], store, Policy(), NOW), [])
-    left = store.still_shown(parked)
+    session.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
+    session.write_changes(plan_batch([*kept[:1], *shown], session, Policy(), NOW), [])
+    left = session.find_parked_statuses(parked)
     assert sorted((key[1], exists) for key, _, exists in left) == [("api", True), ("brief", False)]
-    store.save_changes(resolved(parked, left, NOW), [])
+    session.save_changes(resolved(parked, left, NOW), [])
     assert set(told()) == {"web", "prod", "api"}
     assert {each["reason"] for conditions in told().values() for each in conditions} == {
         "ErrorOccurredResolved", "Checking"
     }  # fmt: skip
 
 
-def test_events_when_much_has_happened_to_a_parked_tenant_then_those_that_count_take_their_place(store: Store) -> None:
+def test_events_when_much_has_happened_to_a_parked_tenant_then_those_that_count_take_their_place(
+    session: DatabaseSession,
+) -> None:
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
         for generation in range(1, 5):
-            take(store, changed(generation, generation=generation))
-        take(store, changed(5, "api", uid="uid-2"))
-    with store.connected() as connection:
-        ((parked, count),) = maintenance.kept_events(connection, [0]).items()
-        rows = maintenance.parked_events(connection, TENANT)
-        assert maintenance.kept_events(connection, [5]) == {}
+            take(session, changed(generation, generation=generation))
+        take(session, changed(5, "api", uid="uid-2"))
+    with session.connection() as connection:
+        ((parked, count),) = periodic_queries.count_parked_events(connection, [0]).items()
+        rows = periodic_queries.parked_events(connection, TENANT)
+        assert periodic_queries.count_parked_events(connection, [5]) == {}
     kept, _ = compacted(rows)
     written = Changes(unparked=(TENANT,), parked=(parked,), parked_events=tuple(kept))
-    store.save_changes(BatchChanges(other=written), [])
-    with store.connected() as connection:
-        assert (count, maintenance.kept_events(connection, [0])) == (5, {parked: 2})
-        assert maintenance.parked_events(connection, TENANT) == [rows[3], rows[4]] == kept
+    session.save_changes(BatchChanges(other=written), [])
+    with session.connection() as connection:
+        assert (count, periodic_queries.count_parked_events(connection, [0])) == (5, {parked: 2})
+        assert periodic_queries.parked_events(connection, TENANT) == [rows[3], rows[4]] == kept
 
 
 def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    take(store, changed(1))
+    take(session, changed(1))
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        take(store, changed(2, "x", uid="uid-x"))
-    take(store, gone(3, "x", uid="uid-x"), changed(4, "y", uid="uid-y"))
+        take(session, changed(2, "x", uid="uid-x"))
+    take(session, gone(3, "x", uid="uid-x"), changed(4, "y", uid="uid-y"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["web"]
-    with store.connected() as connection:
-        assert len(maintenance.parked_events(connection, TENANT)) == 3
+    with session.connection() as connection:
+        assert len(periodic_queries.parked_events(connection, TENANT)) == 3
 
 
-def test_upkeep_when_a_tenant_is_parked_then_what_is_due_of_it_takes_nobodys_place(store: Store) -> None:
-    take(store, changed(1, held_back_ms=3000))
-    take(store, changed(2, "api", uid="uid-2", namespace="team-b", held_back_ms=3000))
-    assert len(due(store, 10_000)) == 2
+def test_upkeep_when_a_tenant_is_parked_then_what_is_due_of_it_takes_nobodys_place(session: DatabaseSession) -> None:
+    take(session, changed(1, held_back_ms=3000))
+    take(session, changed(2, "api", uid="uid-2", namespace="team-b", held_back_ms=3000))
+    assert len(due(session, 10_000)) == 2
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        take(store, changed(3, generation=2))
-    assert [event.message.namespace for event in due(store, 10_000)] == ["team-b"]
+        take(session, changed(3, generation=2))
+    assert [event.message.namespace for event in due(session, 10_000)] == ["team-b"]
 
 
-def test_marker_when_it_comes_twice_in_a_batch_then_each_resource_is_counted_once(store: Store) -> None:
-    take(store, *(changed(1, f"w-{number}", uid=f"uid-{number}") for number in range(3)))
+def test_marker_when_it_comes_twice_in_a_batch_then_each_resource_is_counted_once(session: DatabaseSession) -> None:
+    take(session, *(changed(1, f"w-{number}", uid=f"uid-{number}") for number in range(3)))
     scope = SweepScope(WORKSPACE, GITOPS_DEPLOYMENT.kind, 0, 9)
-    assert store.find_unseen([scope, scope])[scope].known == 3
+    assert session.find_unseen([scope, scope])[scope].known == 3
 
 
-def test_marker_when_a_tenant_is_parked_then_it_is_not_counted_and_told_of_the_marker(store: Store) -> None:
-    take(store, changed(1), changed(1, "api", uid="uid-2", namespace="team-b"))
+def test_marker_when_a_tenant_is_parked_then_it_is_not_counted_and_told_of_the_marker(session: DatabaseSession) -> None:
+    take(session, changed(1), changed(1, "api", uid="uid-2", namespace="team-b"))
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
-        take(store, changed(2, generation=2))
+        take(session, changed(2, generation=2))
     scope = SweepScope(WORKSPACE, GITOPS_DEPLOYMENT.kind, 0, 9)
-    found = store.find_unseen([scope])[scope]
+    found = session.find_unseen([scope])[scope]
     assert (found.known, set(found.unseen)) == (1, {resource_id(WORKSPACE, "uid-2")})
     assert found.parked == ((WORKSPACE, "team-a"),)
 
 
 def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_swept(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    take(store, changed(1), resync(2, epoch=2))
+    take(session, changed(1), resync(2, epoch=2))
     assert [row["present"] for row in contents(database)["deployments"]] == [False]
 
 
 def test_tenant_when_an_engine_fails_on_its_objects_then_only_that_one_is_parked(
-    store: Store, database: Database, monkeypatch: pytest.MonkeyPatch
+    session: DatabaseSession, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take(store, environment(1), secret(1))
-    store.tenants.forget_tenants()
+    take(session, environment(1), secret(1))
+    session.tenants.forget_tenants()
     monkeypatch.setattr(type(ENGINES["argocd"]), "objects", lambda *_, **__: 1 / 0)
-    take(store, changed(2), secret(2), changed(3, "api", uid="uid-2", namespace="team-b"))
+    take(session, changed(2), secret(2), changed(3, "api", uid="uid-2", namespace="team-b"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
-    with store.connected() as connection:
-        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
+    with session.connection() as connection:
+        assert [parked.tenant_id for parked in periodic_queries.parked_tenants(connection, [0])] == [TENANT]
 
 
 def test_tenant_when_this_build_does_not_know_its_engine_then_only_that_one_is_parked_and_that_is_told_once(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
-    take(store, environment(1), secret(1))
+    take(session, environment(1), secret(1))
     with psycopg.connect(database.owner_url) as owner:
         owner.execute(
             "UPDATE engine_instances SET engine = 'newer'"
             " WHERE id = (SELECT engine_instance_id FROM tenants WHERE id = %s)",
             [TENANT],
         )
-    store.tenants.forget_tenants()
+    session.tenants.forget_tenants()
     with capture_logs() as lines:
-        take(store, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
-        store.refresh_fleet()
+        take(session, changed(2), changed(3, "api", uid="uid-2", namespace="team-b"))
+        session.refresh_fleet()
     assert [row["name"] for row in contents(database)["deployments"]] == ["api"]
-    with store.connected() as connection:
-        assert [parked.tenant_id for parked in maintenance.parked_tenants(connection, [0])] == [TENANT]
+    with session.connection() as connection:
+        assert [parked.tenant_id for parked in periodic_queries.parked_tenants(connection, [0])] == [TENANT]
     assert [line["engine"] for line in lines if "does not know" in line["event"]] == ["newer"]
 
 
-def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(store: Store) -> None:
-    changes = plan_batch([changed(1)], store, Policy(), NOW)
+def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(session: DatabaseSession) -> None:
+    changes = plan_batch([changed(1)], session, Policy(), NOW)
     with pytest.raises(Poison):
-        store.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
+        session.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
 SQL_TEXTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, sweeps, maintenance)
+    for module in (load_module, save_module, store_module, sweeps, periodic_queries)
     for name, text in vars(module).items()
     if name.isupper()
     and isinstance(text, str)
@@ -669,24 +688,24 @@ def test_statement_when_postgresql_prepares_it_then_tables_columns_and_types_are
 # Failures
 
 
-def test_connection_when_it_is_cut_then_the_batch_can_be_retried(store: Store, database: Database) -> None:
-    store.load_tenants([TENANT])
+def test_connection_when_it_is_cut_then_the_batch_can_be_retried(session: DatabaseSession, database: Database) -> None:
+    session.load_tenants([TENANT])
     with psycopg.connect(database.planner_url, autocommit=True) as same_role:
         same_role.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = 'planner' AND datname = current_database()"
         )
     with pytest.raises(Retry):
-        store.save_changes(BatchChanges(), [Span(TOPIC, 0, 0, 1)])
-    assert len(take(store, changed(1)).engine) == 2
+        session.save_changes(BatchChanges(), [Span(TOPIC, 0, 0, 1)])
+    assert len(take(session, changed(1)).engine) == 2
 
 
 def test_value_when_the_database_refuses_it_then_it_is_poison_and_the_store_goes_on(
-    store: Store, database: Database
+    session: DatabaseSession, database: Database
 ) -> None:
     with pytest.raises(Poison):
-        take(store, changed(1, generation=2**70))
-    assert len(take(store, changed(1)).engine) == 2
+        take(session, changed(1, generation=2**70))
+    assert len(take(session, changed(1)).engine) == 2
     assert len(contents(database)["deployments"]) == 1
 
 
@@ -702,8 +721,8 @@ def test_planner_when_it_writes_what_is_not_its_own_then_it_may_not(database: Da
                 planner.execute(statement)  # type: ignore[arg-type]
 
 
-def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_found(store: Store) -> None:
-    changes = take(store, changed(1), changed(2, "api", uid="uid-2"))
+def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_found(session: DatabaseSession) -> None:
+    changes = take(session, changed(1), changed(2, "api", uid="uid-2"))
     project = changes.engine[0]
     refused = observed(
         3,
@@ -712,121 +731,127 @@ def test_project_when_refused_then_all_deployments_of_its_tenant_that_wait_are_f
         kind="AppProject",
         name=project.name,
     )
-    assert sorted(row.name for row in take(store, refused).workspace) == ["api", "web"]
+    assert sorted(row.name for row in take(session, refused).workspace) == ["api", "web"]
 
 
-# Upkeep
+# PeriodicTasks
 
 
-def due(store: Store, now: float, partition: int = 0) -> list[Event]:
-    with store.connected() as connection:
-        return maintenance.due(connection, at(now), [partition], limit=10)
+def due(session: DatabaseSession, now: float, partition: int = 0) -> list[Event]:
+    with session.connection() as connection:
+        return periodic_queries.find_due(connection, at(now), [partition], limit=10)
 
 
-def test_deployment_when_the_limit_was_raised_then_a_planner_that_takes_up_the_partition_finds_it(store: Store) -> None:
+def test_deployment_when_the_limit_was_raised_then_a_planner_that_takes_up_the_partition_finds_it(
+    session: DatabaseSession,
+) -> None:
     few, more = (Policy(limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: number})) for number in (1, 2))
-    take(store, changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"), policy=few)
-    with store.connected() as connection:
-        assert maintenance.crowded(connection, [5]) == []
-        (oldest,) = maintenance.crowded(connection, [0])
-    assert take(store, oldest, policy=few).engine == ()
-    changes = take(store, oldest, policy=more)
+    take(session, changed(1), changed(2, "api", uid="uid-2"), changed(3, "db", uid="uid-3"), policy=few)
+    with session.connection() as connection:
+        assert periodic_queries.find_over_quota(connection, [5]) == []
+        (oldest,) = periodic_queries.find_over_quota(connection, [0])
+    assert take(session, oldest, policy=few).engine == ()
+    changes = take(session, oldest, policy=more)
     assert [row.name for row in changes.engine if row.kind == "Application"] == ["gitopsdepl-uid-2"]
 
 
-def test_deletion_when_forced_then_operators_can_list_what_may_be_left_behind(store: Store, database: Database) -> None:
-    take(store, changed(1), changed(2, "api", uid="uid-2"))
-    take(store, gone(3), gone(4, "api", uid="uid-2"))
-    instance = store.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
-    take(store, observed(5, Removed(forced=True), instance=instance))
-    take(store, observed(6, Removed(forced=False), instance=instance, name="gitopsdepl-uid-2"))
+def test_deletion_when_forced_then_operators_can_list_what_may_be_left_behind(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, changed(1), changed(2, "api", uid="uid-2"))
+    take(session, gone(3), gone(4, "api", uid="uid-2"))
+    instance = session.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
+    take(session, observed(5, Removed(forced=True), instance=instance))
+    take(session, observed(6, Removed(forced=False), instance=instance, name="gitopsdepl-uid-2"))
     ((tenant, resource, _, message),) = left_behind(database.owner_url)
     assert (tenant, resource) == ("local/team-a", "GitOpsDeployment/web")
     assert "gitopsdepl-uid-1" in message
 
 
-def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(store: Store) -> None:
-    changes = take(store, *(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
-    take(store, *(gone(10, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
-    after = changes.operations[-1].created_at.replace(year=2999)
-    assert [_prune(store, after) for _ in range(4)] == [4, 4, 2, 0]
+def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(session: DatabaseSession) -> None:
+    changes = take(session, *(changed(number, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
+    take(session, *(gone(10, f"w-{number}", uid=f"uid-{number}") for number in range(5)))
+    after = changes.audit_records[-1].created_at.replace(year=2999)
+    assert [_prune(session, after) for _ in range(4)] == [4, 4, 2, 0]
 
 
-def _prune(store: Store, before: datetime) -> int:
-    with store.connected() as connection:
-        return maintenance.prune_operations(connection, before, limit=4)
+def _prune(session: DatabaseSession, before: datetime) -> int:
+    with session.connection() as connection:
+        return periodic_queries.delete_audit_records(connection, before, limit=4)
 
 
-def test_change_when_held_back_then_it_is_found_once_that_is_long_past(store: Store) -> None:
-    take(store, changed(1, held_back_ms=3000), sync_run(1, held_back_ms=3000))
-    assert due(store, 60) == []
-    assert due(store, 61, partition=5) == []
-    found = due(store, 61)
+def test_change_when_held_back_then_it_is_found_once_that_is_long_past(session: DatabaseSession) -> None:
+    take(session, changed(1, held_back_ms=3000), sync_run(1, held_back_ms=3000))
+    assert due(session, 60) == []
+    assert due(session, 61, partition=5) == []
+    found = due(session, 61)
     assert len(found) == 2
-    take(store, *found, now=at(61))
-    assert due(store, 90) == []
+    take(session, *found, now=at(61))
+    assert due(session, 90) == []
 
 
-def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(store: Store, database: Database) -> None:
-    take(store, changed(1, content=spec(type="manual")), sync_run(2))
-    take(store, resource_gone(3, SYNC_RUN, "now"))
-    instance = store.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
+def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(session: DatabaseSession, database: Database) -> None:
+    take(session, changed(1, content=spec(type="manual")), sync_run(2))
+    take(session, resource_gone(3, SYNC_RUN, "now"))
+    instance = session.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
     ended = SyncMoved("uid-now", "Failed", "", "", "", "")
-    take(store, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
-    assert _forget(store, at(1)) == 0
+    take(session, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
+    assert _forget(session, at(1)) == 0
     assert len(contents(database)["sync_runs"]) == 1
-    assert _forget(store, at(60)) == 1
+    assert _forget(session, at(60)) == 1
     assert contents(database)["sync_runs"] == []
 
 
-def _forget(store: Store, before: datetime) -> int:
-    with store.connected() as connection:
-        return maintenance.forget_runs(connection, before, limit=10)
+def _forget(session: DatabaseSession, before: datetime) -> int:
+    with session.connection() as connection:
+        return periodic_queries.delete_ended_runs(connection, before, limit=10)
 
 
-def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(store: Store, database: Database) -> None:
-    take(store, secret(1))
-    changes = take(store, changed(2))
-    take(store, gone(3))
+def test_tenant_when_it_still_has_a_secret_then_it_is_not_deleted(session: DatabaseSession, database: Database) -> None:
+    take(session, secret(1))
+    changes = take(session, changed(2))
+    take(session, gone(3))
     for row in reversed(changes.engine):
         gone_too = observed(4, Removed(forced=False), instance=row.engine_instance_id, kind=row.kind, name=row.name)
-        take(store, gone_too)
+        take(session, gone_too)
     assert len(contents(database)["tenants"]) == 1
     assert contents(database)["engine_resources"] == []
 
 
-def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr_says_so(store: Store) -> None:
-    take(store, changed(1))
-    take(store, changed(2, deleting=True, finalizers=(FINALIZER,)))
-    assert due(store, 7, partition=5) == []
-    assert due(store, 6) == []
-    overdue = due(store, 7)
-    (row,) = take(store, *overdue, now=at(7)).workspace
+def test_deletion_when_overdue_then_it_is_found_in_its_partition_only_and_the_cr_says_so(
+    session: DatabaseSession,
+) -> None:
+    take(session, changed(1))
+    take(session, changed(2, deleting=True, finalizers=(FINALIZER,)))
+    assert due(session, 7, partition=5) == []
+    assert due(session, 6) == []
+    overdue = due(session, 7)
+    (row,) = take(session, *overdue, now=at(7)).workspace
     assert "Deleting" in row.status
-    assert due(store, 60) == []
+    assert due(session, 60) == []
 
 
-def test_statement_when_it_fails_then_the_log_of_the_server_does_not_repeat_it(store: Store) -> None:
-    with store.connected() as connection:
+def test_statement_when_it_fails_then_the_log_of_the_server_does_not_repeat_it(session: DatabaseSession) -> None:
+    with session.connection() as connection:
         assert connection.execute("SHOW log_min_error_statement").fetchall() == [("panic",)]
 
 
-def test_store_when_idle_in_between_then_no_transaction_is_left_open(store: Store) -> None:
-    take(store, changed(1))
-    assert store._connection is not None
-    assert store._connection.info.transaction_status == TransactionStatus.IDLE
+def test_store_when_idle_in_between_then_no_transaction_is_left_open(session: DatabaseSession) -> None:
+    take(session, changed(1))
+    assert session._connection is not None
+    assert session._connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def test_namespace_when_it_is_made_again_then_neither_dormant_rows_nor_statuses_of_before_stay(
-    database: Database, store: Store
+    database: Database, session: DatabaseSession
 ) -> None:
     policy = Policy(limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
     crowd = (environment(number, f"e-{number:03d}") for number in range(1, WAITING_KEPT + 20))
-    take(store, *in_namespace(("former", 1000), *crowd, changed(1)), policy=policy)
+    take(session, *in_namespace(("former", 1000), *crowd, changed(1)), policy=policy)
     found = contents(database)
     assert any(row["dormant"] for row in found["resources"])
     assert found["workspace_resources"]
-    take(store, *in_namespace(("latter", 60_000), changed(70, "other", uid="uid-other")), policy=policy)
+    take(session, *in_namespace(("latter", 60_000), changed(70, "other", uid="uid-other")), policy=policy)
     found = contents(database)
     assert [row["name"] for row in found["deployments"] if row["present"]] == ["other"]
     assert not [row for row in found["resources"] if row["present"] or row["dormant"]]

@@ -1,8 +1,9 @@
 """The database as the loop sees it: tenants, the transaction of a batch, and what the log's positions are.
 
 One connection, one transaction per batch: opened by the first write, closed by the commit in
-:meth:`Store.save_changes`; what is read before that is the planner's own. Tenants that were seen before come from
-memory. Library errors are translated here: Retry (the database is away or busy), Poison (it refuses these values).
+:meth:`DatabaseSession.save_changes`; what is read before that is the planner's own. Tenants that were seen before
+come from memory. Library errors are translated here: Retry (the database is away or busy), Poison (it refuses these
+values).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from services.common.kafka import TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.load import Loaded, load, load_fleet, look_up
-from services.planner.database.maintenance import still_shown
+from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
 from services.planner.database.tenant_cache import TenantCache
@@ -74,7 +75,7 @@ OF_VALUES = (
 """
 
 
-class Store:
+class DatabaseSession:
     """See the module. Not for more than one thread."""
 
     def __init__(self, url: str, engines: Mapping[str, Engine], kept_bytes: int = 128 * MEBIBYTE) -> None:
@@ -131,7 +132,7 @@ class Store:
         with self._translated() as connection:
             self._keep_fleet(load_fleet(connection, self._engines))
 
-    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def take_over_partitions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Take partitions up: from now on nobody else writes to them.
 
         Returns the first offset of each whose effect is not in the database; 0 if nothing is known.
@@ -143,18 +144,18 @@ class Store:
         self.tenants.forget_tenants()
         return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
-    def still_shown(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
+    def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         """Statuses that show that ``tenant`` is parked, in the open transaction."""
         with self._translated() as connection:
-            return still_shown(connection, tenant)
+            return find_parked_statuses(connection, tenant)
 
     @contextmanager
-    def connected(self) -> Iterator[Connection[Any]]:
+    def connection(self) -> Iterator[Connection[Any]]:
         """The connection, for statements between batches: each is a transaction of its own."""
         with self._translated() as connection:
             yield connection
 
-    def abandon(self) -> None:
+    def abandon_transaction(self) -> None:
         """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
         self._undo()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.desired import desired_object, source_url
+from services.agent.objects.desired_objects import desired_object, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey

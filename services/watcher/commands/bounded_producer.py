@@ -22,7 +22,7 @@ FULL_QUEUE_SECONDS = 0.05
 BYTES_IN_FLIGHT = 16 * 1024 * 1024
 
 
-class CommandProducer:
+class BoundedProducer:
     """Sends commands; at most ``limit`` of them, and :data:`BYTES_IN_FLIGHT` or one, are unacknowledged."""
 
     def __init__(self, publisher: Publisher, codec: AvroCodec[Command], limit: int, topic: str = COMMANDS) -> None:

@@ -15,7 +15,7 @@ import structlog
 from services.common.telemetry.metrics import RESOURCES, TENANTS_IN_MEMORY, TENANTS_PARKED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import maintenance
+from services.planner.database import periodic_queries
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -29,10 +29,10 @@ KEPT_UNSEEN = 500
 
 
 @dataclass
-class Upkeep:
+class PeriodicTasks:
     """Remembers what was done when."""
 
-    operations_kept: timedelta
+    audit_kept: timedelta
     sync_runs_kept: timedelta = timedelta(days=15)
     _last: dict[str, float] = field(default_factory=dict)
     _partitions: frozenset[int] = frozenset()
@@ -65,8 +65,8 @@ class Upkeep:
 
     def _take_up(self, planner: Planner, partitions: frozenset[int]) -> None:
         """Quotas may be others than those of the planner before, and what it failed on may be mended."""
-        with planner.store.connected() as connection:
-            events = maintenance.crowded(connection, sorted(partitions))
+        with planner.session.connection() as connection:
+            events = periodic_queries.find_over_quota(connection, sorted(partitions))
         for first in range(0, len(events), NOTICED_AT_ONCE):
             planner.look_again(events[first : first + NOTICED_AT_ONCE])
         self._last["parked"] = time.monotonic()
@@ -74,48 +74,50 @@ class Upkeep:
 
     def _look_again(self, planner: Planner) -> None:
         """Deletions that take long, and changes that were held back some time ago and are no news any more."""
-        with planner.store.connected() as connection:
+        with planner.session.connection() as connection:
             now = datetime.now(UTC)
-            events = maintenance.due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+            events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
-        with planner.store.connected() as connection:
-            tenants = maintenance.parked_tenants(connection, sorted(partitions))
+        with planner.session.connection() as connection:
+            tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
         TENANTS_PARKED.labels(SERVICE).set(len(tenants))
         for tenant in tenants:
-            with planner.store.connected() as connection:
-                rows = maintenance.parked_events(connection, tenant.tenant_id)
-                shown = maintenance.shown(connection, tenant.tenant_id)
+            with planner.session.connection() as connection:
+                rows = periodic_queries.parked_events(connection, tenant.tenant_id)
+                shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
             planner.retry_parked(tenant, rows, shown)
 
     def _compact(self, planner: Planner) -> None:
         """What is kept of a tenant is coalesced each time that it has doubled, so that this costs no more than it."""
-        with planner.store.connected() as connection:
-            found = maintenance.kept_events(connection, planner.consumer.partitions)
+        with planner.session.connection() as connection:
+            found = periodic_queries.count_parked_events(connection, planner.consumer.partitions)
         self._compacted = {each.tenant_id: self._compacted.get(each.tenant_id, 0) for each in found}
         for tenant, count in found.items():
             if count >= 2 * self._compacted[tenant.tenant_id] + KEPT_UNSEEN:
-                with planner.store.connected() as connection:
-                    rows = maintenance.parked_events(connection, tenant.tenant_id)
-                self._compacted[tenant.tenant_id] = len(planner.compact_parked(tenant, rows))
+                with planner.session.connection() as connection:
+                    rows = periodic_queries.parked_events(connection, tenant.tenant_id)
+                self._compacted[tenant.tenant_id] = len(planner.coalesce_parked_events(tenant, rows))
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
         now = datetime.now(UTC)
-        with planner.store.connected() as connection:
+        with planner.session.connection() as connection:
             pruned = (
-                maintenance.prune_operations(connection, now - self.operations_kept, PRUNED_AT_ONCE),
-                maintenance.forget_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
+                periodic_queries.delete_audit_records(connection, now - self.audit_kept, PRUNED_AT_ONCE),
+                periodic_queries.delete_ended_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
             )
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 
     def _count(self, planner: Planner) -> None:
         partitions = planner.consumer.partitions
-        with planner.store.connected() as connection:
-            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(maintenance.count_deployments(connection, partitions))
-            TENANTS_PARKED.labels(SERVICE).set(len(maintenance.parked_tenants(connection, partitions)))
-        TENANTS_IN_MEMORY.labels(SERVICE).set(planner.store.tenants.size)
-        planner.store.refresh_fleet()
+        with planner.session.connection() as connection:
+            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(
+                periodic_queries.count_deployments(connection, partitions)
+            )
+            TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
+        TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
+        planner.session.refresh_fleet()

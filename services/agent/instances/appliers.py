@@ -18,9 +18,9 @@ from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
-from services.agent.private_repositories.registry import PrivateRepositoryRegistry
+from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
 from services.agent.private_repositories.registry_expiry import RegistryExpiry
-from services.agent.reconcile.appliers import Applier, ObjectApplier
+from services.agent.reconcile.object_applier import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
 from services.agent.reconcile.sync_applier import SyncApplier

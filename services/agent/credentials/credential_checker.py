@@ -51,22 +51,22 @@ class CredentialSettings:
 class CredentialChecker:
     """The :class:`Checker` of all engine instances of an agent: its bounds are the process's."""
 
-    def __init__(self, keys: OpeningKeys, policy: AddressPolicy, settings: CredentialSettings, clock: Clock) -> None:
+    def __init__(self, keys: OpeningKeys, addresses: AddressPolicy, settings: CredentialSettings, clock: Clock) -> None:
         """Opens nothing before the first call."""
-        names = HostResolver(policy, settings.connect_seconds)
+        names = HostResolver(addresses, settings.connect_seconds)
         https = HttpsConnector(names, settings.connect_seconds, settings.request_seconds)
         self._clusters = ClusterSecrets(KubeconfigCache(keys), https, settings.token_lifetime, clock)
         self._repositories = RepositorySecrets(
             keys,
             HttpsRepositories(https, settings.git_authorities),
             SshRepositories(names, settings.known_hosts, settings.connect_seconds, settings.request_seconds),
-            policy,
+            addresses,
         )
         self._slots = FairSemaphore(settings.checks, settings.checks_per_tenant)
         # With threads and slots of its own: an Application does not wait for a check, nor a check for Applications.
         self._hosts = RepositoryHostCheck(
-            HostResolver(policy, settings.connect_seconds),
-            policy,
+            HostResolver(addresses, settings.connect_seconds),
+            addresses,
             FairSemaphore(settings.checks, settings.checks_per_tenant),
             clock,
         )
