@@ -37,8 +37,8 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.engines.available import ENGINES
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FLEET = FleetView({"one": EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE)}, ENGINES)

@@ -15,9 +15,9 @@ from pydantic_settings import BaseSettings
 from devstack.generate.markdown import Row, code, table
 from services.agent.settings import AgentSettings
 from services.common.addresses import AddressPolicy
+from services.common.api_resource import GroupKind
 from services.common.settings import ServiceSettings
 from services.common.telemetry import metrics
-from services.planner.domain.policy import GroupKind
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
 

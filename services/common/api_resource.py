@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Self
 from urllib.parse import quote
+
+_GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,23 @@ class ApiResource:
 
 
 SECRET = ApiResource("", "v1", "Secret", "secrets")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKind:
+    """A kind of Kubernetes objects, in any version."""
+
+    group: str
+    """Empty: the core group."""
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From ``Kind`` or ``group/Kind``. Raises ValueError."""
+        group, slash, kind = text.rpartition("/")
+        if not _KIND.fullmatch(kind) or (slash and not _GROUP.fullmatch(group)):
+            raise ValueError(f"'{text}' is no kind; write Kind for one of the core group, otherwise group/Kind")
+        return cls(group, kind)
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.kind}" if self.group else self.kind

@@ -10,6 +10,9 @@ from uuid import UUID
 Action = Literal["create", "update", "delete"]
 AuditState = Literal["Waiting", "Completed", "Failed"]
 
+DEFAULT_ENGINE = "argocd"
+"""Of an instance that was added without saying what it runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInstance:

@@ -11,10 +11,11 @@ from pydantic import Field, NonNegativeInt, PostgresDsn, SecretStr, TypeAdapter,
 from pydantic_settings import NoDecode
 
 from services.common.addresses import AddressPolicy
+from services.common.api_resource import GroupKind
 from services.common.settings import AllowedAddresses, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
-from services.planner.domain.policy import CONFINING_KINDS, GroupKind
+from services.planner.domain.policy import CONFINING_KINDS
 
 
 class PlannerSettings(ServiceSettings):

@@ -28,7 +28,7 @@ from sqlalchemy import (
     text,
 )
 
-from services.planner.engines.available import DEFAULT_ENGINE
+from services.planner.rows import DEFAULT_ENGINE
 
 metadata = MetaData(
     naming_convention={

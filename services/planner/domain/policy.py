@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import Self
 
 from services.common.addresses import AddressPolicy
+from services.common.api_resource import GroupKind
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.limits import Limits
-
-_GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 PLATFORM_NAMESPACE = "gitops-service"
 PLATFORM_PREFIXES = ("kube-", "openshift-")
@@ -27,26 +23,6 @@ class SweepGuard:
     def allows(self, removed: int, known: int) -> bool:
         """Whether so many may be gone at once."""
         return removed <= max(self.minimum, self.share * known)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class GroupKind:
-    """A kind of Kubernetes objects, in any version."""
-
-    group: str
-    """Empty: the core group."""
-    kind: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """From ``Kind`` or ``group/Kind``. Raises ValueError."""
-        group, slash, kind = text.rpartition("/")
-        if not _KIND.fullmatch(kind) or (slash and not _GROUP.fullmatch(group)):
-            raise ValueError(f"'{text}' is no kind; write Kind for one of the core group, otherwise group/Kind")
-        return cls(group, kind)
-
-    def __str__(self) -> str:
-        return f"{self.group}/{self.kind}" if self.group else self.kind
 
 
 CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Engine
-
-DEFAULT_ENGINE = "argocd"
-"""Of an instance that was added without saying what it runs."""
+from services.planner.rows import DEFAULT_ENGINE
 
 ENGINES: Mapping[str, Engine] = {DEFAULT_ENGINE: ArgoCD()}

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
+from services.common.api_resource import GroupKind
 from services.common.json_values import digest
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Connection
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.domain.policy import GroupKind
 from services.planner.rows import EngineInstance, EngineKey, EngineObjectKey, EngineRow, Owner, Presence, Tenant
 
 MAX_MANIFEST = 1024 * 1024

@@ -11,9 +11,8 @@ from services.common.ownership import MANAGED_BY, MANAGER
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
-from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import Placement
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
 
 
 def compiled(tenant: str, uid: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.planner.domain.policy import CONFINING_KINDS, GroupKind, Policy
+from services.common.api_resource import GroupKind
+from services.planner.domain.policy import CONFINING_KINDS, Policy
 from services.planner.settings import PlannerSettings
 from tests.unit.planner.given import changed, environment, secret
 from tests.unit.planner.tenant import REMOTE, check, manifest

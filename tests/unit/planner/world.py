@@ -22,11 +22,12 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
-from services.planner.engines.available import DEFAULT_ENGINE, ENGINES
+from services.planner.engines.available import ENGINES
 from services.planner.engines.interface import Engine
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
+    DEFAULT_ENGINE,
     AuditRecord,
     EngineInstance,
     EngineObject,

@@ -13,12 +13,11 @@ import pytest
 from pydantic import BaseModel
 
 from services.agent.objects.desired_objects import desired_object
+from services.common.api_resource import GroupKind
 from services.common.messages import EngineResource
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
-from services.planner.domain.policy import GroupKind
 from services.planner.engines.argocd.implementation import ArgoCD
-from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import (
     LOCAL,
     NOWHERE,
@@ -29,7 +28,7 @@ from services.planner.engines.interface import (
     Target,
     engine_row,
 )
-from services.planner.rows import EngineInstance, Owner, Tenant
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 PLACEMENT = Placement(

@@ -13,9 +13,8 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.shared.resource import Cause
 from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.implementation import ArgoCD
-from services.planner.engines.available import DEFAULT_ENGINE
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
-from services.planner.rows import EngineInstance, Owner, Tenant
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Owner, Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")
