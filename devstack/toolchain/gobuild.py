@@ -1,4 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, Argo CD, kustomize and helm.
+"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize and helm.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -58,6 +58,11 @@ KUBERNETES = Product(
         "k8s.io/component-base/version.gitMajor": "{major}",
         "k8s.io/component-base/version.gitMinor": "{minor}",
     },
+)
+KUBECTL = Product(
+    module="k8s.io/kubectl",
+    packages={"kubectl": "."},
+    stamps={},  # only `kubectl version` asks for it
 )
 ARGOCD = Product(
     module="github.com/argoproj/argo-cd/v3",

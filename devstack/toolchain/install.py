@@ -18,7 +18,7 @@ from pathlib import Path
 
 from devstack.paths import ROOT
 from devstack.toolchain.cache import cache_root, intact, provide
-from devstack.toolchain.gobuild import ARGOCD, HELM, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.gobuild import ARGOCD, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, Build
 from devstack.toolchain.maven import Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -26,6 +26,7 @@ from services.common.errors import InvalidConfiguration
 SOURCES = ROOT / "toolchain"
 MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
+KUBECTL_SOURCES = SOURCES / "kubectl"
 ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 HELM_SOURCES = SOURCES / "helm"
@@ -106,6 +107,13 @@ def generators(report: Reporter) -> Path:
             each.run(fresh, report.task(f"building {each.product.module} {each.version()}", None))
 
     return provide(cache_root() / "generators" / "-".join(each.key() for each in builds), build)
+
+
+def kubectl(report: Reporter) -> Path:
+    """Folder of kubectl, with which operators install ``k8s/``; built if it is absent. Raises Unavailable."""
+    build = Build(KUBECTL_SOURCES, KUBECTL)
+    task = f"building kubectl {build.version()}"
+    return provide(cache_root() / "kubectl" / build.key(), lambda fresh: build.run(fresh, report.task(task, None)))
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:

@@ -20,6 +20,13 @@ def kustomize() -> Path:
 
 
 @pytest.fixture(scope="package")
+def kubectl() -> Path:
+    """Likewise."""
+    with reporter(Console()) as report:
+        return toolchain.kubectl(report) / "kubectl"
+
+
+@pytest.fixture(scope="package")
 def rendered(kustomize: Path) -> Rendered:
     """Once for all tests."""
     return render(kustomize)

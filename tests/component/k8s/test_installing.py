@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import subprocess
 import sys
 import uuid
@@ -32,8 +31,6 @@ NOT_TYPED = {
     "kubectl -n gitops-service wait --for condition=complete job/database-upgrade": "no kubelet: here its command runs",
 }
 """Commands that cannot be typed on this machine, and what takes their place."""
-
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not among what a checkout needs")
 
 
 def commands(section: str) -> list[str]:
@@ -68,9 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def carry_out(command: str, folder: Path, environment: dict[str, str]) -> None:
+def carry_out(command: str, folder: Path, environment: dict[str, str], kubectl: Path) -> None:
     """In a shell, as typed."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{kubectl.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = os.environ | environment | {"PATH": path, "O": "k8s/overlays/example"}
     shell = ["/bin/sh", "-c", command]
     outcome = subprocess.run(shell, cwd=folder, env=variables, capture_output=True, text=True, check=False)
@@ -78,7 +75,7 @@ def carry_out(command: str, folder: Path, environment: dict[str, str]) -> None:
 
 
 def test_installation_when_every_command_is_typed_then_all_that_the_pods_name_is_there(
-    stack: HostedStack, kubeconfig: Path, rendered: Rendered, empty_database: str, folder: Path
+    stack: HostedStack, kubeconfig: Path, rendered: Rendered, kubectl: Path, empty_database: str, folder: Path
 ) -> None:
     environment = dict(stack.environment) | {"DATABASE_OWNER_URL": empty_database}
     typed = commands("Installing")
@@ -90,7 +87,7 @@ def test_installation_when_every_command_is_typed_then_all_that_the_pods_name_is
             elif "wait --for" in command:
                 run_migration(api, rendered)
             else:
-                carry_out(command, folder, environment)
+                carry_out(command, folder, environment, kubectl)
         found = {item["metadata"]["name"] for item in api.get(SECRET.path(OURS)).json()["items"]}
         deployed = api.get(f"/apis/apps/v1/namespaces/{OURS}/deployments").json()["items"]
     assert named_secrets(rendered) <= found
@@ -98,12 +95,12 @@ def test_installation_when_every_command_is_typed_then_all_that_the_pods_name_is
 
 
 def test_upgrade_when_every_command_is_typed_then_each_succeeds(
-    stack: HostedStack, empty_database: str, folder: Path
+    stack: HostedStack, kubectl: Path, empty_database: str, folder: Path
 ) -> None:
     environment = dict(stack.environment) | {"DATABASE_OWNER_URL": empty_database}
     for command in commands("Upgrading"):
         if command not in NOT_TYPED:
-            carry_out(command, folder, environment)
+            carry_out(command, folder, environment, kubectl)
 
 
 def make_secrets(api: httpx2.Client, database: str) -> None:
