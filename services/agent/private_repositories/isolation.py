@@ -91,7 +91,7 @@ class RepositoryIsolation:
         self._references.clear()
         self._tasks.start_task(self._load(then), "load private repositories")
         if complete:
-            self._tasks.start_task(self._expiry.sweep_repeatedly(), "forget private repositories")
+            self._tasks.start_task(self._expiry.expire_repeatedly(), "forget private repositories")
 
     def keep_row(self, key: ObjectKey, row: EngineResource) -> None:
         """The newest row of ``key``."""

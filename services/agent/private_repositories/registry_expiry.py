@@ -44,16 +44,16 @@ class RegistryExpiry:
         self._registry, self._cluster, self._namespace = registry, cluster, namespace
         self._clock, self._is_named = clock, is_named
 
-    async def sweep_repeatedly(self) -> None:
+    async def expire_repeatedly(self) -> None:
         """For ever."""
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             try:
-                await self.sweep()
+                await self.expire_entries()
             except GitOpsError as error:
                 log.warning("private repositories that nobody names not forgotten yet", error=str(error))
 
-    async def sweep(self) -> None:
+    async def expire_entries(self) -> None:
         """Note what is named, and forget what no repo server can have. Raises as a cluster does."""
         now, waiting = int(self._clock.now().timestamp()), False
         async for repository in in_slices(self._registry.repositories()):

@@ -95,7 +95,7 @@ class SyncApplier:
                 self._reports.forget_object(key)
 
     def forget_row(self, key: ObjectKey) -> None:
-        """Its order was withdrawn, or is of another run now."""
+        """Its request was withdrawn, or is of another run now."""
         self._runs.pop(key, None)
         self._reports.forget_object(key)
 

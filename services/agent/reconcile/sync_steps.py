@@ -134,7 +134,7 @@ def _progress(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
 def _await_other(request: SyncRequest, live: LiveObject) -> SyncStep:
     """Another operation is under way, which is waited for, but for two.
 
-    One of an earlier run is ended: its order has ended. So is one without ``.operation``, which was withdrawn while
+    One of an earlier run is ended: its request has ended. So is one without ``.operation``, which was withdrawn while
     the controller took it up: it would show Running for ever.
     """
     operation = live.operation

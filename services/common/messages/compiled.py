@@ -26,7 +26,7 @@ class RowKind(StrEnum):
     REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
     """Likewise of a repository."""
     SYNC_OPERATION = "SyncOperation"
-    """An order to sync an Application: a field of that, no object of its own."""
+    """A request to sync an Application: a field of that, no object of its own."""
 
 
 @dataclass(frozen=True, slots=True)

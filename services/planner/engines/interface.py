@@ -127,8 +127,10 @@ class Engine(Protocol):
         ``cluster_resources``: some deployments may have resources outside of namespaces, and use it, too.
         """
 
-    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
-        """The order to sync a deployment, or to end that sync."""
+    def sync_request(
+        self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str
+    ) -> Manifest:
+        """The request to sync a deployment, or to end that sync."""
 
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """What a reported status says.

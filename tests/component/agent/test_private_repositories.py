@@ -156,7 +156,7 @@ async def test_repository_when_nobody_names_it_and_its_repo_server_is_new_then_i
     clock.ahead = -timedelta(days=1)
     given: Clock = clock
     expiry = RegistryExpiry(registry, kube, namespace, given, lambda _: False)
-    await expiry.sweep()
+    await expiry.expire_entries()
     assert await kube.get_object(SECRET, namespace, secret_name(owner_of(OURS)))
     label, _, value = REPO_SERVERS.partition("=")
     metadata = {"name": "repo-server", "namespace": namespace, "labels": {label: value}}
@@ -164,7 +164,7 @@ async def test_repository_when_nobody_names_it_and_its_repo_server_is_new_then_i
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     await kube.create_object(POD, pod, field_manager="test")
     clock.ahead = timedelta()
-    await expiry.sweep()
+    await expiry.expire_entries()
     with pytest.raises(NotFound):
         await kube.get_object(SECRET, namespace, secret_name(owner_of(OURS)))
     assert len(registry) == 0

@@ -65,7 +65,9 @@ class Flux:
             case Repository(url=url):
                 return (_manifest("Login", str(resource.id), 0, repository=url),)
 
-    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: Any, revision: str) -> Manifest:
+    def sync_request(
+        self, placement: Placement, deployment_uid: str, run_uid: str, run: Any, revision: str
+    ) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
 
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:

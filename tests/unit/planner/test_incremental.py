@@ -56,7 +56,7 @@ def _counted(name: str) -> Callable[..., Any]:
     return compile_it
 
 
-for method in ("deployment", "projects", "sync"):
+for method in ("deployment", "projects", "sync_request"):
     setattr(Counting, method, _counted(method))
 
 
@@ -86,13 +86,13 @@ OTHER = spec(type="manual", source={"path": "other"})
 @pytest.mark.parametrize(
     ("event", "compiled"),
     [
-        (changed(900, "w-7", uid="uid-7", generation=2, content=OTHER), {"deployment": 1, "sync": 1}),
+        (changed(900, "w-7", uid="uid-7", generation=2, content=OTHER), {"deployment": 1, "sync_request": 1}),
         (environment(900, "e-7", "s-7", generation=2, namespaces=["a"]), {"Cluster": 1, "projects": 1}),
         (secret(900, "s-7"), {"Cluster": 1}),
         (secret(900, "l-7", "repository-credential"), {"Repository": 1}),
         (resource(900, "Secret", "another", {"type": "t", "sealed": "x", "keyId": "k"}), {}),
-        (sync_run(900, "late", "w-7"), {"sync": 1}),
-        (resource_gone(900, SYNC_RUN, "r-7"), {"sync": 1}),
+        (sync_run(900, "late", "w-7"), {"sync_request": 1}),
+        (resource_gone(900, SYNC_RUN, "r-7"), {"sync_request": 1}),
         (REPORT, {}),
         (changed(407, "w-7", uid="uid-7", content=MANUAL, epoch=2), {}),
         (environment(107, "e-7", "s-7", epoch=2), {}),

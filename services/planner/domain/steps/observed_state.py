@@ -168,7 +168,7 @@ def _reasons(known: PlainResource, context: Context) -> CheckReasons:
 def _sync_refused(
     planned: PlannedTenant, observation: Observation, known: PlainResource, held: EngineObject, cause: Cause
 ) -> PlannedTenant:
-    """The engine will never take the order that is out now: its run has ended, so that the next may begin."""
+    """The engine will never take up the sync request that is out now: its run has ended, so that the next may begin."""
     match observation.event:
         case Failed(digest=digest, permanent=True) as failed if held.digest == digest:
             message = failed.message if failed.for_user else UNKNOWN_ERROR.message

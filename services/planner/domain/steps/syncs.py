@@ -25,7 +25,7 @@ OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state
 
 
 def request_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:
-    """Let the tenant's runs take their turns; an order that is not given any more is withdrawn.
+    """Let the tenant's runs take their turns; a sync request that is not made any more is withdrawn.
 
     ``at``: when that happened which ends runs.
     """
@@ -37,7 +37,7 @@ def request_syncs(state: TenantState, at: datetime, context: Context) -> StepRes
     ):
         return StepResult(state)
     concerned = _concerned(state, context)
-    step, ordered = StepResult(state), set[EngineObjectKey]()
+    step, requested = StepResult(state), set[EngineObjectKey]()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
@@ -46,10 +46,10 @@ def request_syncs(state: TenantState, at: datetime, context: Context) -> StepRes
             step = step.with_state(step.state.with_deployments(replace(deployment, sync_sequence=sequence)))
         for run in arranged:
             step = _with_run(step, run, at)
-            if (order := _order(step.state, run, context)) is not None:
-                step = upsert_objects(step, [order], Owner(SYNC_RUN.kind, run.resource_id))
-                ordered.add(order.key)
-    withdrawn = _ordered(context, concerned) - ordered
+            if (request := _request(step.state, run, context)) is not None:
+                step = upsert_objects(step, [request], Owner(SYNC_RUN.kind, run.resource_id))
+                requested.add(request.key)
+    withdrawn = _ordered(context, concerned) - requested
     return step.with_state(step.state.without_objects(*sorted(withdrawn))) if withdrawn else step
 
 
@@ -99,9 +99,9 @@ def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
     return step._replace(outcomes=(*step.outcomes, outcome))
 
 
-def _order(state: TenantState, run: SyncRun, context: Context) -> Manifest | None:
+def _request(state: TenantState, run: SyncRun, context: Context) -> Manifest | None:
     deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
     if run.state not in sync_run.ACTIVE or deployment is None:
         return None
     run_uid, revision = state.plain_resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
-    return context.engine.sync(context.placement, deployment.uid, run_uid, run, revision)
+    return context.engine.sync_request(context.placement, deployment.uid, run_uid, run, revision)

@@ -70,8 +70,10 @@ class ArgoCD:
                 made = recipes.repository_secrets(placement, resource, connection, in_cluster_project=cluster_resources)
         return tuple(_manifest((kind.value, name), text) for name, text in made.items())
 
-    def sync(self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> Manifest:
-        """An order that an agent turns into an Application's operation."""
+    def sync_request(
+        self, placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str
+    ) -> Manifest:
+        """A sync request, which an agent turns into an Application's operation."""
         text = recipes.sync_operation(placement, deployment_uid, run_uid, run, revision)
         return _manifest((RowKind.SYNC_OPERATION.value, application_name(deployment_uid)), text)
 

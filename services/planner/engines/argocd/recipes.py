@@ -1,4 +1,4 @@
-"""Compiles environments, repository credentials and sync runs: recipes for what only an agent can make.
+"""Compiles environments and credentials to recipes, and sync runs to sync requests: what only an agent can carry out.
 
 An agent holds the keys to sealed Secrets, so it composes Argo CD's Secrets out of these recipes; and it alone sees
 whether an Application is busy, so it starts syncs.
@@ -61,9 +61,9 @@ def repository_secrets(
 
 
 def sync_operation(placement: Placement, deployment_uid: str, run_uid: str, run: SyncRun, revision: str) -> str:
-    """Canonical JSON of the order to sync an Application, or to end that sync.
+    """Canonical JSON of the request to sync an Application, or to end that sync.
 
-    Once its sync was seen to have begun the order says so: the Application remembers that only for as long as it lives.
+    Once its sync was seen to have begun the request says so: the Application remembers that only while it lives.
     """
     begun = {"begun": True} if run.phase else {}
     manifest = {

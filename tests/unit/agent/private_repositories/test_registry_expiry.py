@@ -41,7 +41,7 @@ class World:
     async def sweep_after(self, passed: timedelta) -> bool:
         """Returns whether the repository is still known."""
         self.clock.seconds += passed.total_seconds()
-        await self.expiry.sweep()
+        await self.expiry.expire_entries()
         return self.registry.identity_in_force(ONE.repository) is not None
 
     async def unname(self) -> None:
