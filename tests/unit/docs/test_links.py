@@ -1,4 +1,4 @@
-"""Every link in the documentation leads somewhere."""
+"""Every link in the documentation leads somewhere, and every file that it names is there."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from devstack.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
+FOLDERS = ("bench", "devstack", "migrations", "services", "tests")
+FILES = [str(file) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+MODULE = re.compile(r"`([\w/-]+\.py)(?:::[^`]*)?`")
+MODULES = re.compile(r"`((?:watcher|planner|agent)/[\w/]*)(?:\{([\w,\s]+)\})?`")
+"""One or several of a folder of ``services/``, without their ending."""
 NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
@@ -32,6 +38,22 @@ def test_link_when_it_is_followed_then_file_and_heading_exist(page: Path, target
     assert file.exists()
     assert file.is_relative_to(ROOT)
     assert not anchor or anchor in _anchors(file)
+
+
+def modules() -> Iterator[object]:
+    for page in PAGES:
+        text = page.read_text()
+        named = set(MODULE.findall(text))
+        for folder, several in MODULES.findall(text):
+            named |= {f"{folder}{name.strip()}" for name in several.split(",")}
+        for name in sorted(named):
+            yield pytest.param(name, id=f"{page.relative_to(ROOT)}-{name}")
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_module_when_a_page_names_it_then_it_is_there(name: str) -> None:
+    ending = "/" + name.removesuffix(".py") + ".py"
+    assert any(file.endswith(ending) for file in FILES)
 
 
 def _anchors(page: Path) -> set[str]:
