@@ -27,6 +27,7 @@ from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.queueing import Place, Workers, WorkQueue
 from services.common.telemetry import metrics
+from services.common.telemetry.logging import raised_at
 
 log = structlog.get_logger(__name__)
 
@@ -165,10 +166,6 @@ def _reported(check: _Check) -> tuple[str, ...]:
 
 def _defect(row: EngineResource, error: Exception) -> Permanent:
     """Only where it happened: the text of an error may quote what it choked on."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else ""
     metrics.count_failure(SERVICE, metrics.Failure.DEFECT, "compose")
-    log.error("composing failed", kind=row.kind, name=row.name, defect=type(error).__name__, place=place)
+    log.error("composing failed", kind=row.kind, name=row.name, defect=type(error).__name__, place=raised_at(error))
     return Permanent("the credentials could not be checked: an internal error")

@@ -24,7 +24,7 @@ class EngineState:
     def require_acceptance(self) -> None:
         """Raises RefusedInput if nothing new is deployed."""
         if self.refusal:
-            raise RefusedInput(deployment.ENGINE_REFUSED.text())
+            raise RefusedInput(deployment.ENGINE_NOT_ACCEPTED.text())
 
     def served_part(self, manifest: Manifest) -> Manifest:
         """``manifest`` without what would be dropped: it would differ from the live object for ever."""

@@ -12,7 +12,13 @@ from dataclasses import replace
 
 import structlog
 
-from services.agent.private_repositories.registry_secret import LABEL, NAME, Entry, RegistrySecret, content_of
+from services.agent.private_repositories.registry_secret import (
+    LABEL,
+    NAME,
+    PrivateRepository,
+    RegistrySecret,
+    content_of,
+)
 from services.agent.private_repositories.repository_identity import SIZE, Identity, digest_of
 from services.common.errors import Permanent
 from services.common.kubernetes import SECRET, KubeClient, Manifest, NotFound
@@ -62,7 +68,7 @@ class PrivateRepositoryRegistry:
         """All of them."""
         return list(self._owners)
 
-    def entry_of(self, repository: bytes) -> Entry | None:
+    def entry_of(self, repository: bytes) -> PrivateRepository | None:
         """What is known of the private repository that shares its checkout with this URL's."""
         owner = self._owners.get(repository)
         return None if owner is None else self._secrets[owner].entries.get(repository)
@@ -77,7 +83,7 @@ class PrivateRepositoryRegistry:
         owner = owner_of(lane)
         if len(self._secret_of(owner).entries) >= self._limit:
             raise TenantLimitReached
-        self._put(identity.repository, owner, Entry(identity.spelling))
+        self._put(identity.repository, owner, PrivateRepository(identity.spelling))
 
     def remove_repository(self, identity: Identity) -> None:
         """It is public, or fetched by nobody any more, and nothing else is known under its URL."""
@@ -125,7 +131,7 @@ class PrivateRepositoryRegistry:
             self._secrets[owner] = RegistrySecret(self._cluster, self._namespace, owner)
         return self._secrets[owner]
 
-    def _put(self, repository: bytes, owner: bytes, entry: Entry | None) -> None:
+    def _put(self, repository: bytes, owner: bytes, entry: PrivateRepository | None) -> None:
         self._secret_of(owner).put_entry(repository, entry)
         self._unsaved[owner].add(repository)
         if entry is None:
@@ -156,7 +162,7 @@ class PrivateRepositoryRegistry:
             if self.entry_of(identity.repository) is None:
                 lane = lane_of(identity.repository)
                 owner = UNKNOWN_OWNER if lane is None else owner_of(lane)
-                self._put(identity.repository, owner, Entry(identity.spelling))
+                self._put(identity.repository, owner, PrivateRepository(identity.spelling))
         await self.save_all()
         patch = {"metadata": {"resourceVersion": former["metadata"]["resourceVersion"]}, "data": {FORMER_FIELD: MOVED}}
         await self._cluster.patch_object(SECRET, self._namespace, NAME, patch, field_manager=AGENT_FIELD_MANAGER)

@@ -33,7 +33,7 @@ def secret_name(owner: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PrivateRepository:
     """What is remembered of a private repository."""
 
     spelling: bytes
@@ -46,15 +46,15 @@ class RegistrySecret:
 
     def __init__(self, cluster: KubeClient, namespace: str, owner: bytes) -> None:
         self.name = secret_name(owner)
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[bytes, PrivateRepository] = {}
         """By repository."""
         self._cluster, self._namespace = cluster, namespace
-        self._unsaved: dict[bytes, Entry | None] = {}
+        self._unsaved: dict[bytes, PrivateRepository | None] = {}
         self._version = ""
         """Empty: there is no such Secret yet."""
         self._turn = asyncio.Lock()
 
-    def put_entry(self, repository: bytes, entry: Entry | None) -> None:
+    def put_entry(self, repository: bytes, entry: PrivateRepository | None) -> None:
         """``entry`` is what is known of it now; None: nothing any more."""
         self._unsaved[repository] = entry
         if entry is None:
@@ -129,11 +129,11 @@ def content_of(secret: Manifest, field: str, size: int) -> bytes:
     return content
 
 
-def _written(entries: dict[bytes, Entry]) -> str:
+def _written(entries: dict[bytes, PrivateRepository]) -> str:
     records = (RECORD.pack(key, entries[key].spelling, entries[key].unnamed_since) for key in sorted(entries))
     return base64.b64encode(b"".join(records)).decode()
 
 
-def _entries_in(secret: Manifest) -> dict[bytes, Entry]:
+def _entries_in(secret: Manifest) -> dict[bytes, PrivateRepository]:
     records = RECORD.iter_unpack(content_of(secret, FIELD, RECORD.size))
-    return {repository: Entry(spelling, since) for repository, spelling, since in records}
+    return {repository: PrivateRepository(spelling, since) for repository, spelling, since in records}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
+from pathlib import Path
 from typing import Literal
 
 import structlog
@@ -21,6 +23,8 @@ _RENDERERS: dict[Literal["json", "console"], list[structlog.typing.Processor]] =
     ],
     "console": [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
 }
+
+DEEPEST = 8
 
 
 def configure_logging(service: str, level: str, style: Literal["json", "console"]) -> None:
@@ -47,3 +51,9 @@ def configure_logging(service: str, level: str, style: Literal["json", "console"
     for library in CHATTY_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(service=service)
+
+
+def raised_at(defect: BaseException) -> str:
+    """Where it was raised: the deepest calls, the last first. Not its text, which may hold a tenant's values."""
+    frames = traceback.extract_tb(defect.__traceback__)[-DEEPEST:]
+    return " < ".join(f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}" for frame in reversed(frames))

@@ -93,7 +93,7 @@ REPOSITORY_NEEDS_LOGIN = error(
     "Create a GitOpsDeploymentRepositoryCredential for this URL. A repository that has become public is found within "
     "ten minutes.",
 )
-ENGINE_REFUSED = error(
+ENGINE_NOT_ACCEPTED = error(
     "the engine deploys nothing new at the moment; your operators are told why",
     "The engine lacks security fixes, and the settings that make up for them. What was deployed stays as it is.",
     "Nothing: it goes on within five minutes once your operators have mended the engine.",
@@ -168,7 +168,7 @@ ENTRIES = (
     PLATFORM_NAMESPACE,
     REPOSITORY_REFUSED,
     REPOSITORY_NEEDS_LOGIN,
-    ENGINE_REFUSED,
+    ENGINE_NOT_ACCEPTED,
     REVISION_REFUSED,
     FIELD_REFUSED,
     FIELD_MISSING,

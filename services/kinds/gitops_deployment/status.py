@@ -12,7 +12,14 @@ from services.common.json_values import canonical
 from services.kinds.gitops_deployment.catalogue import IS_DELETING, STATUS_CUT, SYNC_FAILED
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
-from services.kinds.shared.conditions import ActiveConditions, Json, merged, parsed_status, probed, throttling
+from services.kinds.shared.conditions import (
+    ActiveConditions,
+    Json,
+    parsed_status,
+    throttling,
+    with_active,
+    with_probe_time,
+)
 
 DELETION_NOTICE = timedelta(seconds=5)
 """A deletion that takes no longer than this is not worth a status."""
@@ -30,7 +37,7 @@ class EngineReport:
     conditions: ActiveConditions = field(default_factory=dict)
 
 
-def compiled(
+def compile_deployment_status(
     deployment: Deployment,
     observed: Observed | None,
     report: EngineReport,
@@ -49,11 +56,11 @@ def compiled(
     before = parsed_status(previous)
     part, left_out = _bounded(dict(report.part))
     holding = {**report.conditions, **_own_conditions(deployment, observed, before, at), **_cut(left_out)}
-    conditions = merged(before.get("conditions", ()), holding, at)
+    conditions = with_active(before.get("conditions", ()), holding, at)
     status = part | ({"conditions": conditions} if conditions else {})
     if status == before:
         return previous
-    return canonical(status | ({"conditions": probed(conditions, at)} if conditions else {}))
+    return canonical(status | ({"conditions": with_probe_time(conditions, at)} if conditions else {}))
 
 
 def _own_conditions(

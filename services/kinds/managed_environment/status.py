@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from services.kinds.managed_environment import catalogue as texts
 from services.kinds.shared.catalogue import ERROR, THROTTLED, Reason
-from services.kinds.shared.conditions import Refused, State, compiled, parsed_status, recurring, throttling
+from services.kinds.shared.conditions import (
+    ConditionState,
+    Refused,
+    compile_status,
+    parsed_status,
+    recurring_states,
+    throttling,
+)
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Check
@@ -18,12 +25,12 @@ def environment_status(inputs: StatusInputs) -> str:
     before = parsed_status(previous)
     beyond_quota = refused if refused is not None and refused.reason == Reason.QUOTA_EXCEEDED else None
     errors = {ERROR: (ERROR, beyond_quota.message)} if beyond_quota else {}
-    others = recurring({**errors, **throttling(resource.held_back_ms)}, before, (ERROR, THROTTLED))
+    others = recurring_states({**errors, **throttling(resource.held_back_ms)}, before, (ERROR, THROTTLED))
     connection = _connection(refused, inputs.check, inputs.digest)
-    return compiled(previous, {texts.CONNECTION: connection} | others, inputs.at)
+    return compile_status(previous, {texts.CONNECTION: connection} | others, inputs.at)
 
 
-def _connection(refused: Refused | None, check: Check | None, digest: str | None) -> State:
+def _connection(refused: Refused | None, check: Check | None, digest: str | None) -> ConditionState:
     if refused is not None:
         return (refused.status, refused.reason, refused.message)
     if check is None or check.digest != digest:

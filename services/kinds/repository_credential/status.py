@@ -6,7 +6,14 @@ from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import RepositoryCredentialSpec
 from services.kinds.repository_credential.validation import INVALID_CREDENTIALS, INVALID_URL
 from services.kinds.shared.catalogue import ERROR, Reason
-from services.kinds.shared.conditions import Refused, States, compiled, parsed_status, recurring, throttling
+from services.kinds.shared.conditions import (
+    ConditionStates,
+    Refused,
+    compile_status,
+    parsed_status,
+    recurring_states,
+    throttling,
+)
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Check, PlainResource
@@ -18,12 +25,14 @@ UP_TO_DATE = texts.VALID[0].reason
 def credential_status(inputs: StatusInputs) -> str:
     """Canonical JSON of the whole status, its conditions sorted by type; ``previous`` if nothing has changed."""
     resource, previous = inputs.resource, inputs.previous
-    throttled = recurring(throttling(resource.held_back_ms), parsed_status(previous))
+    throttled = recurring_states(throttling(resource.held_back_ms), parsed_status(previous))
     states = _states(resource, refusal_of(resource), inputs.check, inputs.digest)
-    return compiled(previous, {**states, **throttled}, inputs.at, by_type=True)
+    return compile_status(previous, {**states, **throttled}, inputs.at, by_type=True)
 
 
-def _states(resource: PlainResource, refused: Refused | None, check: Check | None, digest: str | None) -> States:
+def _states(
+    resource: PlainResource, refused: Refused | None, check: Check | None, digest: str | None
+) -> ConditionStates:
     if refused is not None:
         return _pending(refused.message) if refused.pending else _wrong(refused.reason, refused.message)
     if check is None or check.digest != digest:
@@ -37,11 +46,11 @@ def _states(resource: PlainResource, refused: Refused | None, check: Check | Non
     return {entry.type: (entry.status, entry.reason, entry.text(secret=resource.refers_to, url=url)) for entry in known}
 
 
-def _pending(message: str) -> States:
+def _pending(message: str) -> ConditionStates:
     return dict.fromkeys((ERROR, texts.CREDENTIAL, texts.URL), ("Unknown", Reason.CHECKING, message))
 
 
-def _wrong(reason: str, message: str) -> States:
+def _wrong(reason: str, message: str) -> ConditionStates:
     return {
         ERROR: ("True", reason, message),
         texts.CREDENTIAL: ("False", reason, message),

@@ -19,9 +19,9 @@ Condition = Json
 ActiveConditions = Mapping[str, tuple[str, str]]
 """Reason and message of each condition that holds, by type."""
 
-State = tuple[str, str, str]
+ConditionState = tuple[str, str, str]
 """Status, reason and message of a condition."""
-States = Mapping[str, State]
+ConditionStates = Mapping[str, ConditionState]
 """Conditions by type."""
 
 HELD_BACK_NOTICE_MS = 1000
@@ -46,7 +46,7 @@ class Refused(Permanent):
         return self.reason == Reason.CHECKING
 
 
-def merged(previous: Iterable[Condition], holding: ActiveConditions, at: datetime) -> list[Condition]:
+def with_active(previous: Iterable[Condition], holding: ActiveConditions, at: datetime) -> list[Condition]:
     """The conditions of the next status: known ones first, in their order, then new ones.
 
     Conditions in ``holding`` are True. Others become False with the reason ``<type>Resolved`` and no message.
@@ -54,10 +54,10 @@ def merged(previous: Iterable[Condition], holding: ActiveConditions, at: datetim
     """
     known = list(previous)
     resolved = {type_: _resolved(type_) for type_ in (condition["type"] for condition in known)}
-    return written(known, resolved | {type_: ("True", *why) for type_, why in holding.items()}, at)
+    return with_states(known, resolved | {type_: ("True", *why) for type_, why in holding.items()}, at)
 
 
-def written(previous: Iterable[Condition], states: States, at: datetime) -> list[Condition]:
+def with_states(previous: Iterable[Condition], states: ConditionStates, at: datetime) -> list[Condition]:
     """The conditions of the next status. Those that ``states`` does not name do not change."""
     known = {condition["type"]: condition for condition in previous}
     if not states:
@@ -68,10 +68,12 @@ def written(previous: Iterable[Condition], states: States, at: datetime) -> list
     return [unnamed.get(type_) or _condition(known.get(type_), type_, states[type_], now) for type_ in [*known, *new]]
 
 
-def recurring(holding: ActiveConditions, before: Json, types: Iterable[str] = (THROTTLED,)) -> dict[str, State]:
-    """States of ``types``: True if they hold, resolved if ``before`` has them, otherwise left out."""
+def recurring_states(
+    holding: ActiveConditions, before: Json, types: Iterable[str] = (THROTTLED,)
+) -> dict[str, ConditionState]:
+    """ConditionStates of ``types``: True if they hold, resolved if ``before`` has them, otherwise left out."""
     shown = {condition["type"] for condition in before.get("conditions", ())}
-    states: dict[str, State] = {}
+    states: dict[str, ConditionState] = {}
     for type_ in types:
         if type_ in holding:
             states[type_] = ("True", *holding[type_])
@@ -89,7 +91,7 @@ def throttling(held_back_ms: int) -> ActiveConditions:
     return {THROTTLED: (THROTTLED, message)}
 
 
-def probed(conditions: Iterable[Condition], at: datetime) -> list[Condition]:
+def with_probe_time(conditions: Iterable[Condition], at: datetime) -> list[Condition]:
     """The same conditions with ``at`` as the time of the last probe."""
     return [condition | {"lastProbeTime": rfc3339(at)} for condition in conditions]
 
@@ -100,7 +102,9 @@ def parsed_status(text: str) -> Json:
     return status if isinstance(status, dict) else {}
 
 
-def compiled(previous: str, states: States, at: datetime, part: Json | None = None, *, by_type: bool = False) -> str:
+def compile_status(
+    previous: str, states: ConditionStates, at: datetime, part: Json | None = None, *, by_type: bool = False
+) -> str:
     """Canonical JSON of a status: ``part`` and the conditions. Returns ``previous`` if only a probe time would differ.
 
     Args:
@@ -111,18 +115,18 @@ def compiled(previous: str, states: States, at: datetime, part: Json | None = No
         by_type: the conditions are sorted by type; otherwise those shown before come first.
     """
     before = parsed_status(previous)
-    conditions = written(before.get("conditions", ()), states, at)
+    conditions = with_states(before.get("conditions", ()), states, at)
     if by_type:
         conditions.sort(key=lambda condition: str(condition["type"]))
     status = (part or {}) | {"conditions": conditions}
-    return previous if status == before else canonical(status | {"conditions": probed(conditions, at)})
+    return previous if status == before else canonical(status | {"conditions": with_probe_time(conditions, at)})
 
 
-def _resolved(type_: str) -> State:
+def _resolved(type_: str) -> ConditionState:
     return ("False", f"{type_}Resolved", "")
 
 
-def _condition(known: Condition | None, type_: str, state: State, now: str) -> Condition:
+def _condition(known: Condition | None, type_: str, state: ConditionState, now: str) -> Condition:
     status, reason, message = state
     shown = readable(message)[:MAX_CONDITION_MESSAGE]
     content = {"type": type_, "status": status, "reason": reason, "message": shown}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from services.kinds.shared.catalogue import ERROR, UNKNOWN_ERROR
-from services.kinds.shared.conditions import Refused, compiled, parsed_status, recurring, throttling
+from services.kinds.shared.conditions import Refused, compile_status, parsed_status, recurring_states, throttling
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run import catalogue as texts
@@ -23,9 +23,9 @@ def sync_status(inputs: StatusInputs) -> str:
         raise TypeError("the status of a sync run follows from its row")
     error = next(_errors(run, inputs), "")
     own = {ERROR: ("True", ERROR, error) if error else ("False", "", "")}
-    throttled = recurring(throttling(resource.held_back_ms), parsed_status(previous))
+    throttled = recurring_states(throttling(resource.held_back_ms), parsed_status(previous))
     operation = _operation(run)
-    return compiled(previous, own | throttled, inputs.at, {"operation": operation} if operation else {})
+    return compile_status(previous, own | throttled, inputs.at, {"operation": operation} if operation else {})
 
 
 def _errors(run: SyncRun, inputs: StatusInputs) -> Iterator[str]:

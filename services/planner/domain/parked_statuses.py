@@ -14,7 +14,7 @@ from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import Registry
 from services.kinds.shared.catalogue import RESOLVED, TENANT_PARKED, Entry
-from services.kinds.shared.conditions import compiled, parsed_status
+from services.kinds.shared.conditions import compile_status, parsed_status
 from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
 from services.planner.domain.state import TenantState
@@ -106,6 +106,6 @@ def _with(entry: Entry, previous: str, cause: Cause) -> str:
     """``previous`` with the condition; without anything else if it cannot be read, which may be what failed."""
     try:
         rest = {name: part for name, part in parsed_status(previous).items() if name != "conditions"}
-        return compiled(previous, {entry.type: entry.state}, cause.at, rest)
+        return compile_status(previous, {entry.type: entry.state}, cause.at, rest)
     except Exception:
-        return compiled(NO_STATUS, {entry.type: entry.state}, cause.at)
+        return compile_status(NO_STATUS, {entry.type: entry.state}, cause.at)

@@ -18,6 +18,7 @@ import structlog
 
 from services.common.errors import Wait
 from services.common.messages import Command, ResyncCompleted
+from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
@@ -32,7 +33,7 @@ from services.planner.domain.parked_statuses import Subjects, known_subjects, na
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
-from services.planner.pipeline.parking import parked_event, parked_tenant, raised_at
+from services.planner.pipeline.parking import parked_event, parked_tenant
 from services.planner.rows import ParkedTenant, Tenant
 
 log = structlog.get_logger(__name__)

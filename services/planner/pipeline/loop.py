@@ -18,6 +18,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable, Wait
 from services.common.telemetry import Heartbeat
+from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
 from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
@@ -29,7 +30,7 @@ from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Decoder
-from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, raised_at, resolved
+from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, resolved
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +26,7 @@ from services.common.messages import (
     StatusReported,
     SyncMoved,
 )
+from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.shared.resource import Cause
 from services.planner import SERVICE
@@ -46,7 +45,6 @@ TYPES = {
         ResyncCompleted, StatusReported, SyncMoved, Unseen,
     )
 }  # fmt: skip
-DEEPEST = 8
 MOST_KEPT = 5000
 """Events of a parked tenant: about as many as one at all its quotas leaves. More would hold others up when they are
 planned, in one transaction."""
@@ -58,12 +56,6 @@ def parked_tenant(tenant: Tenant, defect: Exception, now: datetime) -> ParkedTen
     """The row that says so."""
     error = f"{type(defect).__name__} at {raised_at(defect)}"
     return ParkedTenant(tenant.id, tenant.workspace, tenant.namespace, tenant.partition, error, now)
-
-
-def raised_at(defect: BaseException) -> str:
-    """Where it was raised: the deepest calls, the last first. Not its text, which may hold a tenant's values."""
-    frames = traceback.extract_tb(defect.__traceback__)[-DEEPEST:]
-    return " < ".join(f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}" for frame in reversed(frames))
 
 
 def parked_event(tenant: UUID, event: Event) -> ParkedEvent:

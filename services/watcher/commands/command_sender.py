@@ -21,7 +21,7 @@ from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.secret_rechecks import Reference, References
+from services.watcher.commands.secret_rechecks import References, SecretReference
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
@@ -166,7 +166,7 @@ class CommandSender:
         event = command.event if command else None
         if isinstance(event, ResourceChanged) and refers_to and self.builder.kind.refers_to is SECRET:
             self.references.note_reference(
-                Reference(change.uid, change.tenant, change.name, refers_to, event.secret_type)
+                SecretReference(change.uid, change.tenant, change.name, refers_to, event.secret_type)
             )
         else:
             self.references.forget_resource(change.uid)

@@ -21,7 +21,7 @@ RECHECKED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class SecretReference:
     """A resource and the Secret it names."""
 
     uid: str
@@ -36,13 +36,13 @@ class Reference:
 class References:
     """What commands said since the last list."""
 
-    _by_uid: dict[str, Reference] = field(default_factory=dict)
+    _by_uid: dict[str, SecretReference] = field(default_factory=dict)
     _queue: WorkQueue[str] = field(default_factory=WorkQueue)
 
     def __len__(self) -> int:
         return len(self._by_uid)
 
-    def note_reference(self, reference: Reference) -> None:
+    def note_reference(self, reference: SecretReference) -> None:
         """Record what a command said."""
         self._by_uid[reference.uid] = reference
         self._queue.add_key(reference.uid, Place(reference.namespace))
@@ -52,7 +52,7 @@ class References:
         self._by_uid.pop(uid, None)
         self._queue.remove_key(uid)
 
-    def next_references(self, count: int) -> list[Reference]:
+    def next_references(self, count: int) -> list[SecretReference]:
         """Those whose turn it is, at most ``count``: namespaces in turn, each resource once in a round."""
         due = [self._by_uid[uid] for _ in range(count) if (uid := self._queue.pop_key(0.0)) is not None]
         for reference in due:
@@ -83,13 +83,13 @@ class SecretRechecks:
                 if await self._is_outdated(reference):
                     self._tell_again(reference)
 
-    async def _is_outdated(self, reference: Reference) -> bool:
+    async def _is_outdated(self, reference: SecretReference) -> bool:
         """A Secret that is followed needs no asking: the planner learns of it, and of its end."""
         if self.types.is_followed(reference.namespace, reference.secret):
             return False
         return await self.types.type_of(reference.namespace, reference.secret) != reference.told
 
-    def _tell_again(self, reference: Reference) -> None:
+    def _tell_again(self, reference: SecretReference) -> None:
         """The resource is as it was; it is read again when its turn comes."""
         uid, state = reference.uid, self.last_sent.get(reference.uid)
         if state is not None and uid not in self.changes:

@@ -12,7 +12,7 @@ from services.common.kubernetes import NAMESPACE, KubeClient, NotFound
 from services.common.kubernetes.builtin_kinds import APPLICATION as APPLICATIONS
 from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION
 from services.common.messages import Applied, Failed
-from services.kinds.gitops_deployment.catalogue import ENGINE_REFUSED
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, application, row
 
@@ -44,7 +44,11 @@ async def test_engine_when_it_lacks_fixes_and_settings_then_it_deploys_nothing_n
     there = row(other, application("there", new))["digest"]
     here = row(INSTANCE, application("here", old))["digest"]
     until(lambda: observations.has("there", Applied(there)))
-    until(lambda: observations.has("here", Failed(here, permanent=True, message=ENGINE_REFUSED.text(), for_user=True)))
+    until(
+        lambda: observations.has(
+            "here", Failed(here, permanent=True, message=ENGINE_NOT_ACCEPTED.text(), for_user=True)
+        )
+    )
     try:
         await kube.get_object(APPLICATIONS, old, "here")
     except NotFound:

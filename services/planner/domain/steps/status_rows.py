@@ -113,7 +113,7 @@ def _of_deployment(
     observed = planned.state.observed.get(owner.id)
     shown = deployment_status.sync_error_shown(previous)
     report = context.engine.read_status(observed.status if observed else "", shown, environments)
-    return deployment_status.compiled(owner, observed, report, previous, at)
+    return deployment_status.compile_deployment_status(owner, observed, report, previous, at)
 
 
 def _of_resource(planned: PlannedTenant, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from services.agent.instances.crd_schemas import RETRY_REFRESH
 from services.common.messages import Applied, Failed, Removed
-from services.kinds.gitops_deployment.catalogue import ENGINE_REFUSED
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, project_row, sync_row
 from tests.unit.fake_clock import settle
@@ -20,7 +20,7 @@ APPLICATION, PROJECT = application_row("app"), project_row("app-project-t")
 
 
 def failed(digest: str) -> Failed:
-    return Failed(digest, permanent=True, message=ENGINE_REFUSED.text(), for_user=True)
+    return Failed(digest, permanent=True, message=ENGINE_NOT_ACCEPTED.text(), for_user=True)
 
 
 async def test_application_when_its_engine_is_refused_then_it_is_made_once_that_is_mended(driver: Driver) -> None:

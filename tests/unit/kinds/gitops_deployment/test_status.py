@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kinds.gitops_deployment.status import EngineReport, compiled
+from services.kinds.gitops_deployment.status import EngineReport, compile_deployment_status
 from tests.unit.kinds.given import at, conditions, deployment
 
 
@@ -12,12 +12,14 @@ from tests.unit.kinds.given import at, conditions, deployment
     ("error", "reason", "expected"), [("bad path", "", "bad path"), ("", "no room", "no room"), ("a", "b", "a")]
 )
 def test_status_when_its_spec_cannot_be_had_then_an_error_occurred(error: str, reason: str, expected: str) -> None:
-    status = compiled(deployment(error=error, pending_reason=reason), None, EngineReport(), "{}", at(0))
+    status = compile_deployment_status(
+        deployment(error=error, pending_reason=reason), None, EngineReport(), "{}", at(0)
+    )
     assert conditions(status) == {"ErrorOccurred": ("True", "ErrorOccurred", expected)}
 
 
 def test_status_when_its_change_was_held_back_then_throttled_shows_until_one_was_not() -> None:
-    held = compiled(deployment(held_back_ms=1000), None, EngineReport(), "{}", at(0))
+    held = compile_deployment_status(deployment(held_back_ms=1000), None, EngineReport(), "{}", at(0))
     assert conditions(held) == {
         "Throttled": (
             "True",
@@ -25,5 +27,5 @@ def test_status_when_its_change_was_held_back_then_throttled_shows_until_one_was
             "changes of this namespace arrive faster than allowed; this one was held back for 1 s",
         )
     }
-    later = compiled(deployment(held_back_ms=0), None, EngineReport(), held, at(1))
+    later = compile_deployment_status(deployment(held_back_ms=0), None, EngineReport(), held, at(1))
     assert conditions(later) == {"Throttled": ("False", "ThrottledResolved", "")}

@@ -12,7 +12,7 @@ from services.kinds.repository_credential.model import CREDENTIAL_SECRET
 from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
-from services.kinds.shared.conditions import Refused, compiled
+from services.kinds.shared.conditions import Refused, compile_status
 from services.kinds.shared.connections import ConnectionInputs, Repository
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Reference, StatusInputs
@@ -62,7 +62,7 @@ def mirror_status(inputs: StatusInputs) -> str:
         state = MIRRORED.state
     else:
         state = (UNREACHABLE.status, UNREACHABLE.reason, UNREACHABLE.text(detail=check.message))
-    return compiled(inputs.previous, {MIRRORED.type: state}, inputs.at)
+    return compile_status(inputs.previous, {MIRRORED.type: state}, inputs.at)
 
 
 KIND = CustomKind(

@@ -12,7 +12,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
 from services.kinds.shared.catalogue import THROTTLING, Entry
-from services.kinds.shared.conditions import Refused, compiled
+from services.kinds.shared.conditions import Refused, compile_status
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import Column, CustomKind, Reference, StatusInputs
 from services.kinds.shared.limits import Limits
@@ -56,7 +56,7 @@ def freeze_status(inputs: StatusInputs) -> str:
     else:
         reason = spec_of(FreezeSpec, inputs.resource).reason
         state = (FROZEN.status, FROZEN.reason, FROZEN.text(reason=reason))
-    return compiled(inputs.previous, {FROZEN.type: state}, inputs.at)
+    return compile_status(inputs.previous, {FROZEN.type: state}, inputs.at)
 
 
 KIND = CustomKind(

@@ -21,4 +21,4 @@ def compiled(
     """As a plan has it compiled."""
     reported = observed.status if observed is not None else ""
     report = ArgoCD().read_status(reported, status.sync_error_shown(previous), environments or {})
-    return status.compiled(deployment, observed, report, previous, when)
+    return status.compile_deployment_status(deployment, observed, report, previous, when)

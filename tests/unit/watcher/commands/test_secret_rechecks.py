@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from services.watcher.commands.secret_rechecks import Reference, References
+from services.watcher.commands.secret_rechecks import References, SecretReference
 
 
-def reference(name: str, namespace: str = "team-a", told: str = "") -> Reference:
-    return Reference(f"uid-{name}", namespace, name, "kube", told)
+def reference(name: str, namespace: str = "team-a", told: str = "") -> SecretReference:
+    return SecretReference(f"uid-{name}", namespace, name, "kube", told)
 
 
 def test_references_when_asked_for_then_namespaces_have_turns_and_nobody_comes_twice_in_a_round() -> None:
