@@ -1,4 +1,4 @@
-"""The audit is called what it is: operations are Argo CD's.
+"""The audit is called what it is: operations are Argo CD's. Stop the planners of the revision before.
 
 Revision ID: 0009
 Revises: 0008

@@ -52,6 +52,9 @@ SPARE_CONNECTIONS = LOOKUPS + 5
 """For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
 
 
+KCP_PATH = "/clusters/"
+"""In the URL of a workspace of KCP."""
+
 LIST_BURST = 50
 """Resources of a list passed on at once: a change that comes then waits for no more in the planner."""
 
@@ -170,7 +173,7 @@ def _feeds(
         count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
         reader=reader,
         types=types,
-        namespaces=Namespaces(reader),
+        namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
     )
     spec = spec_within(settings.max_spec_bytes)
     custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]

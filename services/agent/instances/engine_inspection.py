@@ -61,6 +61,7 @@ class EngineInspection:
                 known = self._reported.get(name)
                 told = (f"the agent may not see it: {error}",)
                 self._report(name, Verdict(None, told, known.refusal if known is not None else ""))
+                answered = False
             except (Retry, Wait):
                 answered = False
         for name, verdict in verdicts(found).items():

@@ -60,13 +60,15 @@ class CommandBuilder:
                 return None, ""
             command = self.translate.changed(manifest, epoch, change.seen_at, namespace.uid)
             refers_to = self.kind.reference_of(manifest)
+        elif _looks_older(command, namespace) and not await self._is_there(change):
+            return None, ""
         return await self._completed(command, refers_to, namespace, held_back_ms), refers_to
 
     async def _completed(
         self, command: Command, refers_to: str, namespace: Namespace, held_back_ms: int
     ) -> Command | None:
-        """With what is known only now; None if the resource was in a namespace that is gone."""
-        if not isinstance(command.event, ResourceChanged) or 0 < command.event.created_at < namespace.created_at:
+        """With what is known only now."""
+        if not isinstance(command.event, ResourceChanged):
             return None
         found = await self._found(command.namespace, refers_to)
         return replace(
@@ -75,6 +77,11 @@ class CommandBuilder:
             namespace_uid=namespace.uid,
             namespace_created_at=namespace.created_at,
         )
+
+    async def _is_there(self, change: Change) -> bool:
+        """Whether the resource exists after its namespace was read, and so is in it."""
+        resource = self.kind.resource
+        return await self.reader.find_incarnation(resource, change.tenant, change.name, change.uid) is not None
 
     async def _found(self, namespace: str, name: str) -> dict[str, Any]:
         """What a command says of the object that its resource refers to."""
@@ -87,6 +94,11 @@ class CommandBuilder:
             return {}
         meta = target["metadata"]
         return {"target_uid": meta["uid"], "target_generation": meta.get("generation", 0)}
+
+
+def _looks_older(command: Command, namespace: Namespace) -> bool:
+    """By their times, which are of different API servers' clocks: no more than a reason to look."""
+    return isinstance(command.event, ResourceChanged) and 0 < command.event.created_at < namespace.created_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,12 @@ from services.common.kubernetes import NAMESPACE, Manifest
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import created_at
 
-MOST_KNOWN = 10_000
+MOST_KNOWN = 100_000
 LOGICAL_CLUSTER = "kcp.io/cluster"
-"""Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster."""
+"""Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster.
+
+Elsewhere it is an annotation like any other, which whoever may label a namespace may set.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Namespaces:
     """The namespaces that were read last; for all kinds together. Belongs to one event loop."""
 
     reader: ObjectReader
+    in_logical_clusters: bool = False
+    """The API server is KCP."""
     now: Callable[[], datetime] = _now
     _known: dict[str, Namespace] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
@@ -67,14 +72,13 @@ class Namespaces:
             self._known.pop(name, None)
             return None
         meta = manifest["metadata"]
-        self._known[name] = found = Namespace(_identity(meta), created_at(meta), read_at)
+        self._known[name] = found = Namespace(self._identity(meta), created_at(meta), read_at)
         return found
+
+    def _identity(self, meta: Manifest) -> str:
+        cluster = (meta.get("annotations") or {}).get(LOGICAL_CLUSTER, "") if self.in_logical_clusters else ""
+        return f"{cluster}/{meta['uid']}" if cluster else str(meta["uid"])
 
 
 def _is_recent(known: Namespace, since: datetime | None) -> bool:
     return since is None or known.read_at >= since
-
-
-def _identity(meta: Manifest) -> str:
-    cluster = (meta.get("annotations") or {}).get(LOGICAL_CLUSTER, "")
-    return f"{cluster}/{meta['uid']}" if cluster else str(meta["uid"])

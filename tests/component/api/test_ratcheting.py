@@ -48,7 +48,7 @@ OLD: dict[ApiResource, dict[str, Any]] = {
 WORSE: dict[ApiResource, dict[str, Any]] = {
     GITOPS_DEPLOYMENT: {"type": "never"},
     MANAGED_ENVIRONMENT: {"apiURL": "http://other.example.com"},
-    REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:c/d.git"},
+    REPOSITORY_CREDENTIAL: {"repository": "http://git.example.com/c/d.git"},
     SYNC_RUN: {"revisionID": "-y"},
 }
 """Another wrong value in place of the stored one."""

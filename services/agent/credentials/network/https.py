@@ -84,7 +84,7 @@ class Connection:
 
 
 class HttpsConnector:
-    """Opens connections under one address addresses."""
+    """Opens connections under one address policy."""
 
     def __init__(self, resolver: HostResolver, connect_seconds: float, request_seconds: float) -> None:
         self._resolver = resolver

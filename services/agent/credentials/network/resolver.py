@@ -54,7 +54,7 @@ class ResolvedHost:
 
 
 class HostResolver:
-    """Resolves hosts under one address addresses."""
+    """Resolves hosts under one address policy."""
 
     def __init__(self, addresses: AddressPolicy, seconds: float) -> None:
         """``seconds``: how long a lookup may take."""

@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from services.common.kubernetes import KubeClient, Manifest
 from services.common.messages import ResourceChanged
 from services.watcher.commands.namespaces import Namespaces
@@ -28,8 +30,8 @@ class Clock:
         return self.now
 
 
-def namespaces(kube: KubeClient, clock: Clock) -> Namespaces:
-    return Namespaces(ObjectReader(kube), clock)
+def namespaces(kube: KubeClient, clock: Clock, *, kcp: bool = False) -> Namespaces:
+    return Namespaces(ObjectReader(kube), kcp, clock)
 
 
 def named(publisher: FakePublisher) -> list[tuple[str, str]]:
@@ -63,14 +65,15 @@ async def test_namespace_when_it_is_gone_then_there_is_none(server: FakeApiServe
     assert await found.find_namespace("team-a", START + timedelta(days=1)) is None
 
 
-async def test_namespace_when_it_names_its_logical_cluster_then_that_is_part_of_its_identity(
-    server: FakeApiServer, kube: KubeClient
+@pytest.mark.parametrize(("kcp", "identity"), [(True, "2abc/u"), (False, "u")])
+async def test_namespace_when_it_names_its_logical_cluster_then_that_is_part_of_its_identity_in_kcp_only(
+    server: FakeApiServer, kube: KubeClient, kcp: bool, identity: str
 ) -> None:
     meta: Manifest = {"uid": "u", "creationTimestamp": CREATED, "annotations": {"kcp.io/cluster": "2abc"}}
     server.namespaces["team-a"] = meta
-    found = await namespaces(kube, Clock()).find_namespace("team-a", START)
+    found = await namespaces(kube, Clock(), kcp=kcp).find_namespace("team-a", START)
     assert found is not None
-    assert (found.uid, found.created_at) == ("2abc/u", int(START.timestamp()) * 1000)
+    assert (found.uid, found.created_at) == (identity, int(START.timestamp()) * 1000)
 
 
 async def test_resources_when_sent_then_each_tells_its_namespace_which_is_read_once_for_all_of_a_list(
@@ -98,10 +101,22 @@ async def test_resource_when_its_namespace_was_made_again_then_a_new_one_tells_t
         await until(lambda: named(publisher) == [("before", "uid-of-team-a")])
         server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
         await put(server, "late", metadata={"creationTimestamp": CREATED})
+        del server.objects["late"]
         await put(server, "new", metadata={"creationTimestamp": RECREATED})
         await until(lambda: len(named(publisher)) == 2)
     assert named(publisher)[1] == ("new", "latter")
     assert ("late", "changed") not in told(publisher)
+
+
+async def test_resource_when_the_clock_of_its_api_server_is_behind_that_of_its_namespaces_then_it_is_sent_all_the_same(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    server.namespaces["team-a"] = {"uid": "made by another", "creationTimestamp": RECREATED}
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "web", metadata={"creationTimestamp": CREATED})
+        await until(lambda: named(publisher) == [("web", "made by another")])
 
 
 async def test_secret_when_it_is_sealed_then_for_the_namespace_that_it_is_in(
