@@ -28,7 +28,7 @@ class PendingAcks:
     """The messages of one instance's rows that are not acknowledged yet, one for each object."""
 
     def __init__(self, reports: ObservationSink, again: Callable[[ObjectKey], None]) -> None:
-        """``again``: an observation was lost; what is so will be found so again, and reported again."""
+        """``again`` is called for the object of an observation that was lost, so that its state is reported again."""
         self._reports, self._again = reports, again
         self._messages: LatestMessages[ObjectKey, Acknowledge] = LatestMessages(lambda acknowledge: acknowledge())
         """In progress are those whose observations are on their way."""

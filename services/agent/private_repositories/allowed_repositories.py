@@ -59,7 +59,7 @@ class AllowedRepositories:
         self._workers.start()
 
     def may_apply(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
-        """Whether the Application ``desired`` may be applied now; if not, it is named when that is known.
+        """Whether the Application ``desired`` may be applied now; if not, ``key`` is enqueued again once that is known.
 
         Raises RefusedInput if its repository is refused.
         """

@@ -1,7 +1,7 @@
 """The private repositories that one tenant's logins have opened, in a Secret of the engine namespace.
 
-Only hashes are in it, but who may not read Secrets need not know whether a URL that he guesses is private either. One
-agent at a time owns an instance; a write of a former owner meets a newer resource version and is merged.
+It holds only hashes, and is a Secret because a hash confirms a guessed URL. One agent at a time owns an instance; a
+write of a former owner meets a newer resource version and is merged.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RegistrySecret:
 
     async def save_changes(self) -> None:
         """Write what has changed. Raises as a cluster does; what is not written stays to be written."""
-        async with self._turn:  # who waits finds that the one before has written for both
+        async with self._turn:  # a caller that waited finds its changes written already
             for _ in range(MAX_WRITES if self._unsaved else 0):
                 written = dict(self._unsaved)
                 if not await self._write():

@@ -19,7 +19,7 @@ from services.planner.domain.events import Due, Event
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
 
-# What keeps waiting because its tenant is parked takes nobody else's place among those that are found.
+# Rows of parked tenants stay due; they are left out, so that they do not use up the limit.
 DUE = """
 SELECT t.workspace, t.namespace, due.id, t.partition, due.trace_id
   FROM (SELECT id, tenant_id, trace_id, due_at FROM deployments WHERE due_at <= %(now)s

@@ -39,7 +39,7 @@ class TenantState(NamedTuple):
         return self._replace(**others) if others else self  # type: ignore[arg-type]
 
     def reset_baseline(self) -> None:
-        """From now on the beginning of the next plan: whoever keeps it has seen by what it differs from the last."""
+        """Make this the state that the next plan is compared with. Called once its differences have been read."""
         for rows in self[1:-1]:
             if isinstance(rows, IndexedRows):
                 rows.reset_baseline()

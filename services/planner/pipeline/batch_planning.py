@@ -221,10 +221,10 @@ def _kept(state: TenantState, events: Sequence[Event], subjects: Callable[[], Su
 
 
 def _newly_kept(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
-    """Of a tenant that is parked from now on: all its resources show it."""
+    """What is kept of a tenant that becomes parked; all its resources are to show that it is."""
     return _kept(state, events, lambda: known_subjects(state, kinds) | named_subjects(state, events, kinds), now)
 
 
 def _kept_too(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
-    """Of one that is parked already: those that ``events`` name may be new."""
+    """What is kept of a tenant that is parked already; resources that ``events`` name may be new and show it, too."""
     return _kept(state, events, lambda: named_subjects(state, events, kinds), now)

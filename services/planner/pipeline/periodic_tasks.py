@@ -91,7 +91,10 @@ class PeriodicTasks:
             planner.retry_parked(tenant, rows, shown)
 
     def _compact(self, planner: Planner) -> None:
-        """What is kept of a tenant is coalesced each time that it has doubled, so that this costs no more than it."""
+        """Coalesce the kept events of a parked tenant each time that their number has doubled.
+
+        So the work is proportional to the number of events, however long the tenant stays parked.
+        """
         with planner.session.connection() as connection:
             found = periodic_queries.count_parked_events(connection, planner.consumer.partitions)
         self._compacted = {each.tenant_id: self._compacted.get(each.tenant_id, 0) for each in found}

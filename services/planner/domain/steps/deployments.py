@@ -35,7 +35,7 @@ class CompiledDeployment:
 
 
 def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> StepResult:
-    """Those that events ``touched``, then those whose environment looks different, then those there is room for."""
+    """Compile those that events ``touched``, those whose environment changed, and those that now fit the quota."""
     concerned = [subject for subject in touched if subject in state.deployments]
     changed = changed_clusters(state, context.before, context.policy.kinds)
     if not concerned and not changed and not _may_leave_room(state, context):
@@ -118,7 +118,7 @@ def _resolved(
     waits_already = counted is not None and counted.spec is None and counted.pending_spec is not None
     is_newcomer = now.spec is None and now.pending_spec is not None and not waits_already
     if is_newcomer and usage.waiting >= limits.of(GITOPS_DEPLOYMENT.kind):
-        # Offers are kept for as many deployments again as may be had: beyond that they would fill the database.
+        # Specs beyond the quota are kept for as many deployments again as it allows; more would fill the database.
         quota = limits.message(GITOPS_DEPLOYMENT.kind)
         return deployment_rules.refuse_deployment(now, texts.QUOTA_NOT_KEPT.text(quota=quota))
     if now.pending_spec is not None and not usage.has_room(counted, now, limits):

@@ -222,7 +222,7 @@ def _observed(
 def _project_refused(
     planned: PlannedTenant, held: EngineObject, observation: Observation, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """What a project suffers is shown where users look: on the deployments that wait for it."""
+    """The engine refused a project: the deployments that wait for it show why."""
     failed = observation.event
     if (
         not isinstance(failed, Failed)

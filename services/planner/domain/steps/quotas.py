@@ -151,7 +151,7 @@ def _bytes(text: str) -> int:
 
 
 def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bool) -> PlainResource:
-    """What is beyond the quota is kept only if it is short: it would fill the database just as well."""
+    """The row as the quota allows it. Beyond the quota a spec of more than KEPT_BEYOND_QUOTA characters is dropped."""
     if within:
         return replace(known, over_quota=False) if known.over_quota else known
     refused = replace(known, over_quota=True, accepted=known.accepted if is_held else "")
