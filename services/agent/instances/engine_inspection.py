@@ -46,14 +46,14 @@ class EngineInspection:
             await self._clock.sleep(INTERVAL_SECONDS if complete else RETRY_SECONDS)
 
     async def inspect_engines(self) -> bool:
-        """Inspect each instance once; returns whether all answered. One that does not keeps its last result."""
+        """Inspect each instance once; returns whether all could be read. One that could not keeps its last result."""
         found: dict[str, Found] = {}
         try:
             unserved = await self._unserved()
         except (Permanent, Retry, Wait) as error:
             log.warning("engines not inspected", error=str(error))
             return False
-        answered = True
+        complete = True
         for name, namespace in self._namespaces.items():
             try:
                 found[name] = await self._found(namespace, unserved)
@@ -61,13 +61,13 @@ class EngineInspection:
                 known = self._reported.get(name)
                 told = (f"the agent may not see it: {error}",)
                 self._report(name, Verdict(None, told, known.refusal if known is not None else ""))
-                answered = False
+                complete = False
             except (Retry, Wait):
-                answered = False
+                complete = False
         for name, verdict in verdicts(found).items():
             self._states[name].refusal = verdict.refusal
             self._report(name, verdict)
-        return answered
+        return complete
 
     async def _unserved(self) -> tuple[str, ...]:
         """Fields that we need and the CRDs drop; those that we can do without are noted by the way."""

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 POD = ApiResource("", "v1", "Pod", "pods")
 REPO_SERVERS = "app.kubernetes.io/name=argocd-repo-server"
-SWEEP_SECONDS = 3600.0
+EXPIRY_SECONDS = 3600.0
 SETTLED = timedelta(hours=1)
 """How long after the last row went Argo CD may still be at work for it: deletions are forced long before."""
 POD_VOLUMES = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI"})
@@ -47,7 +47,7 @@ class RegistryExpiry:
     async def expire_repeatedly(self) -> None:
         """For ever."""
         while True:
-            await self._clock.sleep(SWEEP_SECONDS)
+            await self._clock.sleep(EXPIRY_SECONDS)
             try:
                 await self.expire_entries()
             except GitOpsError as error:

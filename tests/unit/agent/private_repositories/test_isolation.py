@@ -12,7 +12,7 @@ import pytest
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
 from services.agent.private_repositories.known_repositories import TENANT_LIMIT, PrivateRepositoryRegistry, owner_of
-from services.agent.private_repositories.registry_expiry import REPO_SERVERS, SETTLED, SWEEP_SECONDS
+from services.agent.private_repositories.registry_expiry import EXPIRY_SECONDS, REPO_SERVERS, SETTLED
 from services.agent.private_repositories.registry_secret import secret_name
 from services.agent.private_repositories.repository_identity import identity_of
 from services.common.errors import Retry, Wait
@@ -473,11 +473,11 @@ async def test_repository_when_nobody_names_it_any_more_then_it_is_forgotten_wit
     await driver.apply(OUR_LOGIN)
     await over(driver)
     await driver.apply(replace(OUR_PROJECT, desired="absent"), replace(OUR_LOGIN, desired="absent"))
-    await driver.clock.advance(SWEEP_SECONDS + 1)
+    await driver.clock.advance(EXPIRY_SECONDS + 1)
     await driver.clock.advance(SETTLED.total_seconds())
     label, _, value = REPO_SERVERS.partition("=")
     began = {"creationTimestamp": driver.clock.now().isoformat(), "labels": {label: value}}
     assert REGISTRY in driver.cluster.names("Secret")
     driver.cluster.put("Pod", "repo-server", {"metadata": began, "spec": {}})
-    await driver.clock.advance(SWEEP_SECONDS + 1)
+    await driver.clock.advance(EXPIRY_SECONDS + 1)
     assert (REGISTRY in driver.cluster.names("Secret")) is not complete

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
-from services.agent.private_repositories.registry_expiry import SETTLED, SWEEP_SECONDS, RegistryExpiry
+from services.agent.private_repositories.registry_expiry import EXPIRY_SECONDS, SETTLED, RegistryExpiry
 from services.agent.private_repositories.repository_identity import identity_of
 from services.common.kubernetes import Rejected
 from tests.unit.agent.fakes import MemoryCluster
@@ -38,7 +38,7 @@ class World:
         began = {"creationTimestamp": (at or self.clock.now()).isoformat(), "labels": REPO_SERVER}
         self.cluster.put("Pod", name, {"metadata": began, "spec": {"volumes": [volume]}})
 
-    async def sweep_after(self, passed: timedelta) -> bool:
+    async def expire_after(self, passed: timedelta) -> bool:
         """Returns whether the repository is still known."""
         self.clock.seconds += passed.total_seconds()
         await self.expiry.expire_entries()
@@ -46,7 +46,7 @@ class World:
 
     async def unname(self) -> None:
         self.named.clear()
-        await self.sweep_after(timedelta())
+        await self.expire_after(timedelta())
 
 
 @pytest.fixture
@@ -62,54 +62,54 @@ async def test_repository_when_nobody_names_it_and_the_repo_server_is_younger_th
     await world.unname()
     world.clock.seconds += LONG.total_seconds()
     world.start_repo_server()
-    assert not await world.sweep_after(timedelta())
+    assert not await world.expire_after(timedelta())
     assert world.cluster.names("Secret") == []
 
 
 async def test_repository_when_the_repo_server_may_have_it_then_it_is_never_forgotten(world: World) -> None:
     await world.unname()
-    assert await world.sweep_after(timedelta(days=365))
+    assert await world.expire_after(timedelta(days=365))
 
 
 async def test_repository_when_one_of_two_repo_servers_may_have_it_then_it_is_kept(world: World) -> None:
     await world.unname()
     world.clock.seconds += LONG.total_seconds()
     world.start_repo_server("b")
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
 
 
 async def test_repository_when_its_rows_went_just_before_the_repo_server_began_then_it_is_kept(world: World) -> None:
     await world.unname()
     world.clock.seconds += SETTLED.total_seconds() / 2
     world.start_repo_server()
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
 
 
 async def test_repository_when_somebody_names_it_then_it_is_kept(world: World) -> None:
     world.start_repo_server(at=world.clock.now() + LONG)
-    assert await world.sweep_after(LONG * 2)
+    assert await world.expire_after(LONG * 2)
 
 
 async def test_repository_when_it_was_named_again_meanwhile_then_its_time_begins_anew(world: World) -> None:
     await world.unname()
     world.named.add(ONE.repository)
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
     world.start_repo_server()
     await world.unname()
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
 
 
 async def test_repository_when_the_disk_outlives_its_pod_then_it_is_kept(world: World) -> None:
     await world.unname()
     world.clock.seconds += LONG.total_seconds()
     world.start_repo_server(volume=LASTING)
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
 
 
 async def test_repository_when_no_repo_server_is_to_be_seen_then_it_is_kept(world: World) -> None:
     world.cluster.remove("Pod", "a")
     await world.unname()
-    assert await world.sweep_after(LONG)
+    assert await world.expire_after(LONG)
 
 
 async def test_time_when_another_agent_takes_over_then_it_goes_on(world: World) -> None:
@@ -131,5 +131,5 @@ async def test_sweep_when_pods_may_not_be_listed_then_it_is_tried_again(
     await world.unname()
     monkeypatch.setattr(world.cluster, "list_pages", refuse)
     with pytest.raises(Rejected):
-        await world.sweep_after(timedelta(seconds=SWEEP_SECONDS))
+        await world.expire_after(timedelta(seconds=EXPIRY_SECONDS))
     assert world.registry.identity_in_force(ONE.repository) is not None
