@@ -18,7 +18,7 @@ from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
-from services.watcher.commands.namespaces import Namespace, Namespaces
+from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import References, SecretReference
@@ -39,18 +39,16 @@ class CommandBuilder:
     reader: ObjectReader
     types: SecretTypes
     namespaces: Namespaces
+    neighbours: Neighbours
 
-    async def build_command(
-        self, change: Change, epoch: int, held_back_ms: int, *, is_new: bool
-    ) -> tuple[Command | None, str]:
+    async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> tuple[Command | None, str]:
         """The command, and the name of what the resource refers to; None if the resource is gone: its removal follows.
 
-        ``is_new``: it was not sent before. Raises Rejected if the resource or its namespace may not be read.
+        Raises Rejected if the resource or its namespace may not be read.
         """
         if change.command is not None and not isinstance(change.command.event, ResourceChanged):
             return change.command, change.refers_to
-        # One that was sent before is in the namespace that was read then, or is gone with it.
-        namespace = await self.namespaces.find_namespace(change.tenant, change.seen_at if is_new else None)
+        namespace = await self._find_namespace(change)
         if namespace is None:
             return None, ""
         command, refers_to = change.command, change.refers_to
@@ -63,6 +61,15 @@ class CommandBuilder:
         elif _looks_older(command, namespace) and not await self._is_there(change):
             return None, ""
         return await self._completed(command, refers_to, namespace, held_back_ms), refers_to
+
+    async def _find_namespace(self, change: Change) -> Namespace | None:
+        """The namespace that the resource is in; None if there is none of its name. Raises Rejected."""
+        namespace = self.neighbours.find_namespace(change.uid, change.tenant)
+        if namespace is None:
+            namespace = await self.namespaces.find_namespace(change.tenant, change.seen_at)
+        if namespace is not None:
+            self.neighbours.note_namespace(change.uid, change.tenant, namespace)
+        return namespace
 
     async def _completed(
         self, command: Command, refers_to: str, namespace: Namespace, held_back_ms: int
@@ -135,15 +142,12 @@ class CommandSender:
                 await self._begun.put(_ListIsOut(self.epoch()))
                 continue
             change, held_back_ms = taken
-            is_new = change.uid not in self.last_sent
             # Noted before it is sent: if sending fails, all of this is given up.
             if change.state_version is None:
                 self.last_sent.pop(change.uid, None)
             else:
                 self.last_sent[change.uid] = change.state_version
-            command = asyncio.ensure_future(
-                self.builder.build_command(change, self.epoch(), held_back_ms, is_new=is_new)
-            )
+            command = asyncio.ensure_future(self.builder.build_command(change, self.epoch(), held_back_ms))
             try:
                 await self._begun.put(_Begun(change, command))
             except asyncio.CancelledError:

@@ -40,7 +40,7 @@ from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs
-from services.watcher.commands.namespaces import Namespaces
+from services.watcher.commands.namespaces import Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
@@ -93,12 +93,16 @@ class Feed:
     """Whether a list was completed and acknowledged since :meth:`run` began."""
     _last_sent: LastSent = field(default_factory=LastSent)
     _references: References = field(default_factory=References)
+    _neighbours: Neighbours = field(init=False)
     _epoch: int = 0
     _followed_until: int = 0
     """When the last change was seen, or the last list was complete: milliseconds since 1970."""
     _news_since: str = ""
     """What has changed since then is news of the list that is being read, "" if nothing is known of that."""
     _losses: int = 0
+
+    def __post_init__(self) -> None:
+        self._neighbours = Neighbours(is_one_watch=len(self.kind.parts) == 1)
 
     async def run(self) -> None:
         """Follow for ever.
@@ -145,7 +149,9 @@ class Feed:
         return CommandSender(
             changes=changes,
             producer=producer,
-            builder=CommandBuilder(self.kind, self.translate, self.reader, self.types, self.namespaces),
+            builder=CommandBuilder(
+                self.kind, self.translate, self.reader, self.types, self.namespaces, self._neighbours
+            ),
             last_sent=self._last_sent,
             references=self._references,
             epoch=lambda: self._epoch,
@@ -183,6 +189,7 @@ class Feed:
            Crash with changes unsent or unacknowledged: the next list holds what they said; of a resource that is gone
            it holds nothing, and the next epoch sweeps it.
         """
+        self._neighbours.observe_event(event)
         match event:
             case ListStarted():
                 changes.begin_list()

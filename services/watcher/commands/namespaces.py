@@ -1,7 +1,8 @@
 """Tells which namespace of its name a resource is in: who is given a name again must find nothing of before.
 
-Called by :mod:`command_sender`. A namespace is read when a resource of it is sent that was not sent before. No watch
-would do: it may be behind that of the resource, and the planner would be told the namespace of before.
+Called by :mod:`command_sender`. A namespace is read when a resource is sent, unless another of its kind is known to be
+in it. No watch of namespaces would do: it may be behind that of the resource, and the planner would be told the
+namespace of before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from services.common.kubernetes import NAMESPACE, Manifest
+from services.common.kubernetes import NAMESPACE, Changed, Deleted, ListStarted, Manifest, Reflection, Seen
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import created_at
 
@@ -51,14 +52,14 @@ class Namespaces:
     _known: dict[str, Namespace] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def find_namespace(self, name: str, since: datetime | None) -> Namespace | None:
-        """The namespace as it was read after ``since``, or ever; None if there is none. Raises Rejected."""
+    async def find_namespace(self, name: str, since: datetime) -> Namespace | None:
+        """The namespace as it was read after ``since``; None if there is none. Raises Rejected."""
         known = self._known.get(name)
-        if known is not None and _is_recent(known, since):
+        if known is not None and known.read_at >= since:
             return known
         async with self._reading[name]:  # what waited meanwhile has been read for all
             known = self._known.get(name)
-            if known is None or not _is_recent(known, since):
+            if known is None or known.read_at < since:
                 known = await self._read(name)
         return known
 
@@ -80,5 +81,62 @@ class Namespaces:
         return f"{cluster}/{meta['uid']}" if cluster else str(meta["uid"])
 
 
-def _is_recent(known: Namespace, since: datetime | None) -> bool:
-    return since is None or known.read_at >= since
+@dataclass(slots=True)
+class _Inhabited:
+    """A namespace that was read, and the objects that are in it."""
+
+    namespace: Namespace
+    uids: set[str]
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The objects of one kind that exist, as far as its watch has come, and in which namespaces they were found to be.
+
+    Kubernetes removes a namespace only after all that is in it, and a watch shows removals and creations in order. So
+    two objects that it shows at one time in namespaces of one name are in one namespace. What an administrator leaves
+    behind who removes a namespace by force belongs to the next one in Kubernetes, too.
+    """
+
+    is_one_watch: bool
+    """Several have no order among each other: then an object tells its own namespace only."""
+    _existing: set[str] = field(default_factory=set)
+    _inhabited: dict[str, _Inhabited] = field(default_factory=dict)
+    """By the name of the namespace."""
+
+    def observe_event(self, event: Reflection) -> None:
+        """Take in what was listed or watched."""
+        match event:
+            case ListStarted():
+                self._existing.clear()
+                self._inhabited.clear()
+            case Seen(manifest) | Changed(manifest):
+                self._existing.add(manifest["metadata"]["uid"])
+            case Deleted(manifest):
+                self._remove(manifest["metadata"])
+
+    def find_namespace(self, uid: str, name: str) -> Namespace | None:
+        """In which namespace of this name the object is; None if that is not known."""
+        found = self._inhabited.get(name)
+        if found is None or uid not in self._existing:
+            return None
+        return found.namespace if self.is_one_watch or uid in found.uids else None
+
+    def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:
+        """The object was found to be in this namespace, which was read after it; it may be gone by now."""
+        if uid not in self._existing:
+            return
+        found = self._inhabited.get(name)
+        if found is None or found.namespace.uid != namespace.uid:
+            self._inhabited[name] = _Inhabited(namespace, {uid})
+        else:
+            found.uids.add(uid)
+
+    def _remove(self, meta: Manifest) -> None:
+        uid, name = meta["uid"], meta.get("namespace", "")
+        self._existing.discard(uid)
+        found = self._inhabited.get(name)
+        if found is not None:
+            found.uids.discard(uid)
+            if not found.uids:
+                del self._inhabited[name]

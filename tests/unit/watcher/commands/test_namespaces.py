@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from services.common.kubernetes import KubeClient, Manifest
+from services.common.kubernetes import (
+    Changed,
+    Deleted,
+    KubeClient,
+    ListStarted,
+    Manifest,
+    Reflection,
+    Seen,
+)
 from services.common.messages import ResourceChanged
-from services.watcher.commands.namespaces import Namespaces
+from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import SECRETS
@@ -46,8 +54,8 @@ async def test_namespace_when_asked_for_a_resource_seen_since_it_was_read_then_i
 ) -> None:
     clock = Clock()
     found = namespaces(kube, clock)
-    for since in (START, START, None, START + timedelta(seconds=1)):
-        clock.now = max(clock.now, since or clock.now)
+    for since in (START, START, START + timedelta(seconds=1)):
+        clock.now = max(clock.now, since)
         assert await found.find_namespace("team-a", since)
     assert server.namespace_gets == ["team-a"] * 2
 
@@ -91,6 +99,18 @@ async def test_resources_when_sent_then_each_tells_its_namespace_which_is_read_o
     assert {uid for _, uid in named(publisher)} == {"uid-of-team-a"}
 
 
+async def test_resource_when_another_of_its_kind_is_in_the_namespace_then_that_is_not_read_again(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        for name in ("a", "b", "c"):
+            await put(server, name)
+            await until(lambda name=name: named(publisher)[-1:] == [(name, "uid-of-team-a")])  # type: ignore[misc]
+    assert server.namespace_gets == ["team-a"]
+
+
 async def test_resource_when_its_namespace_was_made_again_then_a_new_one_tells_that_and_an_old_one_is_not_sent(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
 ) -> None:
@@ -99,6 +119,7 @@ async def test_resource_when_its_namespace_was_made_again_then_a_new_one_tells_t
         await until(lambda: feed.listed)
         await put(server, "before", metadata={"creationTimestamp": CREATED})
         await until(lambda: named(publisher) == [("before", "uid-of-team-a")])
+        await server.delete("before")
         server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
         await put(server, "late", metadata={"creationTimestamp": CREATED})
         del server.objects["late"]
@@ -133,3 +154,59 @@ async def test_secret_when_it_is_sealed_then_for_the_namespace_that_it_is_in(
     async with running(feed):
         await until(lambda: feed.listed)
     assert sealed_for == ["uid-of-team-a"]
+
+
+FORMER, LATTER = Namespace("former", 0, START), Namespace("latter", 0, START)
+
+
+def thing(uid: str) -> Manifest:
+    return {"metadata": {"uid": uid, "name": uid, "namespace": "team-a"}}
+
+
+def seen(*events: Reflection, is_one_watch: bool = True) -> Neighbours:
+    neighbours = Neighbours(is_one_watch)
+    for event in events:
+        neighbours.observe_event(event)
+    return neighbours
+
+
+def test_neighbour_when_it_exists_then_a_new_object_is_in_the_same_namespace() -> None:
+    neighbours = seen(Seen(thing("old")), Changed(thing("new")))
+    neighbours.note_namespace("old", "team-a", FORMER)
+    assert neighbours.find_namespace("new", "team-a") == FORMER
+    assert neighbours.find_namespace("new", "team-b") is None
+
+
+@pytest.mark.parametrize("ends", [Deleted(thing("old")), ListStarted()], ids=["deleted", "listed again"])
+def test_neighbour_when_it_is_gone_then_it_tells_nothing_of_a_new_object(ends: Reflection) -> None:
+    neighbours = seen(Changed(thing("old")))
+    neighbours.note_namespace("old", "team-a", FORMER)
+    for event in (ends, Changed(thing("new"))):
+        neighbours.observe_event(event)
+    assert neighbours.find_namespace("new", "team-a") is None
+
+
+def test_neighbour_when_it_went_while_its_namespace_was_read_then_it_tells_nothing() -> None:
+    neighbours = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
+    neighbours.note_namespace("old", "team-a", FORMER)
+    assert neighbours.find_namespace("new", "team-a") is None
+
+
+def test_object_when_it_went_before_it_was_sent_then_a_newer_neighbour_tells_nothing_of_it() -> None:
+    neighbours = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
+    neighbours.note_namespace("new", "team-a", LATTER)
+    assert neighbours.find_namespace("old", "team-a") is None
+
+
+def test_neighbour_when_it_was_found_in_a_newer_namespace_then_the_former_one_is_forgotten() -> None:
+    neighbours = seen(Changed(thing("old")), Changed(thing("new")))
+    neighbours.note_namespace("old", "team-a", FORMER)
+    neighbours.note_namespace("new", "team-a", LATTER)
+    assert neighbours.find_namespace("new", "team-a") == LATTER
+
+
+def test_object_when_its_kind_is_followed_by_several_watches_then_only_itself_tells_its_namespace() -> None:
+    neighbours = seen(Changed(thing("old")), Changed(thing("new")), is_one_watch=False)
+    neighbours.note_namespace("old", "team-a", FORMER)
+    assert neighbours.find_namespace("old", "team-a") == FORMER
+    assert neighbours.find_namespace("new", "team-a") is None
