@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings
 
 from devstack.generate.markdown import Row, code, table
 from services.agent.settings import AgentSettings
+from services.cli.connect import ConnectSettings
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
 from services.common.settings import ServiceSettings
@@ -25,6 +26,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "Watcher": WatcherSettings,
     "Planner": PlannerSettings,
     "Agent": AgentSettings,
+    "Connector keeper": ConnectSettings,
 }
 """Of each service."""
 
@@ -32,7 +34,9 @@ ABOUT_SETTINGS = """\
 Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
 that names the variable. Durations that are not in seconds are ISO 8601. What an operator has to decide is explained in
 [operations](operations.md). Commands of `gitopsctl` have options instead; `--help` names the variable of each that has
-one. Those that speak to the brokers (`topics`, `dlq`, `keys reseal`) take the `KAFKA_…` variables below, too."""
+one. Those that speak to the brokers (`topics`, `dlq`, `keys reseal`) take the `KAFKA_…` variables below, too;
+those that speak to the registry (`schemas apply`, `dlq`, `keys reseal`) take `SCHEMA_REGISTRY_…`, and `connector` what
+the connector keeper does."""
 
 ABOUT_METRICS = """\
 On `/metrics` of each service, beside those that the Prometheus client has of every process (`process_`, `python_`). No

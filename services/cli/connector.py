@@ -10,43 +10,49 @@ from typing import Any
 import httpx2
 import typer
 
+from services.cli.connect import ConnectSettings, connect_client
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.settings import load
 from services.common.startup import await_dependency
 
 app = typer.Typer(help="Change data capture.", no_args_is_help=True)
 
 DEFINITION = Path(__file__).with_name("connector.json")
 NAME = "gitops"
-REQUEST_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
 SETTLE_SECONDS = 3.0
 KEEP_LIMIT_SECONDS = 60.0
 
-URL = typer.Option(..., envvar="CONNECT_URL", help="Kafka Connect's REST API.")
 EVERY = typer.Option(2.0, help="Seconds between two looks; longer and longer while restarting does not help.")
 TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the connector to run.")
 
 
 @app.command()
-def apply(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Make Connect run the connector as connector.json says, and wait until it does."""
+def apply(timeout: float = TIMEOUT) -> None:
+    """Make Connect run the connector as connector.json says, and wait until it does.
+
+    Where Connect is: CONNECT_URL, CONNECT_CA, CONNECT_CERTIFICATE, CONNECT_KEY.
+    """
     definition: dict[str, str] = json.loads(DEFINITION.read_text())
-    with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
-        await_dependency(f"Kafka Connect at {url}", lambda: _put(client, definition), timeout_seconds=timeout)
+    settings = load(ConnectSettings)
+    with connect_client(settings) as client:
+        await_dependency(
+            f"Kafka Connect at {settings.connect_url}", lambda: _put(client, definition), timeout_seconds=timeout
+        )
         _await_running(client, timeout)
     typer.echo(f"connector {NAME}: running")
 
 
 @app.command()
-def keep(url: str = URL, every: float = EVERY) -> None:
-    """Restart the connector's task whenever it has failed, for ever.
+def keep(every: float = EVERY) -> None:
+    """Restart the connector's task whenever it has failed, for ever; with the settings of 'apply'.
 
     Debezium retries what the database and Kafka do; a converter that meets a registry in the middle of its own
     restart ends the task instead, and Connect leaves an ended task ended.
     """
     delays = Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
-    with httpx2.Client(base_url=url, timeout=REQUEST_SECONDS) as client:
+    with connect_client(load(ConnectSettings)) as client:
         while True:
             delays = delays if _revived(client) else Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
             time.sleep(delays.next_delay())

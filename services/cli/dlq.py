@@ -21,7 +21,7 @@ app = typer.Typer(help="Dead letters.", no_args_is_help=True)
 def list_letters() -> None:
     """Show every dead letter that is still kept, oldest first."""
     settings = load(KafkaSettings)
-    codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), DeadLetter, value_subject(DEAD_LETTERS))
+    codec = AvroCodec(SchemaRegistry(settings), DeadLetter, value_subject(DEAD_LETTERS))
     table = Table(
         "failed at", "service", "message", "key", "error", title=f"Dead letters of {settings.kafka_bootstrap_servers}"
     )

@@ -126,7 +126,7 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
     """Send ``commands`` as a watcher does; return when all are acknowledged. Raises Unavailable."""
     publisher = Publisher(settings, "gitopsctl")
     try:
-        codec = AvroCodec(SchemaRegistry(settings.schema_registry_url), Command, value_subject(COMMANDS))
+        codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
         outcomes = [
             publisher.send_message(
                 COMMANDS,

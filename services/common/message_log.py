@@ -31,7 +31,7 @@ def await_messaging(
 
     Raises what ``check_topics`` does, Unavailable, and InvalidConfiguration if a schema is not registered.
     """
-    registry, timeout = SchemaRegistry(settings.schema_registry_url), settings.start_timeout_seconds
+    registry, timeout = SchemaRegistry(settings), settings.start_timeout_seconds
     await_dependency(kafka_at(settings), check_topics, timeout)
     return await_dependency(registry.name, lambda: _messaging(registry, message, topic), timeout)
 

@@ -43,14 +43,44 @@ class BrokerSettings(BaseSettings):
             raise ValueError("KAFKA_SECURITY_PROTOCOL asks for KAFKA_USERNAME and KAFKA_PASSWORD")
         return self
 
+    @model_validator(mode="after")
+    def _checks_certificates(self) -> Self:
+        if self.kafka_ca is not None and not self.kafka_security_protocol.endswith("SSL"):
+            raise ValueError(f"KAFKA_CA has no effect with KAFKA_SECURITY_PROTOCOL={self.kafka_security_protocol}")
+        return self
 
-class KafkaSettings(BrokerSettings):
-    """The brokers and the schema registry."""
+
+class SchemaRegistrySettings(BaseSettings):
+    """The address of the schema registry, and our credentials there."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     schema_registry_url: str = Field(
         pattern=r"^https?://",
-        description="Base of a Confluent-compatible registry API, e.g. http://host/apis/ccompat/v7.",
+        description="Base of a Confluent-compatible registry API, e.g. https://host/apis/ccompat/v7.",
     )
+    schema_registry_ca: FilePath | None = Field(
+        default=None,
+        description="Authority that signed the registry's certificate, a file; well-known ones if left out.",
+    )
+    schema_registry_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="Bearer token that the registry lets in; 'gitopsctl schemas token' makes one.",
+    )
+
+    @model_validator(mode="after")
+    def _is_encrypted(self) -> Self:
+        require_https(
+            "SCHEMA_REGISTRY_URL",
+            self.schema_registry_url,
+            SCHEMA_REGISTRY_CA=self.schema_registry_ca,
+            SCHEMA_REGISTRY_TOKEN=self.schema_registry_token.get_secret_value(),
+        )
+        return self
+
+
+class KafkaSettings(SchemaRegistrySettings, BrokerSettings):
+    """The brokers and the schema registry."""
 
 
 class ServiceSettings(KafkaSettings):
@@ -67,6 +97,13 @@ class ServiceSettings(KafkaSettings):
         gt=0,
         description="How long a dependency may stay silent at start before the process gives up.",
     )
+
+
+def require_https(url_setting: str, url: str, **others: object) -> None:
+    """Raises ValueError if ``url`` is not encrypted although one of the settings ``others``, by name, counts on it."""
+    given = [name for name, value in others.items() if value]
+    if given and not url.startswith("https://"):
+        raise ValueError(f"{' and '.join(given)} asks for a {url_setting} that begins with https://")
 
 
 def load(settings: type[SettingsT]) -> SettingsT:

@@ -69,7 +69,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     closing.callback(consumer.close)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
-    registry = SchemaRegistry(settings.schema_registry_url)
+    registry = SchemaRegistry(settings)
     decoder = await_dependency(registry.name, lambda: _decoder(registry, publisher, consumer.offsets), timeout)
     return Planner(
         consumer=consumer,

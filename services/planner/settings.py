@@ -21,7 +21,9 @@ from services.planner.domain.policy import CONFINING_KINDS
 class PlannerSettings(ServiceSettings):
     """Read from the environment, once."""
 
-    database_url: SecretStr = Field(description="The database: postgresql://gitops_planner:…@host:port/gitops")
+    database_url: SecretStr = Field(
+        description="The database: postgresql://gitops_planner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE"
+    )
     batch_limit: int = Field(default=500, ge=1, le=10_000, description="Most messages in one transaction.")
     tenants_in_memory_bytes: int = Field(
         default=128 * MEBIBYTE, ge=0, description="Of tenants that are kept in memory, so that they need not be read."
@@ -92,7 +94,10 @@ class PlannerSettings(ServiceSettings):
     def _is_postgres(cls, url: SecretStr) -> SecretStr:
         try:
             TypeAdapter(PostgresDsn).validate_python(url.get_secret_value())
-            conninfo_to_dict(url.get_secret_value())
+            parts = conninfo_to_dict(url.get_secret_value())
         except (ValidationError, ProgrammingError):  # their texts show parts of the URL
             raise ValueError("not a URL of PostgreSQL; write postgresql://user:…@host:port/name") from None
+        # libpq would then encrypt if the server likes to, and check nothing. It sees to "system" by itself.
+        if parts.get("sslrootcert", "system") != "system" and parts.get("sslmode") not in ("verify-ca", "verify-full"):
+            raise ValueError("sslrootcert has no effect without sslmode=verify-full")
         return url

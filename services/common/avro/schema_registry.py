@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,8 +14,9 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro.schema import SchemaParseException, UnknownType
 from httpx2 import HTTPError
 
-from services.common.errors import InvalidConfiguration, Poison, Retry
+from services.common.errors import InvalidConfiguration, NoPermission, Poison, Retry
 from services.common.package_data import AVRO_SCHEMAS
+from services.common.settings import SchemaRegistrySettings
 
 REQUEST_TIMEOUT_SECONDS = 5  # the client has none of its own: without it a silent registry stops a service for ever
 
@@ -37,6 +39,7 @@ COMPILED_SUBJECTS = {
 registers none: a migration whose rows have another one stops the connector before a reader meets it."""
 
 NOT_FOUND = 404
+REFUSALS = (401, 403)
 
 
 def value_subject(topic: str) -> str:
@@ -56,13 +59,36 @@ def local_schemas(folder: Path = AVRO_SCHEMAS) -> dict[str, dict[str, Any]]:
     return {subject: json.loads((folder / file).read_text()) for subject, file in files.items()}
 
 
+Registry = SchemaRegistrySettings | str
+"""Settings with our credentials; or the base of its API alone: a registry that asks for none."""
+
+
+def registry_properties(registry: Registry) -> dict[str, Any]:
+    """Properties of the client. They hold the token: never log them."""
+    if isinstance(registry, str):
+        return {"url": registry, "timeout": REQUEST_TIMEOUT_SECONDS}
+    properties = registry_properties(registry.schema_registry_url)
+    if registry.schema_registry_ca is not None:
+        properties["ssl.ca.location"] = str(registry.schema_registry_ca)
+    if token := registry.schema_registry_token.get_secret_value():
+        properties |= {
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": token,
+            "bearer.auth.logical.cluster": "",  # the client insists on it; only Confluent's own cloud reads it
+        }
+    return properties
+
+
 class SchemaRegistry:
     """Schemas by id and ids by subject, each asked for once."""
 
-    def __init__(self, url: str) -> None:
-        """``url`` is the base of a Confluent-compatible API."""
-        self.name = registry_at(url)
-        self._client = SchemaRegistryClient({"url": url, "timeout": REQUEST_TIMEOUT_SECONDS})
+    def __init__(self, registry: Registry) -> None:
+        """Raises InvalidConfiguration if SCHEMA_REGISTRY_CA holds no certificates."""
+        self.name = registry_at(registry if isinstance(registry, str) else registry.schema_registry_url)
+        try:
+            self._client = SchemaRegistryClient(registry_properties(registry))
+        except ssl.SSLError as error:
+            raise InvalidConfiguration("SCHEMA_REGISTRY_CA holds no certificates in PEM") from error
         self._by_id: dict[int, Any] = {}
         self._local = local_schemas()
 
@@ -73,12 +99,14 @@ class SchemaRegistry:
     def id_of(self, subject: str) -> int:
         """The id under which this build's schema of ``subject`` is registered.
 
-        Raises InvalidConfiguration if it is not, Retry if the registry does not answer.
+        Raises InvalidConfiguration if it is not, NoPermission if the registry does not let us in, Retry if it does not
+        answer.
         """
         schema = Schema(json.dumps(self._local[subject]), "AVRO")
         try:
             registered = self._client.lookup_schema(subject, schema)
         except SchemaRegistryError as error:
+            _require_permission(error)
             if error.http_status_code != NOT_FOUND:
                 raise Retry(f"schema registry: {error}") from error
             raise InvalidConfiguration(
@@ -95,12 +123,16 @@ class SchemaRegistry:
         return self._by_id[schema_id]
 
     def register_schema(self, subject: str) -> int:
-        """Register this build's schema under BACKWARD compatibility and return its id. Raises InvalidConfiguration."""
+        """Register this build's schema under BACKWARD compatibility and return its id.
+
+        Raises InvalidConfiguration if it is refused, NoPermission if we are, Retry if the registry does not answer.
+        """
         schema = Schema(json.dumps(self._local[subject]), "AVRO")
         try:
             self._client.set_compatibility(subject_name=subject, level="BACKWARD")
             return _schema_id(self._client.register_schema(subject, schema))
         except SchemaRegistryError as error:
+            _require_permission(error)
             raise InvalidConfiguration(f"schema of {subject} was refused: {error.error_message}") from error
         except (HTTPError, OSError) as error:
             raise Retry(f"schema registry does not answer: {error}") from error
@@ -114,6 +146,14 @@ class SchemaRegistry:
             raise Retry(f"schema registry: {error}") from error
         except (HTTPError, OSError) as error:
             raise Retry(f"schema registry does not answer: {error}") from error
+
+
+def _require_permission(error: SchemaRegistryError) -> None:
+    """Raises NoPermission if that is what is wrong. The answer has no text then."""
+    if error.http_status_code in REFUSALS:
+        raise NoPermission(
+            f"the schema registry refuses SCHEMA_REGISTRY_TOKEN (HTTP {error.http_status_code})"
+        ) from error
 
 
 def _schema_id(answer: int | None) -> int:

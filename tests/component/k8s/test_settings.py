@@ -9,7 +9,7 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from services.agent.settings import AgentSettings
-from services.cli import connector, database
+from services.cli import database
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
@@ -20,7 +20,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "planner": PlannerSettings,
     "agent": AgentSettings,
 }
-COMMANDS: dict[str, Any] = {"connector-keeper": connector.URL.envvar, "database-upgrade": database.URL.envvar}
+COMMANDS: dict[str, Any] = {"connector-keeper": "CONNECT_URL", "database-upgrade": database.URL.envvar}
 
 
 def paths(settings: type[BaseSettings]) -> set[str]:

@@ -58,6 +58,7 @@ def test_settings_when_shown_then_the_password_is_not() -> None:
         ({"KAFKA_SECURITY_PROTOCOL": "sasl"}, "KAFKA_SECURITY_PROTOCOL"),
         ({"KAFKA_SASL_MECHANISM": "GSSAPI"}, "KAFKA_SASL_MECHANISM"),
         ({"KAFKA_CA": "/no/such/file"}, "KAFKA_CA"),
+        ({"KAFKA_CA": __file__}, "KAFKA_CA has no effect with KAFKA_SECURITY_PROTOCOL=PLAINTEXT"),
     ],
 )
 def test_settings_when_incomplete_or_wrong_then_the_variable_is_named_and_no_value_of_a_secret(
