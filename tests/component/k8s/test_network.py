@@ -100,6 +100,14 @@ def test_own_cluster_when_the_operator_names_its_networks_then_agents_do_not_rea
     assert not allowed("172.30.0.1", policy)
 
 
+@pytest.mark.parametrize("name", ["to-api-server", "argocd-to-api-server"])
+def test_api_server_when_the_operator_names_it_then_by_address_and_by_the_port_behind_its_service(
+    rendered: Rendered, name: str
+) -> None:
+    named = {"to": [{"ipBlock": {"cidr": "10.20.0.1/32"}}], "ports": [{"port": 6443}]}
+    assert of_kind("NetworkPolicy", rendered.example)[name]["spec"]["egress"] == [named]
+
+
 def test_names_when_agents_look_them_up_then_none_is_completed_to_one_of_this_cluster(rendered: Rendered) -> None:
     first_as_it_is = {"options": [{"name": "ndots", "value": "1"}]}
     assert workloads(rendered.base)["agent"]["spec"]["dnsConfig"] == first_as_it_is
