@@ -66,7 +66,7 @@ check-generated: generate ## Fail if generation leaves a difference
 	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git diff -- $(GENERATED); echo "$(GENERATED): stale, run 'make generate' and commit"; exit 1; }
 
 toolchain: setup ## Download and build what the local stack runs (minutes, once)
-	@$(RUN)gitopsctl toolchain install --argocd-version 3.1
+	@$(RUN)gitopsctl toolchain install --argocd-version 3.1 --tls
 
 ##@ Release it
 PACKAGES := dist

@@ -124,18 +124,20 @@ class Sizes:
     noise: int
 
 
-def main(
+def main(  # noqa: PLR0917 - one for each option
     creations: Annotated[int, typer.Option(help="Sequential creations.")] = 200,
     burst_size: Annotated[int, typer.Option("--burst", help="Creations of the burst.")] = 1000,
     tenants: Annotated[int, typer.Option(help="Tenants of the burst.")] = 100,
     noise: Annotated[int, typer.Option(help="Creations of a noisy tenant beside a quiet one.")] = 5000,
     simulator: Annotated[bool, typer.Option(help="Let the simulator write statuses meanwhile.")] = False,
+    tls: Annotated[bool, typer.Option(help="Nothing in clear between the components.")] = False,
     output: Annotated[Path, typer.Option(help="Folder of the JSON report.")] = RESULTS,
 ) -> None:
     """Start a stack of its own, measure, print tables, write JSON."""
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
-        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
+        options = ("--infra", *(["--tls"] if tls else []))
+        with hosted(Path(folder) / "stack", *options, output=Path(folder) / "stack.out") as stack:
             report = asyncio.run(_measure(stack, Sizes(creations, burst_size, tenants, noise), simulator))
     print_report(console, report)
     output.mkdir(parents=True, exist_ok=True)
@@ -156,9 +158,7 @@ async def _measure(stack: HostedStack, sizes: Sizes, simulator: bool) -> Mapping
         await _floors(run, sizes, namespaces[0])
         for service in (*SERVICES, *((SIMULATOR,) if simulator else ())):
             await asyncio.to_thread(stack.start, service)
-        journeys = Journeys(
-            stack.environment["KAFKA_BOOTSTRAP_SERVERS"], stack.environment["SCHEMA_REGISTRY_URL"], run.passages.append
-        )
+        journeys = Journeys(stack.log, stack.log, run.passages.append)
         journeys.start()
         try:
             await _products(run, sizes)

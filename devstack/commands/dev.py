@@ -54,6 +54,9 @@ def up(  # noqa: PLR0913 - one for each option
         list[str] | None,
         typer.Option("--argocd-version", help="Of the first instance, of the second, …; the newest if left out."),
     ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Nothing in clear between the components; everybody shows who he is.")
+    ] = False,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
@@ -70,13 +73,15 @@ def up(  # noqa: PLR0913 - one for each option
         durable=durable,
         argocd=argocd,
         argocd_versions=tuple(argocd_version or ()),
+        tls=tls,
     )
     if detach and _is_ready(State(state_folder)):
         run.require_same_options(options, State(state_folder))
         console.print("the stack is up already")
         return
     with reporter(console) as report:
-        tools = toolchain.install(report, argocd=argocd, versions=options.argocd_versions if argocd else ())
+        versions = options.argocd_versions if argocd else ()
+        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls)
     if detach:
         background.start(State(state_folder), options, console)
         return

@@ -21,11 +21,13 @@ def install(
     link: Annotated[Path | None, typer.Option(help="Folder to fill with a link to each component.")] = None,
     argocd: Annotated[bool, typer.Option(help="Argo CD with kustomize and helm, for stacks with --argocd.")] = True,
     argocd_version: Annotated[list[str] | None, typer.Option(help="Another version of it, too.")] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="A PostgreSQL with TLS, for stacks with --tls.")] = False,
 ) -> None:
     """Download and build what is missing, so that 'dev up' need not."""
     console = Console(highlight=False)
     with reporter(console) as report:
-        tools = toolchain.install(report, argocd=argocd, versions=(argocd_version or ()) if argocd else ())
+        versions = (argocd_version or ()) if argocd else ()
+        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls)
     console.print(f"installed below {cache_root()}")
     if link is not None:
         link.mkdir(parents=True, exist_ok=True)

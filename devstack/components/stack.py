@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
+from urllib.parse import quote
 
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.state_folder import State
+from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain.install import Toolchain
 
@@ -34,14 +36,18 @@ class Stack:
     tools: Toolchain
     durable: bool
     """Survive a crash of the machine: databases flush to the disk."""
+    transport: Transport | None = None
+    """With it, nothing travels in clear between the components; None: on this machine everything does."""
+
+    @property
+    def authority(self) -> Path | None:
+        """Signed what the servers show; None in clear."""
+        return None if self.transport is None else self.transport.authority
 
     def environment(self) -> dict[str, str]:
         """What an operator of this stack needs to know: the steps' and ``dev env``'s variables."""
         private_keys, public_keys = self.state.sealing_keys
-        return {
-            "KAFKA_BOOTSTRAP_SERVERS": f"{HOST}:{self.ports['kafka']}",
-            "SCHEMA_REGISTRY_URL": f"{self.registry_url()}/apis/ccompat/v7",
-            "CONNECT_URL": f"http://{HOST}:{self.ports['connect']}",
+        own = {
             "DATABASE_URL": self.database_url("planner"),
             "DATABASE_OWNER_URL": self.database_url("owner"),
             "KUBECONFIG": str(self.state.kubeconfig),
@@ -49,7 +55,9 @@ class Stack:
             "SEALING_PUBLIC_KEYS": str(public_keys),
             "WORKSPACE": WORKSPACE,
             "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
-        } | (self._targets() if self.with_argocd else {})
+        }
+        logins = self._operators_brokers() | self._registry_login(OPERATOR) | self.connect_login()
+        return logins | own | (self._targets() if self.with_argocd else {})
 
     def _targets(self) -> dict[str, str]:
         """What there is to deploy from and to."""
@@ -59,11 +67,8 @@ class Stack:
         """What one of our services is given: its own credentials, and nobody else's."""
         identity = IDENTITIES[service]
         return (
-            {
-                "SCHEMA_REGISTRY_URL": f"{self.registry_url()}/apis/ccompat/v7",
-                "WORKSPACE": WORKSPACE,
-                "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
-            }
+            {"WORKSPACE": WORKSPACE, "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES)}
+            | self._registry_login(service)
             | (self._broker_login(identity.principal) if identity.principal else {})
             | ({"KUBECONFIG": str(self.state.kubeconfig_of(identity.account))} if identity.account else {})
             | ({"DATABASE_URL": self.database_url(identity.database_role)} if identity.database_role else {})
@@ -73,10 +78,36 @@ class Stack:
     def _broker_login(self, principal: str) -> dict[str, str]:
         return {
             "KAFKA_BOOTSTRAP_SERVERS": f"{HOST}:{self.ports['kafka-sasl']}",
-            "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT" if self.transport is None else "SASL_SSL",
             "KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
             "KAFKA_USERNAME": principal,
             "KAFKA_PASSWORD": self.secrets[f"kafka-{principal}"],
+        } | ({} if self.transport is None else {"KAFKA_CA": str(self.transport.authority)})
+
+    def _operators_brokers(self) -> dict[str, str]:
+        """In clear there is a listener that asks for nothing."""
+        if self.transport is None:
+            return {"KAFKA_BOOTSTRAP_SERVERS": f"{HOST}:{self.ports['kafka']}"}
+        return self._broker_login(OPERATOR)
+
+    def _registry_login(self, holder: str) -> dict[str, str]:
+        address = {"SCHEMA_REGISTRY_URL": f"{self.registry_url()}/apis/ccompat/v7"}
+        if self.transport is None:
+            return address
+        token = self.transport.registry_tokens[holder]
+        return address | {"SCHEMA_REGISTRY_CA": str(self.transport.authority), "SCHEMA_REGISTRY_TOKEN": token}
+
+    def connect_login(self) -> dict[str, str]:
+        """What it takes to command Connect: the operator's and the connector keeper's."""
+        address = f"{HOST}:{self.ports['connect']}"
+        if self.transport is None:
+            return {"CONNECT_URL": f"http://{address}"}
+        certificate, key = self.transport.keeper
+        return {
+            "CONNECT_URL": f"https://{address}",
+            "CONNECT_CA": str(self.transport.connect_authority),
+            "CONNECT_CERTIFICATE": str(certificate),
+            "CONNECT_KEY": str(key),
         }
 
     def _settings_of(self, service: str) -> dict[str, str]:
@@ -128,11 +159,14 @@ class Stack:
 
     def database_url(self, role: str) -> str:
         """URL of the database ``gitops`` for a role of ``compose/postgres/init.sql``, without its prefix."""
-        return f"postgresql://gitops_{role}:{self.secrets[role]}@{HOST}:{self.ports['postgres']}/gitops"
+        url = f"postgresql://gitops_{role}:{self.secrets[role]}@{HOST}:{self.ports['postgres']}/gitops"
+        if self.transport is None:
+            return url
+        return f"{url}?sslmode=verify-full&sslrootcert={quote(str(self.transport.authority))}"
 
     def registry_url(self) -> str:
         """Root of the schema registry."""
-        return f"http://{HOST}:{self.ports['registry']}"
+        return f"{'http' if self.transport is None else 'https'}://{HOST}:{self.ports['registry']}"
 
     def base_environment(self) -> dict[str, str]:
         """What every child gets."""

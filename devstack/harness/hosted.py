@@ -21,6 +21,7 @@ from devstack.stack.state_folder import READY, State
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
 from services.common.errors import Unavailable
+from services.common.settings import KafkaSettings
 
 DOWN_SECONDS = 40
 KILLED_SECONDS = 10
@@ -33,6 +34,11 @@ class HostedStack:
     state: State
     environment: dict[str, str]
     """What ``dev env`` prints."""
+
+    @property
+    def log(self) -> KafkaSettings:
+        """The operator's way to the brokers and the registry."""
+        return KafkaSettings(**{name.lower(): value for name, value in self.environment.items()})  # type: ignore[arg-type]
 
     def environment_of(self, service: str) -> dict[str, str]:
         """What ``dev env --as`` prints: a service's own credentials."""

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from services.common.argocd_names import uid_of
-from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.avro import AvroCodec, Registry, SchemaRegistry, decode_record, value_subject
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, PartitionReader, TopicPartition, count_partitions, topics
+from services.common.kafka import Brokers, ConsumedMessage, PartitionReader, TopicPartition, count_partitions, topics
 from services.common.messages import (
     Applied,
     Command,
@@ -66,19 +66,19 @@ class Passage:
 class Journeys:
     """Reads the log on a thread of its own and reports every passage to ``on_passage``, on that thread."""
 
-    bootstrap_servers: str
-    registry_url: str
+    brokers: Brokers
+    registry: Registry
     on_passage: Callable[[Passage], None]
     _closing: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin at the present end of every partition; returns when nothing later can be missed."""
-        reader = PartitionReader(self.bootstrap_servers, GROUP)
-        counts = count_partitions(self.bootstrap_servers, TOPICS)
+        reader = PartitionReader(self.brokers, GROUP)
+        counts = count_partitions(self.brokers, TOPICS)
         every = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         reader.assign_partitions(reader.end_offsets(every))
-        decode = _Decoder(SchemaRegistry(self.registry_url))
+        decode = _Decoder(SchemaRegistry(self.registry))
         self._thread = threading.Thread(target=self._run, args=(reader, decode), name="journeys", daemon=True)
         self._thread.start()
 

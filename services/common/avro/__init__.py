@@ -4,6 +4,7 @@ from services.common.avro.codec import AvroCodec, decode_record, frame, unframe
 from services.common.avro.schema_registry import (
     COMPILED_SUBJECTS,
     SUBJECTS,
+    Registry,
     SchemaRegistry,
     local_schemas,
     value_subject,
@@ -13,6 +14,7 @@ __all__ = [
     "COMPILED_SUBJECTS",
     "SUBJECTS",
     "AvroCodec",
+    "Registry",
     "SchemaRegistry",
     "decode_record",
     "frame",

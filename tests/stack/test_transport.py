@@ -1,0 +1,202 @@
+"""Everything works where nothing travels in clear, and each server refuses who does not come as it wants.
+
+Who comes as it wants is the stack itself: it is ready, and the first test's deployment goes through all of it.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.mirror import mirrored
+from devstack.supervisor.health_checks import HOST
+from services.cli.connect import ConnectSettings, connect_client
+from services.common.avro import SchemaRegistry
+from services.common.errors import NoPermission, Retry
+from services.common.kafka import check_login
+from services.common.kubernetes import APPLICATION, connect
+from services.common.settings import KafkaSettings
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.e2e.tenant import fresh_tenant
+
+ENCRYPTED = """
+SELECT usename, bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename <> '' GROUP BY usename
+"""
+SUBJECT = "gitops.commands-value"
+TLS_ALERT = b"\x15"
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""A request that a broker answers before anybody has logged in."""
+
+
+@pytest.fixture(scope="module")
+def stack(stacks_folder: Path) -> Iterator[HostedStack]:
+    with hosted(stacks_folder / "transport", "--tls", output=stacks_folder / "transport.out") as running:
+        yield running
+
+
+@pytest.fixture
+def certificates(stack: HostedStack) -> Path:
+    return stack.state.root / "transport"
+
+
+async def test_deployment_when_everything_is_encrypted_then_it_is_applied_and_its_status_comes_back(
+    stack: HostedStack,
+) -> None:
+    async with (
+        await connect(Path(stack.environment["KUBECONFIG"])) as kube,
+        mirrored(kube, GITOPS_DEPLOYMENT) as deployments,
+        mirrored(kube, APPLICATION) as applications,
+        fresh_tenant(kube, deployments, applications) as tenant,
+    ):
+        created = await tenant.create()
+        await tenant.application_of(created)
+        await tenant.until_status("is healthy", health__status="Healthy")
+
+
+def test_database_when_services_and_connect_are_connected_then_each_connection_is_encrypted(stack: HostedStack) -> None:
+    with psycopg.connect(superuser(stack)) as connection:
+        encrypted: dict[str, bool] = dict(connection.execute(ENCRYPTED).fetchall())
+    assert encrypted == {"postgres": True, "gitops_planner": True, "gitops_replication": True}
+
+
+def superuser(stack: HostedStack) -> str:
+    password = stack.state.secrets()["postgres"]
+    return psycopg.conninfo.make_conninfo(stack.environment["DATABASE_URL"], user="postgres", password=password)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sslmode": "disable", "sslrootcert": ""}, "no encryption"),
+        ({"sslrootcert": "connect-ca.crt"}, "certificate verify failed"),
+        ({"password": "guess"}, "password authentication failed"),
+    ],
+)
+def test_database_when_somebody_comes_otherwise_then_the_connection_is_refused(
+    stack: HostedStack, certificates: Path, change: dict[str, str], said: str
+) -> None:
+    if file := change.get("sslrootcert"):
+        change = change | {"sslrootcert": str(certificates / file)}
+    wrong = psycopg.conninfo.make_conninfo(stack.environment["DATABASE_URL"], **change)
+    with pytest.raises(psycopg.OperationalError, match=said):
+        psycopg.connect(wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_ca": None}, Retry),
+        ({"kafka_ca": "connect-ca.crt"}, Retry),
+        ({"kafka_password": SecretStr("guess")}, NoPermission),
+        ({"kafka_security_protocol": "SSL"}, Retry),
+    ],
+)
+def test_brokers_when_somebody_comes_otherwise_then_the_connection_is_refused(
+    stack: HostedStack, certificates: Path, change: dict[str, Any], error: type[Exception]
+) -> None:
+    wrong = changed(stack.log, certificates, change)
+    check_login(stack.log)
+    with pytest.raises(error):
+        check_login(wrong)
+
+
+@pytest.mark.parametrize("listener", ["kafka", "controller"])
+def test_brokers_own_listeners_when_somebody_else_comes_then_only_the_brokers_certificate_is_let_in(
+    stack: HostedStack, certificates: Path, listener: str
+) -> None:
+    (port,) = [item["ports"][listener] for item in stack.processes() if item["name"] == "kafka"]
+    authority = str(certificates / "ca.crt")
+    anybody, server = ssl.create_default_context(cafile=authority), ssl.create_default_context(cafile=authority)
+    server.load_cert_chain(certificates / "registry.crt", certificates / "registry.key")
+    broker = ssl.create_default_context(cafile=authority)
+    broker.load_cert_chain(certificates / "kafka.pem")
+    answered = [bool(answer(port, context)) for context in (None, anybody, server, broker)]
+    assert answered == [False, False, False, True]
+
+
+def answer(port: int, context: ssl.SSLContext | None) -> bytes:
+    """What a broker says; nothing if it ends the connection, or waits for a handshake."""
+    with suppress(OSError), closing(socket.create_connection((HOST, port), timeout=3)) as plain:
+        connection = context.wrap_socket(plain, server_hostname=HOST) if context else plain
+        connection.sendall(API_VERSIONS)
+        received = connection.recv(8)
+        return b"" if received[:1] == TLS_ALERT else received
+    return b""
+
+
+CONNECT = {
+    "in clear": {"connect_url": "http://", "connect_ca": None, "connect_certificate": None, "connect_key": None},
+    "without a certificate": {"connect_certificate": None, "connect_key": None},
+    "with a certificate of another authority": {"connect_certificate": "kafka.pem", "connect_key": "kafka.pem"},
+    "trusting another authority": {"connect_ca": "ca.crt"},
+}
+
+
+@pytest.mark.parametrize("how", CONNECT)
+def test_connect_when_somebody_comes_otherwise_then_the_connection_is_refused(
+    stack: HostedStack, certificates: Path, how: str
+) -> None:
+    right = ConnectSettings(**{name.lower(): value for name, value in stack.environment.items()})
+    wrong = changed(right, certificates, CONNECT[how])
+    with connect_client(right) as client:
+        assert client.get("/connectors").json() == ["gitops"]
+    with connect_client(wrong) as client, pytest.raises(httpx2.TransportError):
+        client.get("/connectors")
+
+
+REGISTRY: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "in clear": (
+        {"schema_registry_url": "http://", "schema_registry_ca": None, "schema_registry_token": SecretStr("")},
+        Retry,
+    ),
+    "without a token": ({"schema_registry_token": SecretStr("")}, NoPermission),
+    "with a token that nobody signed": ({"schema_registry_token": SecretStr("e30.e30.c2lnbmF0dXJl")}, NoPermission),
+    "trusting another authority": ({"schema_registry_ca": "connect-ca.crt"}, Retry),
+}
+
+
+@pytest.mark.parametrize("how", REGISTRY)
+def test_registry_when_somebody_comes_otherwise_then_the_request_is_refused(
+    stack: HostedStack, certificates: Path, how: str
+) -> None:
+    change, error = REGISTRY[how]
+    with pytest.raises(error):
+        SchemaRegistry(changed(stack.log, certificates, change)).id_of(SUBJECT)
+
+
+def test_registry_when_a_service_writes_then_it_may_only_read(stack: HostedStack) -> None:
+    own = {name.lower(): value for name, value in stack.environment_of("agent").items()}
+    registry = SchemaRegistry(KafkaSettings(**own))
+    assert registry.id_of(SUBJECT) == SchemaRegistry(stack.log).register_schema(SUBJECT)
+    with pytest.raises(NoPermission, match="SCHEMA_REGISTRY_TOKEN"):
+        registry.register_schema(SUBJECT)
+
+
+def test_registry_when_it_refuses_a_token_then_its_log_does_not_show_it(stack: HostedStack) -> None:
+    token = stack.log.schema_registry_token.get_secret_value()
+    forged = f"{token[:-20]}{'A' * 20}"
+    with pytest.raises(NoPermission):
+        SchemaRegistry(stack.log.model_copy(update={"schema_registry_token": SecretStr(forged)})).id_of(SUBJECT)
+    assert token[:40] not in stack.state.log("registry").read_text()
+
+
+def changed(settings: Any, certificates: Path, change: dict[str, Any]) -> Any:
+    """``settings`` with files by their names, and a URL by its scheme alone."""
+    named = {name: certificates / value for name, value in change.items() if str(value).endswith((".crt", ".pem"))}
+    schemes = {
+        name: f"{value}{getattr(settings, name).partition('://')[2]}"
+        for name, value in change.items()
+        if str(value).endswith("://")
+    }
+    return settings.model_copy(update=change | named | schemes)
