@@ -22,6 +22,9 @@ SECRETS = {
     ("kafka-watcher", "password"): "a password",
     ("kafka-planner", "password"): "a password",
     ("kafka-agent", "password"): "a password",
+    ("registry-watcher", "token"): "a token",
+    ("registry-planner", "token"): "a token",
+    ("registry-agent", "token"): "a token",
     ("database-planner", "url"): "postgresql://gitops_planner:password@postgres:5432/gitops",
     ("database-owner", "url"): "postgresql://gitops_owner:password@postgres:5432/gitops",
 }

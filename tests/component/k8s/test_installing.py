@@ -41,10 +41,11 @@ def commands(section: str) -> list[str]:
     return [line.partition(" #")[0].strip() for line in block[1].splitlines()]
 
 
-def secrets_of_the_table() -> dict[str, str]:
-    """Key by Secret, as the README lists them."""
-    rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \| `([\w.]+)` \|", README, re.MULTILINE)
-    return {name: key for names, key in rows for name in re.findall(r"`([\w-]+)`", names)}
+def secrets_of_the_table() -> dict[str, list[str]]:
+    """Keys by Secret, as the README lists them."""
+    listed = r"(?:`[\w.-]+`(?:, )?)+"
+    rows = re.findall(rf"^\| ({listed}) \| ({listed}) \|", README, re.MULTILINE)
+    return {name: re.findall(r"`([\w.]+)`", keys) for names, keys in rows for name in re.findall(r"`([\w-]+)`", names)}
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +106,9 @@ def test_upgrade_when_every_command_is_typed_then_each_succeeds(
 
 def make_secrets(api: httpx2.Client, database: str) -> None:
     """Those of the table, but for the keys, which have commands of their own."""
-    for name, key in secrets_of_the_table().items():
+    for name, keys in secrets_of_the_table().items():
         if not name.startswith("sealing-keys"):
-            content = {key: database if key == "url" else "a password"}
+            content = {key: database if key == "url" else "a password" for key in keys}
             answer = api.post(SECRET.path(OURS), json={"metadata": {"name": name}, "stringData": content})
             assert answer.is_success, answer.text
 
@@ -128,7 +129,10 @@ def named_secrets(rendered: Rendered) -> set[str]:
     """All that pods take from Secrets."""
     named: set[str] = set()
     for template in workloads(rendered.everything).values():
-        named |= {volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume}
+        volumes = template["spec"]["volumes"]
+        named |= {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+        projected = [source for volume in volumes for source in volume.get("projected", {}).get("sources", [])]
+        named |= {source["secret"]["name"] for source in projected}
         for container in containers(template):
             sources = [item.get("valueFrom", {}) for item in container.get("env", [])]
             named |= {source["secretKeyRef"]["name"] for source in sources if "secretKeyRef" in source}

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings
 
 from services.agent.settings import AgentSettings
 from services.cli import database
+from services.cli.connect import ConnectSettings
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
@@ -20,7 +21,11 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "planner": PlannerSettings,
     "agent": AgentSettings,
 }
-COMMANDS: dict[str, Any] = {"connector-keeper": "CONNECT_URL", "database-upgrade": database.URL.envvar}
+COMMANDS: dict[str, set[str]] = {
+    "connector-keeper": {name.upper() for name in ConnectSettings.model_fields},
+    "database-upgrade": {database.URL.envvar},
+}
+TOKEN = "SCHEMA_REGISTRY_TOKEN"
 
 
 def paths(settings: type[BaseSettings]) -> set[str]:
@@ -79,9 +84,27 @@ def test_kafka_when_a_service_comes_to_it_then_as_its_own_principal(rendered: Re
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_when_run_then_it_is_given_what_it_asks_for_and_nothing_else(rendered: Rendered, name: str) -> None:
-    assert environment(name, rendered.example if name == "connector-keeper" else rendered.migration).keys() == {
-        COMMANDS[name]
-    }
+    manifests = rendered.example if name == "connector-keeper" else rendered.migration
+    assert environment(name, manifests).keys() == COMMANDS[name]
+
+
+def test_transport_when_nothing_is_said_of_it_then_every_connection_is_encrypted_and_everybody_shows_who_he_is(
+    rendered: Rendered,
+) -> None:
+    for name in SETTINGS:
+        found = environment(name, rendered.example)
+        assert found["KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
+        assert found["KAFKA_CA"]
+        assert found["SCHEMA_REGISTRY_URL"].startswith("https://")
+        assert found["SCHEMA_REGISTRY_CA"]
+        (container,) = containers(workloads(rendered.base)[name])
+        (token,) = [item for item in container["env"] if item["name"] == TOKEN]
+        assert token["valueFrom"] == {"secretKeyRef": {"name": f"registry-{name}", "key": "token"}}
+    keeper = environment("connector-keeper", rendered.example)
+    assert keeper.pop("CONNECT_URL").startswith("https://")
+    (container,) = containers(workloads(rendered.base)["connector-keeper"])
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {str(Path(file).parent) for file in keeper.values()} <= mounted
 
 
 def test_owner_of_the_database_when_named_then_only_to_the_migration(rendered: Rendered) -> None:
