@@ -69,11 +69,11 @@ class SecretContext:
         return {name: value for name, value in asdict(self).items() if value or name != "namespace_uid"}
 
     def fits_header(self, header: object) -> bool:
-        """Whether it was sealed for this. Before watchers told of namespaces, only their names did count."""
+        """Whether it was sealed for this; before watchers told of namespaces, for names alone."""
         told = dict(header) if isinstance(header, dict) else {}
         uid = told.pop("namespace_uid", "")
         names = replace(self, namespace_uid="").as_header()
-        return told == names and (uid == self.namespace_uid or not uid or not self.namespace_uid)
+        return told == names and uid in {self.namespace_uid, ""}
 
 
 class _KeyFile:

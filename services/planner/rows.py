@@ -41,6 +41,22 @@ class Tenant:
     """Which namespace of that name it is; empty: no watcher has told."""
     namespace_created_at: int = 0
     """Milliseconds since 1970."""
+    former_since: int = 0
+    """When the namespace was made that has its name now, likewise; 0: it is the current tenant of its name."""
+
+    @property
+    def is_former(self) -> bool:
+        """Whether its namespace was made again: nothing of it exists any more, and what engines hold of it goes."""
+        return bool(self.former_since)
+
+    @property
+    def full_name(self) -> TenantName:
+        """Which it shares with those that had its name before."""
+        return (self.workspace, self.namespace)
+
+
+TenantName = tuple[str, str]
+"""Workspace and namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,11 @@ class ParkedTenant:
     error: str
     """Type and place of the exception."""
     parked_at: datetime
+
+    @property
+    def full_name(self) -> TenantName:
+        """Of the tenant."""
+        return (self.workspace, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +217,8 @@ class WorkspaceKey(NamedTuple):
     namespace: str
     kind: str
     name: str
+    uid: str
+    """So that the status of another incarnation is never meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads tenants, whole: one plain statement per table, and all of them travel together.
+"""Reads tenants, whole, by their names: first which there are, then their rows, one plain statement per table.
 
 Before a batch's first write no transaction is open; nobody else writes what is read then. After it, in the batch's
 transaction, reads show what was written. Dormant rows are not read with their tenant, but when an event names them.
@@ -24,7 +24,16 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import EngineInstance, EngineObject, EngineObjectKey, Owner, StoredStatus, Tenant
+from services.planner.rows import (
+    EngineInstance,
+    EngineObject,
+    EngineObjectKey,
+    Owner,
+    ParkedTenant,
+    StoredStatus,
+    Tenant,
+    TenantName,
+)
 
 Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
@@ -32,17 +41,17 @@ ValueT = TypeVar("ValueT")
 
 INSTANCES = "SELECT id, namespace, state = 'accepting', engine FROM engine_instances"
 
-TENANTS = f"SELECT {names(Tenant)} FROM tenants WHERE id = ANY(%b::uuid[])"
-
-PARKED = "SELECT tenant_id FROM parked_tenants WHERE tenant_id = ANY(%b::uuid[])"
+NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
+TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
+PARKED = f"SELECT {names(ParkedTenant, 'p')} FROM {NAMED} JOIN parked_tenants p USING (workspace, namespace)"
 
 OBJECTS = f"""
-SELECT wanted.id, e.lane, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest), e.owner_kind,
-       e.owner_id
+SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest), e.owner_kind, e.owner_id
   FROM unnest(%b::uuid[], %b::text[]) AS wanted(id, lane)
   JOIN engine_resources e ON e.lane = wanted.lane AND e.owner_kind <> '{GITOPS_DEPLOYMENT.kind}'
 """
 
+# What is shown under a name is of its current tenant.
 DEPLOYMENT_ROWS = f"""
 SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(StoredStatus, "w")}
   FROM deployments d
@@ -50,6 +59,7 @@ SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(StoredStatus, "w
   LEFT JOIN observed_states o ON o.deployment_id = d.id
   LEFT JOIN workspace_resources w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, '{GITOPS_DEPLOYMENT.kind}', d.name)
+   AND t.former_since = 0
 """
 
 RESOURCE_ROWS = f"""
@@ -60,6 +70,7 @@ SELECT {names(PlainResource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, 
   LEFT JOIN sync_runs s ON s.resource_id = r.id
   LEFT JOIN workspace_resources w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, r.kind, r.name)
+   AND t.former_since = 0
 """
 
 DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
@@ -94,32 +105,52 @@ NAMED_RESOURCES = f"""
 class Loaded:
     """What the database knows of tenants that were asked for."""
 
-    states: dict[UUID, TenantState]
-    """Those that there are."""
+    tenants: Mapping[TenantName, Sequence[TenantState]]
+    """By name: those that have it and had it, as far as there is anything of them."""
     parked: frozenset[UUID]
     """Those of which events are kept."""
     fleet: FleetView
     defects: Mapping[UUID, Exception] = field(default_factory=dict)
     """Tenants whose objects could not be read, and why: this build does not know their engine, or that failed."""
 
+    def is_in_doubt(self, name: TenantName) -> bool:
+        """Whether a tenant that has the name or had it is parked, or could not be read."""
+        return any(each.tenant.id in self.parked or each.tenant.id in self.defects for each in self.tenants[name])
 
-def load(connection: Connection[Any], wanted: Collection[UUID], engines: Mapping[str, Engine]) -> Loaded:
-    """The tenants with these ids, and the fleet."""
-    tenants = sorted(wanted)
-    lanes = [(tenant, engine.lane(tenant)) for tenant in tenants for engine in engines.values()]
+
+def load(connection: Connection[Any], wanted: Collection[TenantName], engines: Mapping[str, Engine]) -> Loaded:
+    """The tenants with these names, and the fleet."""
+    columns = _columns(sorted(wanted), 2)
     with connection.pipeline():
         instances = connection.execute(INSTANCES)
-        rows = connection.execute(TENANTS, (tenants,), binary=True)
+        rows = connection.execute(TENANTS, columns, binary=True)
+        kept = connection.execute(PARKED, columns, binary=True)
+    fleet, parked = _fleet(instances, engines), [ParkedTenant(*row) for row in kept]
+    # Of one that was parked at first sight there may be nothing else.
+    tenants = {each.tenant_id: Tenant(each.tenant_id, *each.full_name, each.partition, "") for each in parked}
+    tenants |= {row[0]: Tenant(*row) for row in rows}
+    states, defects = _load_rows(connection, tenants, fleet)
+    of_name: dict[TenantName, list[TenantState]] = {name: [] for name in wanted}
+    for known in sorted(states):
+        of_name[states[known].tenant.full_name].append(states[known])
+    return Loaded(of_name, frozenset(each.tenant_id for each in parked), fleet, defects)
+
+
+def _load_rows(
+    connection: Connection[Any], tenants: Mapping[UUID, Tenant], fleet: FleetView
+) -> tuple[dict[UUID, TenantState], dict[UUID, Exception]]:
+    """The tenants with their rows; without their objects those whose engine fails, and why."""
+    if not tenants:
+        return {}, {}
+    lanes, defects = _lanes(tenants.values(), fleet)
+    known = sorted(tenants)
+    with connection.pipeline():
         objects = connection.execute(OBJECTS, _columns(lanes, 2), binary=True)
-        deployments = connection.execute(DEPLOYMENTS, (tenants,), binary=True)
-        resources = connection.execute(RESOURCES, (tenants,), binary=True)
-        parked = connection.execute(PARKED, (tenants,), binary=True)
-    fleet = _fleet(instances, engines)
-    states = {row[0]: TenantState(Tenant(*row)) for row in rows}
-    held, defects = _held(objects, {known: state.tenant for known, state in states.items()}, fleet)
-    states = {known: state._replace(objects=held[known]) for known, state in states.items()}
-    filled = _with_rows(states, deployments, resources)
-    return Loaded(filled, frozenset(row[0] for row in parked), fleet, defects)
+        deployments = connection.execute(DEPLOYMENTS, (known,), binary=True)
+        resources = connection.execute(RESOURCES, (known,), binary=True)
+    held = _held(objects)
+    states = {each: TenantState(tenants[each], objects=held.get(each, {})) for each in known}
+    return _with_rows(states, deployments, resources), defects
 
 
 def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
@@ -188,23 +219,25 @@ def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
     return parts
 
 
-def _held(
-    rows: Iterable[Row], tenants: Mapping[UUID, Tenant], fleet: FleetView
-) -> tuple[dict[UUID, dict[EngineObjectKey, EngineObject]], dict[UUID, Exception]]:
-    found: dict[UUID, dict[EngineObjectKey, EngineObject]] = {known: {} for known in tenants}
+def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID, str]], dict[UUID, Exception]]:
+    lanes: list[tuple[UUID, str]] = []
     defects: dict[UUID, Exception] = {}
-    for known, lane, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
-        if (tenant := tenants.get(known)) is None:
-            continue
+    for tenant in tenants:
         try:
-            is_own = fleet.engine(tenant).lane(known) == lane
+            if tenant.engine_instance_id:
+                lanes.append((tenant.id, fleet.engine(tenant).lane(tenant.id)))
         except Exception as defect:
-            defects[known] = defect
-            continue
-        if is_own:
-            owner = Owner(sys.intern(owner_kind), owner_id)
-            found[known][sys.intern(kind), name] = EngineObject(wanted, digest, size, owner)
-    return found, defects
+            defects[tenant.id] = defect
+    return lanes, defects
+
+
+def _held(rows: Iterable[Row]) -> dict[UUID, dict[EngineObjectKey, EngineObject]]:
+    found: dict[UUID, dict[EngineObjectKey, EngineObject]] = defaultdict(dict)
+    for known, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
+        found[known][sys.intern(kind), name] = EngineObject(
+            wanted, digest, size, Owner(sys.intern(owner_kind), owner_id)
+        )
+    return found
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:

@@ -155,19 +155,21 @@ DELETE FROM workspace_resources AS known
  USING {recordset(WorkspaceKey, "gone")}
  WHERE (known.workspace, known.namespace, known.kind, known.name)
      = (gone.workspace, gone.namespace, gone.kind, gone.name)
+   AND known.uid = gone.uid
 """
 
 PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
 PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"
 UNPARKED = f"DELETE FROM parked_tenants WHERE tenant_id IN {IDS}"
 
-# All of it is of the namespace of before; what of that is not dormant is among the other changes.
-RECYCLED = f"""
-  WITH recycled AS (SELECT * FROM {recordset(Tenant, "made_again")}),
-       deployments_left AS (DELETE FROM deployments d USING recycled WHERE d.tenant_id = recycled.id AND d.dormant),
-       resources_left AS (DELETE FROM resources r USING recycled WHERE r.tenant_id = recycled.id AND r.dormant)
-DELETE FROM workspace_resources w USING recycled
- WHERE (w.workspace, w.namespace) = (recycled.workspace, recycled.namespace)
+# What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
+REPLACED = f"""
+  WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
+       marked AS (UPDATE tenants t SET former_since = formers.former_since FROM formers WHERE t.id = formers.id),
+       deployments_left AS (DELETE FROM deployments d USING formers WHERE d.tenant_id = formers.id AND d.dormant),
+       resources_left AS (DELETE FROM resources r USING formers WHERE r.tenant_id = formers.id AND r.dormant)
+DELETE FROM workspace_resources w USING formers
+ WHERE (w.workspace, w.namespace) = (formers.workspace, formers.namespace)
 """
 OBSERVED_GONE = f"DELETE FROM observed_states WHERE deployment_id IN {IDS}"
 RESOURCES_GONE = f"DELETE FROM resources WHERE id IN {IDS}"
@@ -198,7 +200,7 @@ STATEMENTS = (
     Statement("unparked", "parked_tenants", UNPARKED),
     Statement("parked", "parked_tenants", PARKED),
     Statement("parked_events", "parked_events", PARKED_EVENTS),
-    Statement("tenants_recycled", "workspace_resources", RECYCLED),
+    Statement("tenants_replaced", "workspace_resources", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),

@@ -35,7 +35,7 @@ from services.planner.domain.fleet import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import ParkedTenant
+from services.planner.rows import ParkedTenant, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -87,16 +87,20 @@ class DatabaseSession:
         self._fleet = FleetView({}, engines)
         self.tenants = TenantCache(kept_bytes)
 
-    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
-        """The tenants with these ids that there are."""
-        known = {tenant: self.tenants.find_tenant(tenant) for tenant in wanted}
-        states = {tenant: state for tenant, state in known.items() if state is not None}
-        if len(states) == len(known) and self._fleet.instances:
-            return Loaded(states, frozenset(), self._fleet)
+    def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
+        """The tenants that have these names or had them. Those are kept of whose name none is parked."""
+        found = {name: self.tenants.find_tenants(name) for name in wanted}
+        known = {name: tuple(states) for name, states in found.items() if states is not None}
+        if len(known) == len(found) and self._fleet.instances:
+            return Loaded(known, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
-            loaded = load(connection, known.keys() - states.keys(), self._engines)
+            loaded = load(connection, found.keys() - known.keys(), self._engines)
         self._keep_fleet(loaded.fleet)
-        return replace(loaded, states=states | loaded.states)
+        for name, states in loaded.tenants.items():
+            known[name] = tuple(state.indexed() for state in states)
+            if not loaded.is_in_doubt(name):
+                self.tenants.keep_tenants(name, known[name])
+        return replace(loaded, tenants=known)
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
@@ -122,10 +126,13 @@ class DatabaseSession:
             complete = save(connection, changes.written, spans, self.owner)
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.
-            self.tenants.keep_tenant(tenant.id, tenant.state if complete else None)
-        for parked in changes.other.parked:
-            # Only a tenant that is read is known to be parked.
-            self.tenants.keep_tenant(parked.tenant_id, None)
+            if complete:
+                self.tenants.keep_tenant(tenant.tenant, tenant.state)
+            else:
+                self.tenants.forget_name(tenant.tenant.full_name)
+        # Only a tenant that is read is known to be parked.
+        for name in (*changes.unread, *(parked.full_name for parked in changes.other.parked)):
+            self.tenants.forget_name(name)
 
     def refresh_fleet(self) -> None:
         """Read the engine instances: operators add some."""

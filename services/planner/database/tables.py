@@ -23,7 +23,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    UniqueConstraint,
     Uuid,
     text,
 )
@@ -63,7 +62,7 @@ engine_instances = Table(
 tenants = Table(
     "tenants",
     metadata,
-    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/namespace."),
+    Column("id", Uuid, primary_key=True, comment="uuid5 of workspace/namespace, and the namespace's uid if told."),
     Column("workspace", Text, nullable=False),
     Column("namespace", Text, nullable=False),
     Column("partition", Integer, nullable=False, comment="Of gitops.commands: the scope of a resync marker."),
@@ -71,10 +70,18 @@ tenants = Table(
     Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="It may have dormant rows."),
     Column("namespace_uid", Text, nullable=False, server_default="", comment="Empty: no watcher has told."),
     Column("namespace_created_at", BigInteger, nullable=False, server_default="0", comment="Milliseconds since 1970."),
+    Column(
+        "former_since",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="When the namespace was made that has its name now, milliseconds since 1970; 0: none has.",
+    ),
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
-    UniqueConstraint("workspace", "namespace"),
+    Index(None, "workspace", "namespace"),
+    Index("tenants_current_idx", "workspace", "namespace", unique=True, postgresql_where=text("former_since = 0")),
     Index(None, "partition"),
-    comment="A tenant is a namespace of a workspace. It lives on one engine instance.",
+    comment="A tenant is a namespace of a workspace, until it is deleted. It lives on one engine instance.",
 )
 
 deployments = Table(
@@ -237,6 +244,7 @@ parked_tenants = Table(
     Column("partition", Integer, nullable=False),
     Column("error", Text, nullable=False, comment="Type of the exception, and where it was raised."),
     Column("parked_at", _TIME, nullable=False),
+    Index(None, "workspace", "namespace"),
     comment="Tenants on which a rule of ours failed. Tried again by each planner that takes up their partition.",
 )
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TABLES, TenantState
+from services.planner.rows import Tenant, TenantName
 
 OVERHEAD = 500
 """Bytes of a row besides its texts: its fields, its ids and times, and its place in the table."""
@@ -22,7 +23,9 @@ OVERHEAD = 500
 
 @dataclass(slots=True)
 class _Kept:
-    state: TenantState
+    """All tenants of a name that there are."""
+
+    states: dict[UUID, TenantState]
     size: int
 
 
@@ -31,45 +34,69 @@ class TenantCache:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: OrderedDict[UUID, _Kept] = OrderedDict()
+        self._kept: OrderedDict[TenantName, _Kept] = OrderedDict()
         self.size = 0
 
     def __len__(self) -> int:
+        """How many names."""
         return len(self._kept)
 
-    def find_tenant(self, tenant: UUID) -> TenantState | None:
-        """The tenant as it is in the database; None if that has to be asked."""
-        kept = self._kept.get(tenant)
+    def find_tenants(self, name: TenantName) -> Collection[TenantState] | None:
+        """Those that have the name and had it, as they are in the database; None if that has to be asked."""
+        kept = self._kept.get(name)
         if kept is None:
             return None
-        self._kept.move_to_end(tenant)
-        return kept.state
+        self._kept.move_to_end(name)
+        return kept.states.values()
 
-    def keep_tenant(self, tenant: UUID, state: TenantState | None) -> None:
+    def keep_tenants(self, name: TenantName, states: Iterable[TenantState]) -> None:
+        """The database holds these of the name, and no others."""
+        self.forget_name(name)
+        found = {state.tenant.id: state for state in states}
+        self._keep(name, _Kept(found, OVERHEAD + sum(_growth(None, state) for state in found.values())))
+
+    def keep_tenant(self, tenant: Tenant, state: TenantState | None) -> None:
         """The database holds the tenant as ``state``, from which its next plan begins; nothing of it if that is None.
 
-        Its tables know by which rows they differ from those that the plan began with: these were kept before.
+        Its tables know by which rows they differ from those that the plan began with: these were kept before. If its
+        name was not kept, there may be others of it.
         """
-        kept = self._kept.pop(tenant, None)
-        self.size -= kept.size if kept is not None else 0
-        if state is None:
+        kept = self._kept.pop(tenant.full_name, None)
+        if kept is None:
             return
-        size = kept.size + _growth(kept.state, state) if kept is not None else _growth(None, state)
-        state.reset_baseline()
-        self._kept[tenant] = _Kept(state, size)
-        self.size += size
+        self.size -= kept.size
+        before = kept.states.pop(tenant.id, None)
+        size = kept.size + _growth(before, state)
+        if state is not None:
+            state.reset_baseline()
+            kept.states[tenant.id] = state
+        if kept.states:
+            self._keep(tenant.full_name, _Kept(kept.states, size))
+
+    def forget_name(self, name: TenantName) -> None:
+        """It is not known what the database holds of it."""
+        kept = self._kept.pop(name, None)
+        self.size -= kept.size if kept is not None else 0
+
+    def forget_tenants(self) -> None:
+        """Likewise of all."""
+        self._kept.clear()
+        self.size = 0
+
+    def _keep(self, name: TenantName, kept: _Kept) -> None:
+        self._kept[name] = kept
+        self.size += kept.size
         while self.size > self._limit:
             _, oldest = self._kept.popitem(last=False)
             self.size -= oldest.size
 
-    def forget_tenants(self) -> None:
-        """It is not known what the database holds."""
-        self._kept.clear()
-        self.size = 0
+
+def _growth(before: TenantState | None, now: TenantState | None) -> int:
+    return sum(_table_growth(_table(before, name), _table(now, name)) for name in TABLES)
 
 
-def _growth(before: TenantState | None, now: TenantState) -> int:
-    return sum(_table_growth(getattr(before, name) if before else {}, getattr(now, name)) for name in TABLES)
+def _table(state: TenantState | None, name: str) -> Mapping[Any, Any]:
+    return getattr(state, name) if state is not None else {}
 
 
 def _table_growth(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> int:

@@ -21,6 +21,7 @@ from services.planner.rows import (
     ParkedEvent,
     ParkedTenant,
     Tenant,
+    TenantName,
     WorkspaceKey,
     WorkspaceRow,
 )
@@ -39,8 +40,8 @@ class Changes(NamedTuple):
     """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
 
     tenants: tuple[Tenant, ...] = ()
-    tenants_recycled: tuple[Tenant, ...] = ()
-    """Their namespaces were made again: the statuses and dormant rows of before go."""
+    tenants_replaced: tuple[Tenant, ...] = ()
+    """Former ones from now on: all that is shown under their names goes, and their dormant rows."""
     tenants_gone: tuple[UUID, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     deployments_gone: tuple[UUID, ...] = ()
@@ -95,10 +96,10 @@ NOTHING = Changes()
 class TenantChanges:
     """What becomes of one tenant."""
 
-    id: UUID
+    tenant: Tenant
     written: Changes
     state: TenantState | None
-    """How things stand once that is written; None: nothing is left of the tenant that has to be remembered."""
+    """How things stand once that is written; None: nothing is left of the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ class BatchChanges:
     tenants: tuple[TenantChanges, ...] = ()
     other: Changes = NOTHING
     """What is not of one tenant that was planned."""
+    unread: tuple[TenantName, ...] = ()
+    """Of their tenants the database holds what no plan has made: they are read again."""
 
     @property
     def written(self) -> Changes:

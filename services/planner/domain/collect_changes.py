@@ -19,7 +19,6 @@ from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.recycled_namespace import is_recycled
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import engine_key, engine_row
 from services.planner.rows import EngineAbsence, EngineKey, EngineObjectKey, Owner, Tenant
@@ -48,7 +47,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
     written = Changes(
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
-        tenants_recycled=(state.tenant,) if is_recycled(stored, state.tenant) else (),
+        tenants_replaced=(state.tenant,) if state.tenant.is_former and not stored.is_former else (),
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
         deployments=deployments,
         deployments_gone=_gone(state.deployments, before.deployments),
@@ -72,7 +71,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     kept = None if is_empty else _awake(state, deployments_dormant | plain_resources_dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
-    return TenantChanges(state.tenant.id, written, kept)
+    return TenantChanges(state.tenant, written, kept)
 
 
 def _with_due_times(planned: PlannedTenant) -> TenantState:
@@ -101,7 +100,8 @@ def _next(row: Deployment | PlainResource, at: datetime, notice: timedelta | Non
 def _finished(state: TenantState) -> frozenset[UUID]:
     """Deployments and resources of which nothing is left, neither the CR nor anything on an engine.
 
-    A run is remembered for a while after its end: what has run must not run again, whoever tells of it late.
+    A run is remembered for a while after its end: what has run must not run again, whoever tells of it late. What is
+    told late of a former tenant counts for nothing.
     """
     deployments = index_of(state.deployments, LEFT)
     gone, owned = index_of(state.plain_resources, GONE), state.objects_by_owner()
@@ -110,7 +110,7 @@ def _finished(state: TenantState) -> frozenset[UUID]:
 
 def _is_over(state: TenantState, known: PlainResource, owned: Collection[UUID]) -> bool:
     run = state.sync_runs.get(known.id)
-    return known.id not in owned and (run is None or run.sequence == 0)
+    return known.id not in owned and (run is None or run.sequence == 0 or state.tenant.is_former)
 
 
 def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:

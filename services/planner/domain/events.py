@@ -41,17 +41,29 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceReplaced:
+    """Not a message: another namespace has the tenant's name now, and nothing of the tenant exists any more."""
+
+    workspace: str
+    namespace: str
+    tenant: UUID
+    since: int
+    """When the other one was made: milliseconds since 1970."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | Due | Unseen
+    message: Command | Observation | Due | Unseen | NamespaceReplaced
     partition: int
     trace_id: str
 
     def cause(self, now: datetime) -> Cause:
         """When it happened, by the clock of the edge that saw it, and its trace; what is due happens ``now``."""
         match self.message:
-            case Command(seen_at=at) | Observation(observed_at=at) | Unseen(at=at):
+            case Command(seen_at=at) | Observation(observed_at=at) | Unseen(at=at) | NamespaceReplaced(at=at):
                 return Cause(at, self.trace_id)
             case Due():
                 return Cause(now, self.trace_id)

@@ -11,9 +11,10 @@ ROOT = UUID("8f0dbe3c-0d5d-5b0a-9d63-6d1c0a7a3f11")
 
 
 @lru_cache(maxsize=16384)
-def tenant_id(workspace: str, namespace: str) -> UUID:
-    """Id of a tenant."""
-    return _uuid5(ROOT, f"{workspace}/{namespace}")
+def tenant_id(workspace: str, namespace: str, namespace_uid: str = "") -> UUID:
+    """Id of a tenant; as long as no watcher has told its namespace's uid, that of its names."""
+    of_names = _uuid5(ROOT, f"{workspace}/{namespace}")
+    return _uuid5(of_names, namespace_uid) if namespace_uid else of_names
 
 
 @lru_cache(maxsize=16384)

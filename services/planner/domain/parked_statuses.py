@@ -35,11 +35,19 @@ LeftStatus = tuple[StatusKey, StoredStatus, bool]
 
 PARKED = (TENANT_PARKED.type, TENANT_PARKED.message)
 
-Subjects = Mapping[StatusKey, Shown | None]
-"""By kind and name; None: the resource is gone."""
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """One that does not exist any more."""
+
+    uid: str
 
 
-def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown | None]:
+Subjects = Mapping[StatusKey, Shown | Gone]
+"""By kind and name."""
+
+
+def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown]:
     """The tenant's resources that exist, as far as they are loaded."""
     custom = {kind.name for kind in kinds.custom}
     deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
@@ -49,10 +57,10 @@ def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown
     }
 
 
-def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry) -> dict[StatusKey, Shown | None]:
+def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry) -> Subjects:
     """Those that ``events``, in their order, name: the tenant's rows do not know them yet."""
     custom, known = {kind.name for kind in kinds.custom}, known_subjects(state, kinds)
-    found: dict[StatusKey, Shown | None] = {}
+    found: dict[StatusKey, Shown | Gone] = {}
     for event in events:
         match event.message:
             case Command(event=ResourceChanged(kind=kind, name=name) as changed) if kind in custom:
@@ -60,14 +68,18 @@ def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry)
             case Command(event=ResourceGone(kind=kind, name=name) as gone) if kind in custom:
                 shown = found.get((kind, name), known.get((kind, name)))
                 if shown is None or shown.uid == gone.uid:
-                    found[kind, name] = None
+                    found[kind, name] = Gone(gone.uid)
     return found
 
 
 def parked_statuses(state: TenantState, subjects: Subjects, cause: Cause) -> StatusChanges:
-    """The statuses that ``subjects`` shall have; of those that are gone none."""
+    """The statuses that ``subjects`` shall have; of those that are gone, and of all of a former tenant, none."""
     tenant = state.tenant
-    gone = (WorkspaceKey(tenant.workspace, tenant.namespace, *key) for key, shown in subjects.items() if shown is None)
+    if tenant.is_former:
+        return StatusChanges()
+    gone = (
+        WorkspaceKey(*tenant.full_name, *key, shown.uid) for key, shown in subjects.items() if isinstance(shown, Gone)
+    )
     statuses = _statuses(state, subjects, cause)
     return StatusChanges(tuple(status_row(tenant, key, now, cause) for key, now in statuses), tuple(gone))
 
@@ -81,7 +93,7 @@ def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) 
             now = replace(stored, status=_with(RESOLVED, stored.status, cause))
             rows.append(status_row(tenant, key, now, cause))
         else:
-            gone.append(WorkspaceKey(tenant.workspace, tenant.namespace, *key))
+            gone.append(WorkspaceKey(*tenant.full_name, *key, stored.uid))
     return StatusChanges(tuple(rows), tuple(gone))
 
 
@@ -93,7 +105,7 @@ def shows_parked(status: str) -> bool:
 
 def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[tuple[StatusKey, StoredStatus]]:
     for key, shown in subjects.items():
-        if shown is None:
+        if isinstance(shown, Gone):
             continue
         stored = state.statuses.get(key)
         own = stored if stored is not None and stored.uid == shown.uid else None

@@ -8,39 +8,40 @@ compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from services.common.messages import Command, Observation, ResourceChanged
-from services.planner.domain.changes import Changes, TenantChanges
+from services.common.messages import Command, Observation
+from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
-from services.planner.domain.events import Due, Event, Unseen
-from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
+from services.planner.domain.fleet import FleetView
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
-from services.planner.domain.steps.ingest import incarnations_named, ingest_command, ingest_unseen, look_again
+from services.planner.domain.steps.ingest import (
+    end_all,
+    incarnations_named,
+    ingest_command,
+    ingest_unseen,
+    look_again,
+)
 from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
-from services.planner.domain.steps.recycled_namespace import end_former, is_of_former, is_recycled, with_namespace
 from services.planner.domain.steps.status_rows import compile_statuses
 from services.planner.domain.steps.syncs import request_syncs
+from services.planner.domain.tenants_of_name import tenant_after
 
 
 def plan(
     tenant: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
 ) -> TenantChanges:
     """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
-    placed = _placed(tenant, events, fleet)
-    if placed is None:
-        return TenantChanges(tenant.tenant.id, Changes(), None)
+    placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet))
     context = Context(placed, fleet, policy)
     planned = PlannedTenant(placed, incarnations_named(placed, events))
-    if is_recycled(tenant.tenant, placed.tenant):
-        planned = end_former(planned, events[0].cause(now))
     planned = ingest_events(planned, events, context, now)
     if (cause := planned.cause) is not None:
         planned = planned.after(apply_quotas(planned.state, context))
@@ -58,26 +59,15 @@ def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Cont
     for event in events:
         cause = event.cause(now)
         match event.message:
-            case Command() as command if not is_of_former(context.before.tenant, command):
+            case Command() as command:
                 planned = ingest_command(planned, command, cause, context)
             case Observation() as observation if concerns(observation, context):
                 planned = observe_event(planned, observation, cause, context)
             case Unseen() as unseen:
                 planned = ingest_unseen(planned, unseen, cause)
+            case NamespaceReplaced():
+                planned = end_all(planned, cause)
             case Due(id=subject):
                 known = planned.state.find(subject)
                 planned = look_again(planned, known, cause) if known is not None else planned
     return planned
-
-
-def _placed(state: TenantState, events: Sequence[Event], fleet: FleetView) -> TenantState | None:
-    """On an instance, and as its newest event tells of its partition and namespace; None: nothing is asked for."""
-    tenant = state.tenant
-    asked = [each for each in events if isinstance(each.message, Command)]
-    asked = [each for each in asked if isinstance(each.message.event, ResourceChanged)]  # type: ignore[union-attr]
-    if not tenant.engine_instance_id:
-        if not asked:
-            return None
-        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.usable).id)
-    partition = asked[-1].partition if asked else tenant.partition
-    return state.indexed()._replace(tenant=with_namespace(replace(tenant, partition=partition), events))

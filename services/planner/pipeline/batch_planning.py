@@ -24,7 +24,6 @@ from services.kinds.registry import Registry
 from services.planner import SERVICE
 from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
-from services.planner.domain import ids
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, SweepScope, Unseen
@@ -33,20 +32,18 @@ from services.planner.domain.parked_statuses import Subjects, known_subjects, na
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
+from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, Tenant
+from services.planner.rows import ParkedTenant, TenantName
 
 log = structlog.get_logger(__name__)
-
-Name = tuple[str, str]
-"""Workspace and namespace."""
 
 
 class Database(Protocol):
     """What a batch asks."""
 
-    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
-        """The tenants with these ids that there are."""
+    def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
+        """The tenants that have these names or had them."""
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
@@ -72,49 +69,47 @@ def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Itera
 
 
 def plan_batch(
-    events: Sequence[Event], database: Database, policy: Policy, now: datetime, only: Name | None = None
+    events: Sequence[Event], database: Database, policy: Policy, now: datetime, only: TenantName | None = None
 ) -> BatchChanges:
-    """What a part's ``events``, in their order, change; of one tenant ``only`` if that is told.
+    """What a part's ``events``, in their order, change; of the tenants of one name ``only`` if that is told.
 
     Raises Wait if a new tenant cannot be placed.
     """
     routed, refused = route(events, database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
-    loaded = database.load_tenants([ids.tenant_id(*name) for name in routed])
-    kept = {name: each for name, each in routed.items() if ids.tenant_id(*name) in loaded.parked}
-    live = {name: each for name, each in routed.items() if name not in kept}
-    read = {ids.tenant_id(*name): _state(name, each, loaded) for name, each in live.items()}
-    states, defects = _looked_up(database, read, loaded.defects, live, policy.kinds)
+    loaded = database.load_tenants(routed.keys())
+    shares = {
+        share.state.tenant.id: share
+        for name, each in routed.items()
+        for share in split_by_tenant(loaded.tenants[name], each, loaded.fleet)
+    }
+    live = {tenant: share for tenant, share in shares.items() if tenant not in loaded.parked}
+    looked_up, defects = _looked_up(database, live, loaded.defects, policy.kinds)
     planned: list[TenantChanges | ParkedTenant] = []
-    for name, each in live.items():
-        state = states[ids.tenant_id(*name)]
-        defect = defects.get(state.tenant.id)
-        planned.append(_parked(state, defect, now) if defect else _plan(state, each, loaded.fleet, policy, now))
-    failed = [each for each in planned if isinstance(each, ParkedTenant)]
-    other = [
-        Changes(refused_sweeps=tuple(refused), parked=tuple(failed)),
-        *(_kept_too(_state(name, each, loaded), each, policy.kinds, now) for name, each in kept.items()),
-        *(
-            _newly_kept(read[each.tenant_id], live[each.workspace, each.namespace], policy.kinds, now)
-            for each in failed
-        ),
+    for tenant, share in looked_up.items():
+        defect = defects.get(tenant)
+        planned.append(_parked(share.state, defect, now) if defect else _plan(share, loaded.fleet, policy, now))
+    failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
+    kept = [
+        *(_kept_too(share, loaded.fleet, policy.kinds, now) for each, share in shares.items() if each not in live),
+        *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged(other))
+    return BatchChanges(done, Changes.merged([Changes(refused_sweeps=tuple(refused), parked=failed), *kept]))
 
 
 def route(
     events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime
-) -> tuple[dict[Name, list[Event]], list[SweepScope]]:
-    """The events of each tenant, and the resync markers that would have removed an implausible share.
+) -> tuple[dict[TenantName, list[Event]], list[SweepScope]]:
+    """The events of each name, and the resync markers that would have removed an implausible share.
 
     A marker is about many tenants: each is told what the list did not show of it. Of a parked one that is not known:
     it is told of the marker.
     """
     scopes = [scope for event in events if (scope := _scope(event)) is not None]
     found = database.find_unseen(scopes) if scopes else {}
-    routed: dict[Name, list[Event]] = defaultdict(list)
+    routed: dict[TenantName, list[Event]] = defaultdict(list)
     refused: list[SweepScope] = []
     for event in events:
         scope = _scope(event)
@@ -138,61 +133,47 @@ def _scope(event: Event) -> SweepScope | None:
             return None
 
 
-def _by_tenant(unseen: Mapping[UUID, Name]) -> dict[Name, list[UUID]]:
-    tenants: dict[Name, list[UUID]] = defaultdict(list)
+def _by_tenant(unseen: Mapping[UUID, TenantName]) -> dict[TenantName, list[UUID]]:
+    tenants: dict[TenantName, list[UUID]] = defaultdict(list)
     for subject, name in unseen.items():
         tenants[name].append(subject)
     return tenants
 
 
-def _unseen(event: Event, scope: SweepScope, name: Name, subjects: Collection[UUID], now: datetime) -> Event:
+def _unseen(event: Event, scope: SweepScope, name: TenantName, subjects: Collection[UUID], now: datetime) -> Event:
     workspace, namespace = name
     return replace(event, message=Unseen(workspace, namespace, scope, frozenset(subjects), event.cause(now).at))
 
 
-def _state(name: Name, events: Sequence[Event], loaded: Loaded) -> TenantState:
-    workspace, namespace = name
-    tenant = ids.tenant_id(workspace, namespace)
-    known = loaded.states.get(tenant)
-    return known or TenantState(Tenant(tenant, workspace, namespace, events[-1].partition, ""))
-
-
 def _looked_up(
-    database: Database,
-    states: Mapping[UUID, TenantState],
-    defects: Mapping[UUID, Exception],
-    routed: Mapping[Name, Sequence[Event]],
-    kinds: Registry,
-) -> tuple[Mapping[UUID, TenantState], Mapping[UUID, Exception]]:
+    database: Database, shares: Mapping[UUID, Share], defects: Mapping[UUID, Exception], kinds: Registry
+) -> tuple[Mapping[UUID, Share], Mapping[UUID, Exception]]:
     """With dormant rows: those that events name, and then the Secrets that these name. And on what a rule failed."""
     for _ in range(2):
         lookups: dict[UUID, Lookup] = {}
-        for name, events in routed.items():
-            tenant = ids.tenant_id(*name)
+        for tenant, share in shares.items():
             try:
-                lookups[tenant] = lookup_for(states[tenant], events, kinds)
+                lookups[tenant] = lookup_for(share.state, share.events, kinds)
             except Exception as defect:
                 defects = {**defects, tenant: defect}
         wanted = {tenant: lookup for tenant, lookup in lookups.items() if lookup}
         if not wanted:
             break
-        found = database.look_up_dormant({tenant: states[tenant] for tenant in wanted}, wanted)
-        if all(found[tenant] is states[tenant] for tenant in wanted):
+        found = database.look_up_dormant({tenant: shares[tenant].state for tenant in wanted}, wanted)
+        if all(found[tenant] is shares[tenant].state for tenant in wanted):
             break
-        states = {**states, **found}
-    return states, defects
+        shares = {**shares, **{tenant: shares[tenant]._replace(state=state) for tenant, state in found.items()}}
+    return shares, defects
 
 
-def _plan(
-    state: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
-) -> TenantChanges | ParkedTenant:
+def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:
     """What becomes of a tenant; it is parked if a rule of ours fails on it."""
     try:
-        return plan(state, events, fleet, policy, now)
+        return plan(share.state, share.events, fleet, policy, now)
     except Wait:
         raise
     except Exception as defect:
-        return _parked(state, defect, now)
+        return _parked(share.state, defect, now)
 
 
 def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenant:
@@ -208,23 +189,34 @@ def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenan
     return parked
 
 
-def _kept(state: TenantState, events: Sequence[Event], subjects: Callable[[], Subjects], now: datetime) -> Changes:
-    """Of a parked tenant: its events, and what its ``subjects`` show. What is due by the clock is due again."""
-    rows = tuple(parked_event(state.tenant.id, event) for event in events if not isinstance(event.message, Due))
+def _kept(share: Share, subjects: Callable[[], Subjects], fleet: FleetView, now: datetime) -> Changes:
+    """Of a parked tenant: its events, what they tell of itself, and what its ``subjects`` show.
+
+    What is due by the clock is due again.
+    """
+    before, events = share.state.tenant, share.events
+    rows = tuple(parked_event(before.id, event) for event in events if not isinstance(event.message, Due))
+    tenant = tenant_after(before, events, fleet)
+    kept = Changes(
+        parked_events=rows,
+        tenants=(tenant,) if tenant != before else (),
+        tenants_replaced=(tenant,) if tenant.is_former and not before.is_former else (),
+    )
     try:
-        shown = parked_statuses(state, subjects(), events[-1].cause(now))
+        shown = parked_statuses(share.state._replace(tenant=tenant), subjects(), events[-1].cause(now))
     except Exception as defect:  # it is parked all the same
         count_failure(SERVICE, Failure.DEFECT, "parked status")
         log.error("a parked tenant does not show it", error=f"{type(defect).__name__} at {raised_at(defect)}")  # noqa: TRY400
-        return Changes(parked_events=rows)
-    return Changes(parked_events=rows, workspace=shown.rows, workspace_gone=shown.gone)
+        return kept
+    return kept._replace(workspace=shown.rows, workspace_gone=shown.gone)
 
 
-def _newly_kept(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
+def _newly_kept(share: Share, fleet: FleetView, kinds: Registry, now: datetime) -> Changes:
     """What is kept of a tenant that becomes parked; all its resources are to show that it is."""
-    return _kept(state, events, lambda: known_subjects(state, kinds) | named_subjects(state, events, kinds), now)
+    state, events = share
+    return _kept(share, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, fleet, now)
 
 
-def _kept_too(state: TenantState, events: Sequence[Event], kinds: Registry, now: datetime) -> Changes:
-    """What is kept of a tenant that is parked already; resources that ``events`` name may be new and show it, too."""
-    return _kept(state, events, lambda: named_subjects(state, events, kinds), now)
+def _kept_too(share: Share, fleet: FleetView, kinds: Registry, now: datetime) -> Changes:
+    """What is kept of a tenant that is parked already; resources that its events name may be new and show it, too."""
+    return _kept(share, lambda: named_subjects(*share, kinds), fleet, now)

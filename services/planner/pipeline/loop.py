@@ -216,10 +216,9 @@ class Planner:
         self.session.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
         for number, part in enumerate(parts):
             self.heartbeat.beat()
-            name = (tenant.workspace, tenant.namespace)
             try:
-                changes = self._plan(part, self.session, self.policy, datetime.now(UTC), name)
-                if changes.other.parked:
+                changes = self._plan(part, self.session, self.policy, datetime.now(UTC), tenant.full_name)
+                if any(each.tenant_id == tenant.tenant_id for each in changes.other.parked):
                     self.session.abandon_transaction()
                     return None
                 self.session.write_changes(changes, spans)

@@ -30,8 +30,8 @@ from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.shared.resource import Cause
 from services.planner import SERVICE
-from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
-from services.planner.domain.events import Event, Unseen
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.events import Event, NamespaceReplaced, Unseen
 from services.planner.domain.parked_statuses import LeftStatus, resolved_statuses
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 TYPES = {
     known.__name__: known
     for known in (
-        Applied, Checked, Command, Failed, Observation, Removed, ResourceChanged, ResourceGone,
+        Applied, Checked, Command, Failed, NamespaceReplaced, Observation, Removed, ResourceChanged, ResourceGone,
         ResyncCompleted, StatusReported, SyncMoved, Unseen,
     )
 }  # fmt: skip
@@ -120,10 +120,9 @@ def resolved(parked: ParkedTenant, left: Sequence[LeftStatus], now: datetime) ->
     """What becomes of statuses that still show it after all that was kept is planned. The tenant is read again."""
     if not left:
         return BatchChanges()
-    tenant = Tenant(parked.tenant_id, parked.workspace, parked.namespace, parked.partition, "")
+    tenant = Tenant(parked.tenant_id, *parked.full_name, parked.partition, "")
     shown = resolved_statuses(tenant, left, Cause(now, ""))
-    written = Changes(workspace=shown.rows, workspace_gone=shown.gone)
-    return BatchChanges((TenantChanges(parked.tenant_id, written, None),))
+    return BatchChanges(other=Changes(workspace=shown.rows, workspace_gone=shown.gone), unread=(parked.full_name,))
 
 
 @lru_cache

@@ -45,6 +45,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
+from services.planner.rows import TenantName
 from tests.component.conftest import Database
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
 from tests.unit.planner.given import (
@@ -75,7 +76,8 @@ from tests.unit.planner.world import FLEET, World
 
 TOPIC = "gitops.commands"
 NOW = at(1_000_000)
-TENANT = tenant_id(WORKSPACE, "team-a")
+NAME = (WORKSPACE, "team-a")
+TENANT = tenant_id(*NAME)
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
     "engine_resources", "workspace_resources",
@@ -111,10 +113,21 @@ def take(
     return Changes.merged(written)
 
 
-def read(database: Database, tenants: Collection[UUID]) -> dict[UUID, TenantState]:
+def read(database: Database, names: Collection[TenantName]) -> dict[UUID, TenantState]:
     """Tenants as a planner would read them that has none in memory."""
     with closing(DatabaseSession(database.planner_url, ENGINES)) as fresh:
-        return fresh.load_tenants(tenants).states
+        found = fresh.load_tenants(names).tenants
+    return {state.tenant.id: state for states in found.values() for state in states}
+
+
+def names(world: World) -> set[TenantName]:
+    return {tenant.full_name for tenant in world.tenants.values()}
+
+
+def only(session: DatabaseSession) -> TenantState:
+    """The tenant that has the name, and the only one that ever had."""
+    (state,) = session.load_tenants([NAME]).tenants[NAME]
+    return state
 
 
 def contents(database: Database) -> dict[str, list[Any]]:
@@ -190,7 +203,9 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     world = World()
     for batch in life(application.engine_instance_id, application.digest):
         assert take(session, *batch) == world.take(*batch)
-        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
+        assert read(database, {each.full_name for each in world.tenants.values()}) == {
+            known: world.state(known) for known in world.tenants
+        }
     session.save_changes(BatchChanges(), [])
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
@@ -221,7 +236,9 @@ def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_store
     def takes(*events: Event) -> list[dict[str, Any]]:
         assert take(session, *events, policy=policy) == world.take(*events)
         session.tenants.forget_tenants()
-        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
+        assert read(database, {each.full_name for each in world.tenants.values()}) == {
+            known: world.state(known) for known in world.tenants
+        }
         return [row for row in contents(database)["engine_resources"] if row["owner_kind"] == MIRROR.name]
 
     (row,) = takes(*batch)
@@ -250,7 +267,9 @@ def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_mo
     world, beyond = World(policy=policy), []
     for batch in life_beyond_the_allowance(application.engine_instance_id):
         assert take(session, *batch, policy=policy) == world.take(*batch)
-        assert read(database, world.tenants) == {known: world.state(known) for known in world.tenants}
+        assert read(database, {each.full_name for each in world.tenants.values()}) == {
+            known: world.state(known) for known in world.tenants
+        }
         beyond.append(sum(known.over_quota for known in world.resources.values()))
     assert beyond == [0, 1, 1, 2, 1, 2, 0, 0]
 
@@ -316,7 +335,7 @@ def test_rows_when_everything_goes_then_the_application_is_streamed_before_the_s
 ) -> None:
     remote = spec(destination={"environment": "prod", "namespace": "web"})
     take(session, secret(1), environment(2), changed(3, content=remote))
-    (tenant,) = session.load_tenants([TENANT]).states.values()
+    tenant = only(session)
     (((kind, name), held),) = tenant.objects.items()
     instance = tenant.tenant.engine_instance_id
     checked = Checked(held.digest, "Succeeded", "")
@@ -342,7 +361,8 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *batch)
-    assert len(statements) == 6 + 4  # six reads; tenants, deployments, audit_records, engine resources
+    # three reads: there is no tenant yet that has rows; tenants, deployments, audit_records, engine resources
+    assert len(statements) == 3 + 4
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *again)
@@ -488,7 +508,7 @@ def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read
                 )
             with pytest.raises(Retry):
                 take(session, changed(2, "api", uid="uid-2"))
-    (known,) = session.load_tenants([TENANT]).states[TENANT].deployments.values()
+    (known,) = only(session).deployments.values()
     assert known.generation == 7
 
 
@@ -689,7 +709,7 @@ def test_statement_when_postgresql_prepares_it_then_tables_columns_and_types_are
 
 
 def test_connection_when_it_is_cut_then_the_batch_can_be_retried(session: DatabaseSession, database: Database) -> None:
-    session.load_tenants([TENANT])
+    session.load_tenants([NAME])
     with psycopg.connect(database.planner_url, autocommit=True) as same_role:
         same_role.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -760,7 +780,7 @@ def test_deletion_when_forced_then_operators_can_list_what_may_be_left_behind(
 ) -> None:
     take(session, changed(1), changed(2, "api", uid="uid-2"))
     take(session, gone(3), gone(4, "api", uid="uid-2"))
-    instance = session.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
+    instance = only(session).tenant.engine_instance_id
     take(session, observed(5, Removed(forced=True), instance=instance))
     take(session, observed(6, Removed(forced=False), instance=instance, name="gitopsdepl-uid-2"))
     ((tenant, resource, _, message),) = left_behind(database.owner_url)
@@ -793,7 +813,7 @@ def test_change_when_held_back_then_it_is_found_once_that_is_long_past(session: 
 def test_run_when_its_cr_is_long_gone_then_it_is_forgotten(session: DatabaseSession, database: Database) -> None:
     take(session, changed(1, content=spec(type="manual")), sync_run(2))
     take(session, resource_gone(3, SYNC_RUN, "now"))
-    instance = session.load_tenants([TENANT]).states[TENANT].tenant.engine_instance_id
+    instance = only(session).tenant.engine_instance_id
     ended = SyncMoved("uid-now", "Failed", "", "", "", "")
     take(session, observed(5, ended, instance=instance, kind="SyncOperation", name="gitopsdepl-uid-1"))
     assert _forget(session, at(1)) == 0
@@ -856,4 +876,50 @@ def test_namespace_when_it_is_made_again_then_neither_dormant_rows_nor_statuses_
     assert [row["name"] for row in found["deployments"] if row["present"]] == ["other"]
     assert not [row for row in found["resources"] if row["present"] or row["dormant"]]
     assert not found["workspace_resources"]
-    assert [row["namespace_uid"] for row in found["tenants"]] == ["latter"]
+    assert {row["namespace_uid"]: row["former_since"] for row in found["tenants"]} == {"former": 60_000, "latter": 0}
+
+
+def test_namespace_when_it_is_made_again_then_both_tenants_are_read_and_each_keeps_what_is_shown_of_it(
+    database: Database, session: DatabaseSession
+) -> None:
+    take(session, *in_namespace(("former", 1000), changed(1), environment(2)))
+    both = [changed(70, uid="uid-latter"), environment(71, uid="uid-prod-latter")]
+    take(session, *in_namespace(("latter", 60_000), *both))
+    former, latter = (tenant_id(*NAME, uid) for uid in ("former", "latter"))
+    for _ in ("in memory", "read again"):
+        found = {state.tenant.id: state for state in session.load_tenants([NAME]).tenants[NAME]}
+        assert [row.present for row in found[former].deployments.values()] == [False]
+        assert {key: row.uid for key, row in found[latter].statuses.items()} == {
+            (ENVIRONMENT, "prod"): "uid-prod-latter"
+        }
+        assert not found[former].statuses
+        session.tenants.forget_tenants()
+    assert {row["uid"] for row in contents(database)["workspace_resources"]} == {"uid-prod-latter"}
+    instance, project = found[former].tenant.engine_instance_id, f"app-project-{former}"
+    for kind, name in (("Application", "gitopsdepl-uid-1"), ("AppProject", project)):
+        take(session, observed(80, Removed(forced=False), instance=instance, kind=kind, name=name))
+    assert [state.tenant.id for state in session.load_tenants([NAME]).tenants[NAME]] == [latter]
+    assert [row["id"] for row in contents(database)["tenants"]] == [latter]
+
+
+def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_former_one_stays_parked(
+    database: Database, session: DatabaseSession
+) -> None:
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        take(session, *in_namespace(("former", 1000), changed(1)))
+    take(session, *in_namespace(("latter", 60_000), changed(70, uid="uid-latter")))
+    take(session, *in_namespace(("latter", 60_000), changed(71, uid="uid-latter", generation=2)))
+    found = contents(database)
+    assert [(row["uid"], row["generation"]) for row in found["deployments"]] == [("uid-latter", 2)]
+    assert not found["workspace_resources"]
+    with session.connection() as connection:
+        (parked,) = periodic_queries.parked_tenants(connection, [0])
+        kept = [kept_event(row) for row in periodic_queries.parked_events(connection, parked.tenant_id)]
+    assert parked.tenant_id == tenant_id(*NAME, "former")
+    session.write_changes(BatchChanges(other=Changes(unparked=(parked.tenant_id,))), [])
+    session.write_changes(plan_batch(kept, session, Policy(), NOW), [])
+    session.save_changes(resolved(parked, session.find_parked_statuses(parked), NOW), [])
+    after = contents(database)
+    assert [row["namespace_uid"] for row in after["tenants"]] == ["latter"]
+    assert after["deployments"] == found["deployments"]

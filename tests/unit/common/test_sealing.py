@@ -111,9 +111,16 @@ def test_open_when_the_namespace_was_made_again_then_what_was_sealed_before_does
     assert opening.open_secret(sealed, former)
     with pytest.raises(Unopenable, match="another Secret"):
         opening.open_secret(sealed, latter)
-    # One of both is of before watchers told of namespaces.
+    # It is of before watchers told of namespaces.
     assert opening.open_secret(sealing.seal_secret(DATA, CONTEXT), former)
-    assert opening.open_secret(sealed, CONTEXT)
+
+
+def test_open_when_sealed_for_a_namespace_and_asked_for_none_then_it_is_refused(files: Files) -> None:
+    files.write(generate_key())
+    sealed = SealingKeys.load(files.public).seal_secret(DATA, replace(CONTEXT, namespace_uid="former"))
+
+    with pytest.raises(Unopenable, match="another Secret"):
+        OpeningKeys.load(files.private).open_secret(sealed, CONTEXT)
 
 
 def test_open_when_the_header_was_changed_to_fit_then_it_is_refused(files: Files) -> None:

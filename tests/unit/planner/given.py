@@ -189,7 +189,7 @@ def secret(
     """A sealed Secret; each sealing is another text."""
     full = f"managed-gitops.redhat.com/{type_}"
     content = {"type": full, "sealed": f"sealed-{name}-{second}", "keyId": key}
-    return resource(second, "Secret", name, content, uid=f"uid-secret-{name}", generation=0, **changes)
+    return resource(second, "Secret", name, content, **{"uid": f"uid-secret-{name}", "generation": 0} | changes)
 
 
 def resource_gone(second: int, kind: str, name: str, uid: str = "") -> Event:

@@ -82,7 +82,8 @@ def test_columns_when_read_or_written_then_they_have_the_order_of_the_fields() -
 def test_document_when_made_of_rows_keys_or_ids_then_it_has_their_columns_by_name() -> None:
     known = UUID(int=1)
     assert document([Sighting(known, "5", 6)]) == f'[{{"id":"{known}","resource_version":"5","epoch":6}}]'
-    assert document([WorkspaceKey("w", "n", "k", "x")]) == '[{"workspace":"w","namespace":"n","kind":"k","name":"x"}]'
+    shown = '[{"workspace":"w","namespace":"n","kind":"k","name":"x","uid":"u"}]'
+    assert document([WorkspaceKey("w", "n", "k", "x", "u")]) == shown
     assert document([known]) == f'["{known}"]'
 
 

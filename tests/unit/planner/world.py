@@ -18,7 +18,6 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, SweepScope
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
@@ -37,7 +36,7 @@ from services.planner.rows import (
     ParkedTenant,
     StoredStatus,
     Tenant,
-    WorkspaceKey,
+    TenantName,
     WorkspaceRow,
 )
 from tests.unit.planner.given import at
@@ -68,7 +67,7 @@ class World:
     dormant: set[UUID] = field(default_factory=set)
     audit_records: dict[UUID, AuditRecord] = field(default_factory=dict)
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
-    workspace: dict[WorkspaceKey, WorkspaceRow] = field(default_factory=dict)
+    workspace: dict[tuple[str, str, str, str], WorkspaceRow] = field(default_factory=dict)
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
     parked_events: list[ParkedEvent] = field(default_factory=list)
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -87,9 +86,14 @@ class World:
 
     # What a batch asks of the database
 
-    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
+    def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         """Tenants in memory come from there, and the database is not asked whether they are parked."""
-        states = {known: self.memory.get(known) or self.state(known) for known in wanted if known in self.tenants}
+        known = {name: [row.id for row in self.tenants.values() if row.full_name == name] for name in wanted}
+        states = {name: [self.memory.get(each) or self.state(each) for each in ids] for name, ids in known.items()}
+        for parked in self.parked.values():
+            if parked.full_name in wanted and parked.tenant_id not in self.tenants:
+                new = Tenant(parked.tenant_id, *parked.full_name, parked.partition, "")
+                states[parked.full_name].append(TenantState(new))
         return Loaded(states, frozenset(self.parked.keys() - self.memory.keys()), self.view)
 
     def look_up_dormant(
@@ -116,10 +120,11 @@ class World:
     def _state(
         self, known: UUID, deployments: dict[UUID, Deployment], resources: dict[UUID, PlainResource]
     ) -> TenantState:
+        tenant = self.tenants[known]
         names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in deployments.values()}
         names |= {(each.kind, each.name) for each in resources.values()}
         return TenantState(
-            self.tenants[known],
+            tenant,
             deployments=deployments,
             observed={each: row for each, row in self.observed.items() if each in deployments},
             plain_resources=resources,
@@ -129,7 +134,7 @@ class World:
             statuses={
                 key[2:]: StoredStatus(row.uid, row.generation, row.status, row.release_finalizer)
                 for key, row in self.workspace.items()
-                if tenant_id(*key[:2]) == known and key[2:] in names
+                if key[:2] == tenant.full_name and key[2:] in names and not tenant.is_former
             },
         )
 
@@ -187,6 +192,8 @@ class World:
         return [Event(Due(known.workspace, known.namespace, row.id), 0, "") for row in ours if known is not None]
 
     def find_parked_statuses(self, tenant: ParkedTenant) -> list[LeftStatus]:
+        if tenant.tenant_id in self.tenants and self.tenants[tenant.tenant_id].is_former:
+            return []
         rows = (*self.deployments.values(), *self.resources.values())
         uids = {row.uid for row in rows if row.tenant_id == tenant.tenant_id and row.present}
         return [
@@ -217,13 +224,13 @@ class World:
         self._before = self._before or {name: copy(getattr(self, name)) for name in WRITTEN}
         self.apply(changes.written)
         for tenant in changes.tenants:
-            self.memory.pop(tenant.id, None)
+            self.memory.pop(tenant.tenant.id, None)
             if tenant.state is not None:
                 tenant.state.reset_baseline()
-                self.memory[tenant.id] = tenant.state
-            self._touched.add(tenant.id)
-        for parked in changes.other.parked:
-            self.memory.pop(parked.tenant_id, None)
+                self.memory[tenant.tenant.id] = tenant.state
+            self._touched.add(tenant.tenant.id)
+        unread = {*changes.unread, *(parked.full_name for parked in changes.other.parked)}
+        _drop(self.memory, [each for each, row in self.tenants.items() if row.full_name in unread])
 
     def _check_memory(self, known: UUID) -> None:
         """What is kept in memory is what would be read; dormant rows that were looked up may be among it."""
@@ -237,9 +244,11 @@ class World:
         self.parked_events = [row for row in self.parked_events if row.tenant_id not in changes.unparked]
         self.parked |= {row.tenant_id: row for row in changes.parked}
         self.parked_events += changes.parked_events
-        self._apply_recycled(changes)
+        self._apply_replaced(changes)
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}
+        assert all(self.deployments.get(row.id, row).tenant_id == row.tenant_id for row in changes.deployments)
+        assert all(self.resources.get(row.id, row).tenant_id == row.tenant_id for row in changes.plain_resources)
         self.deployments |= {row.id: row for row in changes.deployments}
         for seen in changes.sightings:
             known = self.deployments[seen.id]
@@ -266,7 +275,8 @@ class World:
                 self.audit_records[moved.id] = replace(operation, state=moved.state, message=moved.message)
         self._apply_engine(changes)
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
-        _drop(self.workspace, changes.workspace_gone)
+        gone = {tuple(key): uid for *key, uid in changes.workspace_gone}
+        _drop(self.workspace, [key for key, row in self.workspace.items() if gone.get(key) == row.uid])
         _drop(self.resources, changes.plain_resources_gone)
         _drop(self.checks, changes.plain_resources_gone)
         _drop(self.sync_runs, changes.plain_resources_gone)
@@ -274,16 +284,19 @@ class World:
         _drop(self.observed, changes.deployments_gone)
         left = {row.tenant_id for row in (*self.resources.values(), *self.deployments.values())}
         _drop(self.tenants, [tenant for tenant in changes.tenants_gone if tenant not in left])
+        current = [tenant.full_name for tenant in self.tenants.values() if not tenant.is_former]
+        assert len(current) == len(set(current))
         assert all(known in self.deployments for known in self.observed)
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
 
-    def _apply_recycled(self, changes: Changes) -> None:
-        for tenant in changes.tenants_recycled:
-            _drop(self.workspace, [key for key in self.workspace if key[:2] == (tenant.workspace, tenant.namespace)])
+    def _apply_replaced(self, changes: Changes) -> None:
+        for tenant in changes.tenants_replaced:
+            _drop(self.workspace, [key for key in self.workspace if key[:2] == tenant.full_name])
             for rows in (self.deployments, self.resources):
                 _drop(rows, [row.id for row in rows.values() if row.tenant_id == tenant.id and row.id in self.dormant])
+            self.dormant &= self.deployments.keys() | self.resources.keys()
             _drop(self.sync_runs, self.sync_runs.keys() - self.resources.keys())
             _drop(self.checks, self.checks.keys() - self.resources.keys())
             _drop(self.observed, self.observed.keys() - self.deployments.keys())

@@ -61,6 +61,18 @@ def ingest_unseen(planned: PlannedTenant, unseen: Unseen, cause: Cause) -> Plann
     return planned
 
 
+def end_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
+    """Nothing of the tenant exists any more, told gone or not: its namespace was made again.
+
+    Its dormant rows are deleted when the plan is saved.
+    """
+    for deployment in planned.state.deployments.values():
+        planned = _replaced(planned, deployment, cause)
+    for resource in planned.state.plain_resources.values():
+        planned = _replaced(planned, resource, cause)
+    return planned
+
+
 def look_again(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:
     """The clock asks to look at ``known``; what was held back long ago is no news any more."""
     if isinstance(known, Deployment):
@@ -84,8 +96,7 @@ def _changed(
     if any(is_late(changed, other) for other in [*rivals, *filter(None, [known])]):
         return planned
     for rival in rivals:
-        older = mark_gone(rival, rival.resource_version, cause)
-        planned = planned.with_row(older, cause, audit.REPLACED_ACTOR)
+        planned = _replaced(planned, rival, cause)
     if changed.kind == GITOPS_DEPLOYMENT.kind:
         before = known if isinstance(known, Deployment) else None
         now = deployment_rules.update_deployment(before, changed, origin, cause, context.policy.addresses)
@@ -95,6 +106,13 @@ def _changed(
     if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
         return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))
     return planned
+
+
+def _replaced(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:
+    """Without ``known``: something else has its name."""
+    if not known.present:
+        return planned
+    return planned.with_row(mark_gone(known, known.resource_version, cause), cause, audit.REPLACED_ACTOR)
 
 
 def _taken_over(

@@ -51,7 +51,7 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
         owner = touched if touched.present else owners.get(key)
         if owner is None:
             if stored is not None and stored.uid == touched.uid:
-                planned, shown = _withdraw(planned, shown, key)
+                planned, shown = _withdraw(planned, shown, key, stored)
         elif not isinstance(owner, Deployment) or owner.id in planned.touched:
             own = stored if stored is not None and stored.uid == owner.uid else None
             previous = own.status if own is not None else NO_STATUS
@@ -67,7 +67,7 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
                 planned, stamp = _stamped(planned, owner, own, cause)
                 planned, shown = _write(planned, shown, key, now, stamp)
             elif own is None and stored is not None:
-                planned, shown = _withdraw(planned, shown, key)
+                planned, shown = _withdraw(planned, shown, key, stored)
     return planned, shown
 
 
@@ -159,9 +159,10 @@ def _write(
     return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
 
 
-def _withdraw(planned: PlannedTenant, shown: StatusChanges, key: StatusKey) -> tuple[PlannedTenant, StatusChanges]:
-    tenant = planned.state.tenant
-    gone = WorkspaceKey(tenant.workspace, tenant.namespace, *key)
+def _withdraw(
+    planned: PlannedTenant, shown: StatusChanges, key: StatusKey, stored: StoredStatus
+) -> tuple[PlannedTenant, StatusChanges]:
+    gone = WorkspaceKey(*planned.state.tenant.full_name, *key, stored.uid)
     return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))
 
 

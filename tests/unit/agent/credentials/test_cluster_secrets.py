@@ -284,8 +284,10 @@ async def test_sealed_text_when_its_namespace_was_made_again_then_not_opened(giv
     checker = given.checker()
     former = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "former"}), None)
     latter = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "latter"}), None)
+    untold = await checker.compose_secret(given.with_recipe(row, secret=secret), None)
     assert "could not be opened" not in former.message
     assert "could not be opened; sealed for another Secret" in latter.message
+    assert "could not be opened; sealed for another Secret" in untold.message
 
 
 async def test_sealed_text_when_of_another_tenant_then_not_opened(given: Given) -> None:

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
@@ -34,7 +33,7 @@ from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ParkedEvent, ParkedTenant
+from services.planner.rows import ParkedEvent, ParkedTenant, TenantName
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync, spec
 from tests.unit.planner.world import World
 
@@ -109,7 +108,7 @@ class Memory:
     abandoned: int = 0
     spans: list[tuple[Span, ...]] = field(default_factory=list)
 
-    def load_tenants(self, wanted: Collection[UUID]) -> Loaded:
+    def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         return self.world.load_tenants(wanted)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:

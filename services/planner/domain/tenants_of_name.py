@@ -1,0 +1,165 @@
+"""Which tenant of a name an event is of: a namespace that was deleted and made again is another tenant.
+
+A watcher names the namespace of each resource by its uid. The newest one is that of the current tenant of its name; the
+others are former ones, of which nothing exists any more but what engines have not removed yet. Each has an id of its
+own, and so its own project and lane on its engine, its own quotas, and is parked by itself.
+
+Messages of before do not tell a uid. A tenant of before keeps its id, and has the first uid that a message tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
+
+from services.common.messages import Command, Observation, ResourceChanged, ResourceGone
+from services.planner.domain import ids
+from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
+from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.state import TenantState
+from services.planner.rows import Tenant
+
+
+class Share(NamedTuple):
+    """A tenant, and those events of a batch that are of it."""
+
+    state: TenantState
+    """As it was before."""
+    events: Sequence[Event]
+
+
+def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fleet: FleetView) -> list[Share]:
+    """The ``events`` of one name, in their order, of each tenant that has it or had it.
+
+    ``known``: those that there are. One that loses its name is told so. Events that are late, and those of a name that
+    nobody has, are left out.
+    """
+    states = {state.tenant.id: state for state in known}
+    tenants = {each: state.tenant for each, state in states.items()}
+    shares: dict[UUID, list[Event]] = defaultdict(list)
+    for event in events:
+        match event.message:
+            case Command(event=ResourceChanged(epoch=epoch)) as told:
+                current = next((each for each in tenants.values() if not each.is_former), None)
+                now = current if current is not None and _may_be(current, told) else None
+                if now is None and all(_is_after(told, epoch, each) for each in tenants.values()):
+                    now = _named(tenants.values(), told) or _new_tenant(told, event.partition)
+                    if current is not None:
+                        replaced = replace(event, message=_replacement(current, told, epoch))
+                        tenants[current.id] = _as_told(current, replaced)
+                        shares[current.id].append(replaced)
+                    if now.id not in states:
+                        states[now.id] = TenantState(now)
+                if now is not None:
+                    tenants[now.id] = _as_told(now, event)
+                    shares[now.id].append(event)
+            case _:
+                for each in _concerned(event, states, fleet):
+                    shares[each].append(event)
+    return [Share(states[each], tuple(share)) for each, share in shares.items()]
+
+
+def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView) -> Tenant:
+    """``tenant`` as these events, which are of it, tell of it; placed. Raises Wait if there is no instance."""
+    if not tenant.engine_instance_id:
+        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.usable).id)
+    for event in events:
+        tenant = _as_told(tenant, event)
+    return tenant
+
+
+def _as_told(tenant: Tenant, event: Event) -> Tenant:
+    match event.message:
+        case Command(event=ResourceChanged()) as told:
+            now = replace(tenant, partition=event.partition, former_since=0)
+            if told.namespace_uid in {"", tenant.namespace_uid}:
+                return now
+            return replace(now, namespace_uid=told.namespace_uid, namespace_created_at=told.namespace_created_at)
+        case NamespaceReplaced(since=since):
+            return replace(tenant, former_since=since)
+        case _:
+            return tenant
+
+
+def _may_be(current: Tenant, told: Command) -> bool:
+    """Whether a resource that is ``told`` of may be of the tenant that has the name: nobody says otherwise."""
+    uid = told.namespace_uid
+    return not uid or not current.namespace_uid or _is_same(uid, current.namespace_uid)
+
+
+def _is_after(told: Command, epoch: int, known: Tenant) -> bool:
+    """Whether the namespace that is ``told`` of may have its name after that of ``known``.
+
+    A list that began after a namespace was made shows an older one only if the API server was restored. What tells no
+    namespace cannot be known to be after one.
+    """
+    if _is_same(told.namespace_uid, known.namespace_uid):
+        return epoch > known.former_since
+    is_newer = told.namespace_created_at >= known.namespace_created_at or epoch > known.namespace_created_at
+    return bool(told.namespace_uid) and is_newer
+
+
+def _named(tenants: Iterable[Tenant], told: Command) -> Tenant | None:
+    """The former tenant that has its name again."""
+    return next((each for each in tenants if _is_same(told.namespace_uid, each.namespace_uid)), None)
+
+
+def _new_tenant(told: Command, partition: int) -> Tenant:
+    """Not placed yet."""
+    return Tenant(
+        ids.tenant_id(told.workspace, told.namespace, told.namespace_uid),
+        told.workspace,
+        told.namespace,
+        partition,
+        "",
+        namespace_uid=told.namespace_uid,
+        namespace_created_at=told.namespace_created_at,
+    )
+
+
+def _replacement(former: Tenant, told: Command, epoch: int) -> NamespaceReplaced:
+    """What ``former`` is told. If an older namespace has the name again, then since the list that shows it."""
+    since = told.namespace_created_at
+    if since < former.namespace_created_at:
+        since = epoch
+    return NamespaceReplaced(former.workspace, former.namespace, former.id, max(since, 1), told.seen_at)
+
+
+def _is_same(uid: str, other: str) -> bool:
+    """Whether two uids are of one namespace: one may be told without its logical cluster, which then is not known."""
+    if uid == other:
+        return True
+    return uid.rpartition("/")[2] == other.rpartition("/")[2] and not ("/" in uid and "/" in other)
+
+
+def _concerned(event: Event, states: Mapping[UUID, TenantState], fleet: FleetView) -> Collection[UUID]:
+    """The tenants that know what an event is about; all of the name if none does: dormant rows are not known here."""
+    if len(states) == 1:
+        return states.keys()
+    if isinstance(event.message, NamespaceReplaced):
+        return states.keys() & {event.message.tenant}
+    return [each for each, state in states.items() if _knows(state, event, fleet)] or states.keys()
+
+
+def _knows(state: TenantState, event: Event, fleet: FleetView) -> bool:
+    match event.message:
+        case Command(event=ResourceGone(uid=uid)) as command:
+            return state.find(ids.resource_id(command.workspace, uid)) is not None
+        case Observation() as seen:
+            return seen.engine_instance_id == state.tenant.engine_instance_id and _has_object(state, seen, fleet)
+        case Due(id=subject):
+            return state.find(subject) is not None
+        case Unseen(ids=subjects):
+            return any(state.find(each) is not None for each in subjects)
+        case _:
+            return False
+
+
+def _has_object(state: TenantState, seen: Observation, fleet: FleetView) -> bool:
+    key, instance = (seen.kind, seen.name), fleet.instances.get(seen.engine_instance_id)
+    engine = fleet.engines.get(instance.engine) if instance is not None else None
+    uid = engine.deployment_uid(key) if engine is not None else None
+    return key in state.objects if uid is None else ids.resource_id(seen.workspace, uid) in state.deployments
