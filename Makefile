@@ -24,12 +24,16 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit bench
+.PHONY: test unit bench containers
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest
 
 unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit
+
+CHOSEN :=
+containers: setup ## Build the images and try them with Compose, in a Docker engine of their own (root; Debian or Ubuntu)
+	@$(RUN)gitopsctl containers run $(RUN)python -m pytest tests/containers $(CHOSEN)
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
@@ -70,7 +74,7 @@ toolchain: setup ## Download and build what the local stack runs (minutes, once)
 
 ##@ Release it
 PACKAGES := dist
-.PHONY: audit sbom digest
+.PHONY: audit sbom image digest
 audit: setup ## Look for known vulnerabilities in all that uv.lock pins (needs the network)
 	@$(UV) export --locked --quiet --all-groups --no-emit-project --format requirements.txt --output-file $(VENV)/audited.txt
 	@$(UV) tool run --quiet --from 'pip-audit==2.10.1' pip-audit --strict --require-hashes --disable-pip --requirement $(VENV)/audited.txt
@@ -80,6 +84,9 @@ sbom: setup ## Write dist/: the wheel, and CycloneDX of what it depends on and o
 	@$(UV) export --locked --quiet --no-default-groups --preview-features sbom-export --format cyclonedx1.5 --output-file $(PACKAGES)/wheel.cdx.json
 	@$(UV) export --locked --quiet --all-groups --preview-features sbom-export --format cyclonedx1.5 --output-file $(PACKAGES)/lock.cdx.json
 	@ls $(PACKAGES)
+
+image: setup ## Write dist/image.tar, the production image, with the Docker engine that there is, and print its digest
+	@$(RUN)gitopsctl containers export $(PACKAGES)/image.tar
 
 digest: ## Print an image's digest, to be named in manifests: make digest IMAGE=…
 	@test -n "$(IMAGE)" || { echo "make digest IMAGE=registry/name:tag" >&2; exit 2; }

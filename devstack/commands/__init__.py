@@ -1,6 +1,7 @@
 """Groups of commands that ``gitopsctl`` has in a checkout beside the operators'."""
 
 GROUPS = {
+    "containers": "devstack.commands.containers",
     "demo": "devstack.commands.demo",
     "dev": "devstack.commands.dev",
     "toolchain": "devstack.commands.toolchain",

@@ -1,4 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize and helm.
+"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize, helm, Compose.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -63,6 +63,11 @@ KUBECTL = Product(
     module="k8s.io/kubectl",
     packages={"kubectl": "."},
     stamps={},  # only `kubectl version` asks for it
+)
+COMPOSE = Product(
+    module="github.com/docker/compose/v2",
+    packages={"docker-compose": "github.com/docker/compose/v2/cmd"},
+    stamps={"github.com/docker/compose/v2/internal.Version": "{version}"},
 )
 ARGOCD = Product(
     module="github.com/argoproj/argo-cd/v3",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from devstack.paths import ROOT
 from devstack.toolchain.cache import cache_root, intact, provide
-from devstack.toolchain.gobuild import ARGOCD, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, Build
 from devstack.toolchain.maven import EXTRACTION, Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -28,6 +28,7 @@ SOURCES = ROOT / "toolchain"
 MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
 KUBECTL_SOURCES = SOURCES / "kubectl"
+COMPOSE_SOURCES = SOURCES / "compose"
 ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 HELM_SOURCES = SOURCES / "helm"
@@ -129,6 +130,13 @@ def kubectl(report: Reporter) -> Path:
     build = Build(KUBECTL_SOURCES, KUBECTL)
     task = f"building kubectl {build.version()}"
     return provide(cache_root() / "kubectl" / build.key(), lambda fresh: build.run(fresh, report.task(task, None)))
+
+
+def compose(report: Reporter) -> Path:
+    """Folder of Compose, a plug-in of Docker's client; built if it is absent. Raises Unavailable."""
+    build = Build(COMPOSE_SOURCES, COMPOSE)
+    task = f"building Compose {build.version()}"
+    return provide(cache_root() / "compose" / build.key(), lambda fresh: build.run(fresh, report.task(task, None)))
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
-
-from jgo.maven import MavenContext
+from typing import TYPE_CHECKING, Any
 
 from services.common.errors import Unavailable
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
 
 ATTEMPTS = 3
 CONNECTIONS = 8
@@ -117,6 +118,9 @@ def download(artifact: Artifact, scratch: Path) -> Path:
 
 def maven_context(cache: Path) -> MavenContext:
     """jgo, keeping its files in ``cache`` and not in the user's Maven repository."""
+    # Imported here: the image with Argo CD, which fetches nothing, lacks it.
+    from jgo.maven import MavenContext  # noqa: PLC0415
+
     return MavenContext(repo_cache=cache, timeout=TIMEOUT_SECONDS)
 
 

@@ -101,6 +101,7 @@ def containers() -> Iterator[Servers]:
             postgres.with_env(name, value)
         running.enter_context(postgres)
         kafka = running.enter_context(KafkaContainer(KAFKA_IMAGE).with_kraft())
+        _gitopsctl("topics", "apply", KAFKA_BOOTSTRAP_SERVERS=kafka.get_bootstrap_server())
         host = f"{postgres.get_container_host_ip()}:{postgres.get_exposed_port(5432)}"
         yield Servers(
             f"postgresql://{postgres.username}:{postgres.password}@{host}/postgres",
@@ -182,7 +183,10 @@ def _in_database(url: str, name: str) -> str:
 
 
 def _migrate(database: Database) -> None:
-    environment = os.environ | {"DATABASE_OWNER_URL": database.owner_url}
-    command = [sys.executable, "-m", "services.cli", "database", "upgrade"]
-    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    _gitopsctl("database", "upgrade", DATABASE_OWNER_URL=database.owner_url)
+
+
+def _gitopsctl(*arguments: str, **settings: str) -> None:
+    command = [sys.executable, "-m", "services.cli", *arguments]
+    outcome = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr

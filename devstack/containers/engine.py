@@ -1,0 +1,136 @@
+"""A Docker engine of one's own: its data, socket and bridge are apart from any other's.
+
+It leaves nothing behind but empty chains of iptables, which all engines of a machine share.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from devstack.containers.processes import output_of, run_checked
+from devstack.supervisor import trampoline
+from devstack.supervisor.child import tail_of
+from devstack.toolchain.cache import cache_root, locked
+from services.common.errors import Unavailable
+
+PACKAGES = {
+    "dockerd": "docker.io",
+    "docker": "docker.io",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+    "iptables": "iptables",
+}
+"""Debian's package by program."""
+INSTALL = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
+
+BRIDGE = "gitops0"
+BRIDGE_ADDRESS = "172.30.0.1/24"
+NETWORKS = "base=172.31.0.0/16,size=24"
+READY_SECONDS = 60
+END_SECONDS = 60
+LOOK_EVERY_SECONDS = 0.1
+
+
+def require_programs() -> None:
+    """Install what an engine and its base images take.
+
+    Raises:
+        Unavailable: naming what is missing, where it cannot be installed.
+    """
+    if os.geteuid() != 0:
+        raise Unavailable("a Docker engine is started by root alone: run this as root")
+    missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise Unavailable(f"a Docker engine needs {', '.join(missing)} (as Debian calls them): install these first")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update", "--quiet"], [*INSTALL, *missing]):
+        run_checked(command, environment)
+
+
+@contextmanager
+def engine() -> Iterator[str]:
+    """Run an engine until the block ends; yields its address, as ``DOCKER_HOST`` has it.
+
+    One at a time on a machine: another waits.
+
+    Raises:
+        Unavailable: it does not start.
+    """
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with locked(cache_root() / "engine.lock"):
+        folder = Path(tempfile.mkdtemp(prefix="gitops-engine-"))
+        _remove_bridge()  # of a run that was killed
+        output_of("ip", "link", "add", "name", BRIDGE, "type", "bridge")
+        try:
+            output_of("ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
+            output_of("ip", "link", "set", BRIDGE, "up")
+            with _daemon(folder):
+                yield _address(folder)
+        finally:
+            _remove_bridge()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _address(folder: Path) -> str:
+    return f"unix://{folder / 'docker.sock'}"
+
+
+@contextmanager
+def _daemon(folder: Path) -> Iterator[None]:
+    log = folder / "dockerd.log"
+    places = ("--data-root", "data", "--exec-root", "exec", "--pidfile", "dockerd.pid")
+    options = [word if word.startswith("--") else str(folder / word) for word in places]
+    network = ["--bridge", BRIDGE, "--default-address-pool", NETWORKS]
+    # It is told to end when this process ends, however that happens, and then ends its containers.
+    tied = [sys.executable, "-I", "-S", trampoline.__file__, str(os.getpid()), str(int(signal.SIGTERM)), "keep"]
+    command = [*tied, str(shutil.which("dockerd")), "--config-file", str(folder / "daemon.json"), *options, *network]
+    (folder / "daemon.json").write_text("{}")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--host", _address(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C reaches whoever uses it; it ends after them
+        )
+    try:
+        _await_ready(process, _address(folder), log)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    asking = ["docker", "--host", address, "version"]
+    while subprocess.run(asking, capture_output=True, check=False).returncode != 0:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Unavailable(f"the Docker engine does not start; its last lines:\n{tail_of(log)}")
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def _remove_bridge() -> None:
+    """Remove the bridge and the rules about it, which an engine leaves."""
+    if Path("/sys/class/net", BRIDGE).exists():
+        output_of("ip", "link", "delete", BRIDGE)
+    for table in ("filter", "nat"):
+        listed = output_of("iptables", "--wait", "--table", table, "--list-rules")
+        for rule in listed.splitlines():
+            if BRIDGE in rule.split() and rule.startswith("-A "):
+                output_of("iptables", "--wait", "--table", table, "--delete", *rule.split()[1:])

@@ -1,0 +1,62 @@
+"""The images of ``compose/`` in a Docker engine, which ``make containers`` starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from devstack.paths import COMPOSE
+
+IMAGE = "gitops-service:dev"
+READY_SECONDS = 240
+
+
+def docker(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Docker's client; what it prints is in the failure."""
+    client = shutil.which("docker") or "/usr/bin/docker"
+    outcome = subprocess.run([client, *arguments], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0 or not check, f"docker {' '.join(arguments)}: {outcome.stderr}"
+    return outcome
+
+
+def compose(*arguments: str, profiles: Sequence[str] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
+    """``docker compose`` with the project's file, as the README says it."""
+    chosen = [word for profile in profiles for word in ("--profile", profile)]
+    return docker("compose", "--file", str(COMPOSE / "compose.yaml"), *chosen, *arguments, check=check)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine() -> None:
+    """There is no point in going on without one."""
+    if "DOCKER_HOST" not in os.environ or docker("info", check=False).returncode != 0:
+        pytest.exit("no Docker engine answers at DOCKER_HOST: run 'make containers'", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The production image, read from the archive that is published: what is tested is what ships."""
+    archive = tmp_path_factory.mktemp("image") / "image.tar"
+    export(archive)
+    docker("load", "--input", str(archive))
+    return IMAGE
+
+
+def export(archive: Path, *options: str) -> str:
+    """Build and write the production image; returns its digest."""
+    command = [sys.executable, "-m", "services.cli", "containers", "export", str(archive), *options]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def stack_image(image: str) -> str:
+    """The image of what our services run beside, built."""
+    compose("build", "kafka")
+    return image

@@ -1,0 +1,83 @@
+"""``docker compose up``, as the README says it: a GitOpsDeployment is deployed, and nothing is left afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devstack.harness.mirror import mirrored
+from services.common.kubernetes import APPLICATION, KubeClient, connect
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.containers.conftest import READY_SECONDS, compose, docker
+from tests.e2e.tenant import Tenant, fresh_tenant
+
+PROJECT = "label=com.docker.compose.project=gitops-service"
+
+
+@contextmanager
+def up(*profiles: str) -> Iterator[None]:
+    """The whole stack, every service healthy; with its data removed in the end."""
+    try:
+        begun = compose(
+            "up", "--detach", "--wait", "--wait-timeout", str(READY_SECONDS), profiles=profiles, check=False
+        )
+        assert begun.returncode == 0, begun.stderr[-2000:] + compose("logs", "--tail", "15", profiles=profiles).stdout
+        yield
+    finally:
+        compose("down", "--volumes", "--timeout", "5", profiles=profiles)
+
+
+def left_over() -> str:
+    """Containers, volumes and networks of the project."""
+    containers = docker("ps", "--all", "--quiet", "--filter", PROJECT).stdout
+    volumes = docker("volume", "ls", "--quiet", "--filter", PROJECT).stdout
+    return containers + volumes + docker("network", "ls", "--quiet", "--filter", PROJECT).stdout
+
+
+@pytest.fixture(scope="module")
+def running(stack_image: str) -> Iterator[None]:
+    """The stack with the simulator, which plays Argo CD."""
+    with up("simulator"):
+        yield
+
+
+@pytest.fixture
+async def kube(running: None, tmp_path: Path) -> AsyncIterator[KubeClient]:
+    """The administrator's client, from the outside."""
+    kubeconfig = tmp_path / "kubeconfig"
+    compose("cp", "kube-controller-manager:/admin/kubeconfig", str(kubeconfig))
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:6443"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    async with await connect(kubeconfig) as client:
+        yield client
+
+
+@pytest.fixture
+async def user(kube: KubeClient) -> AsyncIterator[Tenant]:
+    """A tenant."""
+    async with (
+        mirrored(kube, GITOPS_DEPLOYMENT) as deployments,
+        mirrored(kube, APPLICATION) as applications,
+        fresh_tenant(kube, deployments, applications) as made,
+    ):
+        yield made
+
+
+async def test_deployment_when_created_then_it_is_synced_and_when_deleted_then_its_application_goes(
+    user: Tenant,
+) -> None:
+    created = await user.create()
+    await user.until_status("deployed", sync__status="Synced", health__status="Healthy")
+    await user.delete()
+    await user.until_application_gone(created)
+
+
+def test_stack_when_it_is_taken_down_then_nothing_of_it_is_left(running: None) -> None:
+    assert left_over()
+    compose("down", "--volumes", "--timeout", "5", profiles=["simulator"])
+    assert left_over() == ""

