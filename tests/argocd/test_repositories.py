@@ -61,7 +61,7 @@ async def test_credential_when_deleted_then_it_is_used_no_longer(
     # Though Argo CD has it on its disk still.
     await tenant.create("later", source=repository.spec())
     for name in ("web", "later"):
-        error = await tenant.until_condition("ErrorOccurred", "True", name)
+        error = await tenant.until_condition("ComparisonError", "True", name)
         assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
 
 

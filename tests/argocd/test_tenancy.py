@@ -12,9 +12,12 @@ from devstack.git.site import PRIVATE, USERNAME, GitSite
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, KubeClient, Manifest
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.sync_run.model import SYNC_RUN
 from tests.argocd.deployed import HEALTHY, Deployed, until_sync_says
 from tests.argocd.sources import Source, Sources, config_map
+from tests.argocd.told import told
 from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.tenant import USER, Tenant, application_name, condition, create_namespace, find, fresh_tenant
 from tests.stack.laboratory import IN_CLUSTER, Laboratory, status
@@ -134,7 +137,7 @@ async def test_deployment_when_it_names_another_tenants_private_repository_then_
     tenant: Tenant, victim: Victim, applications: Mirror, deployed: Deployed
 ) -> None:
     created = await tenant.create(source=victim.repository.spec())
-    error = await tenant.until_condition("ErrorOccurred", "True")
+    error = await tenant.until_condition("ComparisonError", "True")
     assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
     assert find(applications.objects, application_name(created)) is None
     assert deployed.value(tenant.namespace) is None
@@ -190,9 +193,11 @@ async def intruder(tenant: Tenant, private: Source) -> Intruder:
     return Intruder(tenant, tuple([await tenant.application_of(created) for created in made]), commit)
 
 
-async def log_in(user: Api, private: Source, site: GitSite) -> None:
-    await user.secret("login", "repository-credential", username=USERNAME, password=site.password)
-    await user.credential(repository=private.https)
+async def log_in(user: Api, private: Source, site: GitSite, way: str = "https") -> None:
+    key = {"sshPrivateKey": site.client_key.read_text()}
+    data = key if way == "ssh" else {"username": USERNAME, "password": site.password}
+    await user.secret("login", "repository-credential", **data)
+    await user.credential(repository=getattr(private, way))
 
 
 @dataclass(frozen=True)
@@ -226,7 +231,7 @@ async def test_private_repository_when_argo_cd_has_it_for_another_tenant_then_no
     await log_in(owner.api, private, site)
     await deployed.until(theirs, "newest", timeout_seconds=120)
     for name in ("head", "commit"):
-        error = await intruder.tenant.until_condition("ErrorOccurred", "True", name)
+        error = await intruder.tenant.until_condition("ComparisonError", "True", name)
         assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
     await intruder.look()
     await api.sync_run("run", "commit", revisionID=intruder.commit)
@@ -236,7 +241,45 @@ async def test_private_repository_when_argo_cd_has_it_for_another_tenant_then_no
     assert deployed.value(mine) is None
     await log_in(api, private, site)
     await deployed.until(mine, "newest", timeout_seconds=120)
-    await intruder.tenant.until_condition("ErrorOccurred", "False", "head")
+    await intruder.tenant.until_condition("ComparisonError", "False", "head")
+
+
+@pytest.mark.parametrize("way", ["https", "ssh"])
+async def test_private_repositories_when_a_tenant_names_them_then_it_is_told_the_same_whether_others_have_a_login(
+    tenant: Tenant,
+    api: Api,
+    owner: Owner,
+    private: Source,
+    *,
+    source: Sources,
+    site: GitSite,
+    deployed: Deployed,
+    way: str,
+) -> None:
+    """Everything that the API server ever shows of their deployments and runs is equal, but for names and times."""
+    pair = {"anothers": private, "nobodys": source(config_map("nobody's"), visibility=PRIVATE)}
+    await owner.tenant.create("here", source=private.spec(repoURL=getattr(private, way)))
+    await log_in(owner.api, private, site, way)
+    await deployed.until(owner.tenant.namespace, "theirs", timeout_seconds=120)
+    async with (
+        told(tenant.kube, GITOPS_DEPLOYMENT, tenant.namespace) as statuses,
+        told(tenant.kube, SYNC_RUN, tenant.namespace) as runs,
+    ):
+        for name, each in pair.items():
+            await tenant.create(name, type="manual", source=each.spec(repoURL=getattr(each, way)))
+            error = await tenant.until_condition("ComparisonError", "True", name)
+            assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
+            await api.sync_run(f"run-{name}", name)
+            await api.until_phase(f"run-{name}", "Error")
+            await tenant.patch(name, {"spec": {"source": {"targetRevision": each.repository.head()}}})
+            await api.sync_run(f"commit-{name}", name)
+            await api.until_phase(f"commit-{name}", "Error")
+    for kind, prefix in ((statuses, ""), (runs, "run-"), (runs, "commit-")):
+        anothers, nobodys = (
+            kind.without_names(f"{prefix}{name}", dict.fromkeys((each.https, each.ssh, name), "<name>"))
+            for name, each in pair.items()
+        )
+        assert anothers == nobodys != []
 
 
 @dataclass(frozen=True)

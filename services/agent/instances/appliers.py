@@ -113,6 +113,6 @@ def build_appliers(
     return Appliers(
         ObjectApplier(reconciler, live, repositories, waiting, isolation, engine),
         SecretApplier(reconciler, live, checks, cleanups, clock),
-        SyncApplier(cluster, live, dependencies.reports, clock, isolation.require_login, engine),
+        SyncApplier(cluster, live, dependencies.reports, clock, isolation.may_sync, engine),
         isolation,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from services.common.errors import RefusedInput
 from services.common.kubernetes import Manifest
-from services.kinds.gitops_deployment import catalogue as deployment
+from services.kinds.shared.catalogue import Entry
 
 
 @dataclass(slots=True)
@@ -21,10 +21,10 @@ class EngineState:
     unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
 
-    def require_acceptance(self) -> None:
-        """Raises RefusedInput if nothing new is deployed."""
+    def require_acceptance(self, entry: Entry) -> None:
+        """Raises RefusedInput that says what ``entry`` does if nothing new is deployed."""
         if self.refusal:
-            raise RefusedInput(deployment.ENGINE_NOT_ACCEPTED.text())
+            raise RefusedInput(entry.text())
 
     def served_part(self, manifest: Manifest) -> Manifest:
         """``manifest`` without what would be dropped: it would differ from the live object for ever."""

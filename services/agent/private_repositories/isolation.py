@@ -24,7 +24,7 @@ from services.agent.credentials.check_result import Checker, CheckResult, Reposi
 from services.agent.objects.desired_objects import mapping
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.live_operation import termination_patch
-from services.agent.objects.managed_kinds import ObjectKey
+from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry, TenantLimitReached
 from services.agent.private_repositories.references import RepositoryReferences, source_repositories
 from services.agent.private_repositories.registry_expiry import RegistryExpiry
@@ -73,7 +73,9 @@ class RepositoryIsolation:
         self._tasks = BackgroundTasks(on_defect)
         self._references = RepositoryReferences()
         self._logins = WorkingLogins(rows, live, self._references)
-        self._visibility = VisibilityChecks(self._tasks, checker, clock, registry, self._found_public)
+        self._visibility = VisibilityChecks(
+            self._tasks, checker, clock, registry, on_public=self._found_public, on_closed=enqueue
+        )
         self._expiry = expiry(lambda repository: bool(self._references.keys_of(repository)))
         self._changed = asyncio.Event()
         self._taken_away: set[bytes] = set()
@@ -107,6 +109,7 @@ class RepositoryIsolation:
         urls = self._references.urls_of(key)
         self._references.drop_row(key)
         self._logins.forget_login(key)
+        self._visibility.forget_object(key)
         self.notify_change()
         if row is not None:
             self._enqueue_lane(row, set(urls))
@@ -139,11 +142,25 @@ class RepositoryIsolation:
         allowed = [url for url in repositories if not self.is_denied(row.lane, url)]
         return project | {"spec": spec | {"sourceRepos": allowed}} if len(allowed) < len(repositories) else project
 
-    def require_login(self, row: EngineResource, url: str) -> None:
-        """Raises RefusedInput if the tenant is denied the repository."""
-        if self.is_denied(row.lane, url):
-            self._visibility.check_visibility(row, url)
+    def may_read(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
+        """Whether the row may have Argo CD read the repository; if not, it is being tried, and ``key`` enqueued then.
+
+        Raises RefusedInput if the tenant is denied it, and has been refused by its server, too.
+        """
+        if not self.is_denied(row.lane, url):
+            self._visibility.forget_object(key)
+            return True
+        if self._visibility.has_tried(key, row, url):
             raise RefusedInput(deployment.REPOSITORY_NEEDS_LOGIN.text())
+        return False
+
+    def may_sync(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
+        """The same of a sync, by which Argo CD reads ``url``, empty if its Application is not there.
+
+        An Application that is denied its repository is not made, or still names the one before.
+        """
+        wanted = next(iter(self._references.urls_of(application_of(key))), url)
+        return self.may_read(key, row, wanted) and not self.is_denied(row.lane, url)
 
     # Results of checks
 

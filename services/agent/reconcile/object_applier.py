@@ -21,6 +21,7 @@ from services.agent.reconcile.reconciler import Blocked, Done, Outcome, Reconcil
 from services.common.errors import Permanent
 from services.common.kubernetes import APPLICATION, Manifest
 from services.common.messages import EngineResource, RowKind
+from services.kinds.gitops_deployment import catalogue as deployment
 
 
 class Applier(Protocol):
@@ -102,13 +103,21 @@ class ObjectApplier:
         """Whether a background check has to end first. Raises Permanent, after ending Argo CD's operation on it."""
         try:
             if key.kind == APPLICATION.kind and is_drifted(KINDS[key.kind], desired, self._live.get(key)):
-                self._engine.require_acceptance()
+                self._engine.require_acceptance(deployment.ENGINE_NOT_ACCEPTED)
             waits = key.kind == APPLICATION.kind and not self._repositories.may_apply(key, row, desired)
             if waits or self._waiting.has_to_wait(key, row, desired):
                 return True
-            if key.kind == APPLICATION.kind:
-                self._isolation.require_login(row, source_url(desired))
         except Permanent:
             await self._reconciler.end_operation(ROW_KINDS[row.kind], key)
             raise
-        return False
+        return key.kind == APPLICATION.kind and not await self._may_read(key, row, source_url(desired))
+
+    async def _may_read(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
+        """As :meth:`RepositoryIsolation.may_read`; an Application that may not is no longer synced, to anything.
+
+        Argo CD does not sync one either that it cannot read without a login.
+        """
+        if self._isolation.is_denied(row.lane, url):
+            await self._reconciler.end_operation(ROW_KINDS[row.kind], key)
+            await self._reconciler.end_automation(ROW_KINDS[row.kind], key)
+        return self._isolation.may_read(key, row, url)

@@ -12,6 +12,7 @@ from typing import Any
 from services.agent.objects.live import LiveObject, owned_part
 from services.agent.objects.live_operation import termination_patch
 from services.agent.objects.managed_kinds import ManagedKind
+from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
 from services.common.ownership import MANAGED_BY, MANAGER, OURS
 
@@ -98,6 +99,13 @@ def end_of_operation(live: LiveObject) -> Patch | None:
     """What ends the operation of an Application, which Argo CD would finish first; None if there is nothing to end."""
     patch = termination_patch(live.operation)
     return Patch({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
+
+
+def end_of_automation(live: LiveObject) -> Patch | None:
+    """What keeps Argo CD from syncing an Application by itself; None if it does not do that."""
+    policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
+    spec = {"syncPolicy": {"automated": None}}
+    return Patch({"metadata": {"resourceVersion": str(live.version)}, "spec": spec}) if "automated" in policy else None
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> ObjectStep:

@@ -6,11 +6,12 @@ a deletion is going on, and changes nothing when it runs twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from services.agent import SERVICE
-from services.agent.objects.live import EngineObjects
+from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ManagedKind, ObjectKey
 from services.agent.reconcile.object_steps import (
     Apply,
@@ -21,6 +22,7 @@ from services.agent.reconcile.object_steps import (
     Patch,
     RemoveFinalizers,
     Unchanged,
+    end_of_automation,
     end_of_operation,
     next_step,
 )
@@ -105,8 +107,15 @@ class Reconciler:
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
         """End the operation that Argo CD runs for an Application. Raises as ``reconcile_object``, and Conflict."""
+        await self._end(kind, key, end_of_operation)
+
+    async def end_automation(self, kind: ManagedKind, key: ObjectKey) -> None:
+        """Keep Argo CD from syncing an Application by itself. Raises as ``end_operation``."""
+        await self._end(kind, key, end_of_automation)
+
+    async def _end(self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject], Patch | None]) -> None:
         live = self._live.get(key)
-        step = end_of_operation(live) if live is not None else None
+        step = step_of(live) if live is not None else None
         if step is not None:
             await self._act(kind, key, step)
 

@@ -28,16 +28,18 @@ from services.agent.reconcile.sync_steps import (
     sync_request,
 )
 from services.common.clock import Clock
+from services.common.errors import Permanent
 from services.common.kubernetes import APPLICATION, Conflict, KubeClient, NotFound
 from services.common.messages import EngineResource, SyncMoved
 from services.common.ownership import SYNC_FIELD_MANAGER
 from services.common.telemetry import metrics
 from services.common.times import rfc3339
+from services.kinds.sync_run import catalogue as sync_run
 
 MAX_LOOKS = 6
 """Of one piece of work; more conflicts than that in a row are left to the workers' backoff."""
 
-MayRead = Callable[[EngineResource, str], None]
+MaySync = Callable[[ObjectKey, EngineResource, str], bool]
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class _Run:
     """None: it has not been seen to begin."""
     application_uid: str = ""
     """Of the Application that carries or carried it."""
+    refusal: Permanent | None = None
+    """Why it never starts: it was reported to have ended."""
 
 
 class SyncApplier:
@@ -61,11 +65,14 @@ class SyncApplier:
         live: EngineObjects,
         reports: ObservationSink,
         clock: Clock,
-        may_read: MayRead,
+        may_sync: MaySync,
         engine: EngineState,
     ) -> None:
-        """``may_read`` raises Permanent if the row's tenant must not read a repository."""
-        self._cluster, self._live, self._clock, self._may_read = cluster, live, clock, may_read
+        """``may_sync``: whether the row may have Argo CD read a repository; if not, its key is enqueued again.
+
+        It raises Permanent if the tenant must not read it.
+        """
+        self._cluster, self._live, self._clock, self._may_sync = cluster, live, clock, may_sync
         self._engine = engine
         self._runs: dict[ObjectKey, _Run] = {}
         self._reports = ChangeReporter(reports, self._report)
@@ -109,10 +116,11 @@ class SyncApplier:
         for _ in range(MAX_LOOKS):
             if self._runs.get(key) is not run:
                 return  # withdrawn during a call
-            match self._next(key, run):
+            step = self._next(key, run)
+            if not self._may_take(step, key, run):
+                return
+            match step:
                 case PatchApplication() as write:
-                    if write.starts:
-                        self._require_repository(key, run.row)
                     await self._write(key, write)
                 case ReportProgress(presumed=True) if not looked:
                     looked = True
@@ -130,11 +138,25 @@ class SyncApplier:
             run.application_uid = run.application_uid or live.uid
         return next_sync_step(run.request, live, run.moved, run.application_uid, now)
 
-    def _require_repository(self, key: ObjectKey, row: EngineResource) -> None:
-        """Argo CD compares an Application with its project when it looks at it, not when it syncs."""
-        self._engine.require_acceptance()
+    def _may_take(self, step: SyncStep, key: ObjectKey, run: _Run) -> bool:
+        """Whether ``step`` may be taken now. Raises Permanent if the run never starts.
+
+        Argo CD compares an Application with its project when it looks at it, not when it syncs. And what keeps an
+        Application from being made keeps its run from starting.
+        """
+        if run.refusal is not None:
+            raise run.refusal
         live = self._live.get(application_of(key))
-        self._may_read(row, source_url(live.owned) if live is not None else "")
+        starts = isinstance(step, PatchApplication) and step.starts
+        waits = isinstance(step, NoStep) and live is None and run.moved is None
+        if not starts and not waits:
+            return True
+        try:
+            self._engine.require_acceptance(sync_run.ENGINE_NOT_ACCEPTED)
+            return self._may_sync(key, run.row, source_url(live.owned) if live is not None else "")
+        except Permanent as error:
+            run.refusal = error
+            raise
 
     async def _write(self, key: ObjectKey, write: PatchApplication) -> None:
         application = application_of(key)

@@ -87,9 +87,14 @@ REPOSITORY_REFUSED = error(
     "The repository's URL is a pattern, uses a transport that is not allowed, or names a host that may not be used.",
     "Write the https or ssh URL of one repository.",
 )
-REPOSITORY_NEEDS_LOGIN = error(
-    "spec.source.repoURL needs a login; create a GitOpsDeploymentRepositoryCredential for it in this namespace",
-    "The repository is private, and this namespace has no login for it that works. What was deployed stays as it is.",
+REPOSITORY_NEEDS_LOGIN = Entry(
+    "ComparisonError",
+    "True",
+    "ComparisonError",
+    "authentication required, or repository not found; create a GitOpsDeploymentRepositoryCredential for "
+    "spec.source.repoURL in this namespace, or correct it",
+    "The repository does not open without a login, or does not exist, and this namespace has no login for it that "
+    "works. What was deployed stays as it is, and is shown as it was last seen.",
     "Create a GitOpsDeploymentRepositoryCredential for this URL. A repository that has become public is found within "
     "ten minutes.",
 )

@@ -9,8 +9,14 @@ from datetime import datetime, timedelta
 import orjson
 
 from services.common.json_values import canonical
-from services.kinds.gitops_deployment.catalogue import IS_DELETING, STATUS_CUT, SYNC_FAILED
+from services.kinds.gitops_deployment.catalogue import (
+    IS_DELETING,
+    REPOSITORY_NEEDS_LOGIN,
+    STATUS_CUT,
+    SYNC_FAILED,
+)
 from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import (
     ActiveConditions,
@@ -35,6 +41,15 @@ class EngineReport:
     part: Mapping[str, object] = field(default_factory=dict)
     """The parts of the status that are the engine's."""
     conditions: ActiveConditions = field(default_factory=dict)
+    needs_login: bool = False
+    """The engine cannot read the repository without a login that the tenant would have to bring."""
+
+
+NEEDS_LOGIN: ActiveConditions = {
+    REPOSITORY_NEEDS_LOGIN.type: (REPOSITORY_NEEDS_LOGIN.reason, REPOSITORY_NEEDS_LOGIN.message)
+}
+UNSEEN: Json = {"sync": {"status": "Unknown"}, "health": {"status": "Unknown"}}
+"""What is known of a deployment whose repository nobody can read."""
 
 
 def compile_deployment_status(
@@ -54,6 +69,8 @@ def compile_deployment_status(
         at: when that happened which may change it.
     """
     before = parsed_status(previous)
+    if _is_closed(deployment, observed, report, before):
+        report = _closed_report(before)
     part, left_out = _bounded(dict(report.part))
     holding = {**report.conditions, **_own_conditions(deployment, observed, before, at), **_cut(left_out)}
     conditions = with_active(before.get("conditions", ()), holding, at)
@@ -63,10 +80,44 @@ def compile_deployment_status(
     return canonical(status | ({"conditions": with_probe_time(conditions, at)} if conditions else {}))
 
 
+def _is_closed(deployment: Deployment, observed: Observed | None, report: EngineReport, before: Json) -> bool:
+    """Whether the repository does not open without a login, as the engine or an agent has found out.
+
+    An agent keeps a tenant from what another tenant's login opens, the engine meets what nobody here can open. A tenant
+    that could tell the two apart would learn of others' logins. So what either has found holds until the engine has
+    something to say of what is wanted since.
+    """
+    refused = observed is not None and observed.failure_for_user and observed.failure == REPOSITORY_NEEDS_LOGIN.message
+    if report.needs_login or refused:
+        return True
+    was_closed = any(
+        (known["type"], known["message"]) == (REPOSITORY_NEEDS_LOGIN.type, REPOSITORY_NEEDS_LOGIN.message)
+        for known in before.get("conditions", ())
+    )
+    return was_closed and not report.conditions and not _is_of(deployment, report)
+
+
+def _is_of(deployment: Deployment, report: EngineReport) -> bool:
+    """Whether the engine has compared what is wanted now."""
+    reconciled = report.part.get("reconciledState")
+    if deployment.spec is None or not isinstance(reconciled, dict):
+        return deployment.spec is None
+    source = accepted_deployment(deployment.spec).source
+    wanted = {"repoURL": source.repo_url, "path": source.path, "branch": source.target_revision or ""}
+    return bool(reconciled["source"] == wanted)
+
+
+def _closed_report(before: Json) -> EngineReport:
+    """Nothing in which the two differ; and what was seen last, as it is all that is known of what was deployed."""
+    last_seen = {name: before[name] for name in ("resources", "operationState", "reconciledState") if name in before}
+    return EngineReport(UNSEEN | last_seen, NEEDS_LOGIN, needs_login=True)
+
+
 def _own_conditions(
     deployment: Deployment, observed: Observed | None, before: Json, at: datetime
 ) -> dict[str, tuple[str, str]]:
-    error = deployment.problem or failure(deployment, observed)
+    refused = failure(deployment, observed)
+    error = deployment.problem or ("" if refused == REPOSITORY_NEEDS_LOGIN.message else refused)
     errors = {ERROR: (ERROR, error)} if error else {}
     throttled = throttling(deployment.held_back_ms)
     waits = deployment.present and deployment.deleting and deployment.spec is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.kinds.gitops_deployment import catalogue as deployment
 from services.kinds.shared.catalogue import (
     ERROR,
     QUOTA_EXCEEDED,
@@ -44,6 +45,17 @@ REVISION_CHANGED = error(
 REVISION_REFUSED = error(
     f"spec.revisionID: {REVISION_MESSAGE}", "git would read it as an option.", "Create another run with a revision."
 )
+REPOSITORY_NEEDS_LOGIN = error(
+    deployment.REPOSITORY_NEEDS_LOGIN.message,
+    "The repository does not open without a login, or does not exist, and this namespace has no working login for it.",
+    "Create a GitOpsDeploymentRepositoryCredential for it, or correct the deployment, then create another run.",
+)
+ENGINE_NOT_ACCEPTED = error(
+    "the engine deploys nothing new at the moment, and this run does not wait for it: create another "
+    "GitOpsDeploymentSyncRun once it does; your operators are told why",
+    "The engine lacks security fixes, and the settings that make up for them. What was deployed stays as it is.",
+    "Wait until your operators have mended the engine, then create another run.",
+)
 DEPLOYMENT_DELETED = error(
     "the GitOpsDeployment was deleted before the sync ended",
     "There is nothing left to sync.",
@@ -58,6 +70,8 @@ ENTRIES = (
     NAME_CHANGED,
     REVISION_CHANGED,
     REVISION_REFUSED,
+    REPOSITORY_NEEDS_LOGIN,
+    ENGINE_NOT_ACCEPTED,
     DEPLOYMENT_DELETED,
     QUOTA_EXCEEDED,
     UNKNOWN_ERROR,

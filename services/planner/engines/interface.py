@@ -141,6 +141,9 @@ class Engine(Protocol):
             environments: names of the tenant's environments.
         """
 
+    def needs_login(self, failure: str) -> bool:
+        """Whether the message of a failed sync says that the repository cannot be read without a login."""
+
 
 def engine_key(engine: Engine, placement: Placement, key: EngineObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""

@@ -319,6 +319,8 @@ class FakeChecker:
     async def is_public_repository(self, url: str, tenant: str) -> bool:
         self.probed.append((url, tenant))
         await asyncio.sleep(0)
+        if (gate := self.gates.get(f"public {url}")) is not None:
+            await gate.wait()
         return url in self.public
 
     async def _enter(self, name: str) -> None:

@@ -76,6 +76,9 @@ class Flux:
             {"health": {"status": word}} if word else {}, {"Sick": ("Sick", "!")} if word == "bad" else {}
         )
 
+    def needs_login(self, failure: str) -> bool:
+        return False
+
 
 def _manifest(kind: str, name: str, wave: int, **content: Any) -> Manifest:
     return Manifest(kind, name, wave, json.dumps(content))

@@ -20,12 +20,14 @@ from services.common.messages import (
     SyncMoved,
 )
 from services.kinds.gitops_deployment import rules as deployment_rules
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.catalogue import UNKNOWN_ERROR
 from services.kinds.shared.kind import CheckReasons
 from services.kinds.shared.resource import Cause, Check, PlainResource
 from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, readable
 from services.kinds.sync_run import rules as sync_run
+from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -37,7 +39,7 @@ NEVER_CHECKED = CheckReasons("", "")
 def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause, context: Context) -> PlannedTenant:
     """The tenant after an agent's report. Those of another instance's objects change nothing."""
     if isinstance(observation.event, SyncMoved):
-        return _sync_moved(planned, observation.workspace, observation.event, cause)
+        return _sync_moved(planned, observation.workspace, observation.event, cause, context)
     key = (observation.kind, observation.name)
     uid = context.engine.deployment_uid(key)
     if uid is not None:
@@ -94,7 +96,7 @@ def _object_reported(
     if known is None:
         return planned
     if known.id in planned.state.sync_runs:
-        return _sync_refused(planned, observation, known, held, cause)
+        return _sync_refused(planned, observation, known, held, cause, context)
     return _check_reported(planned, known, observation, cause, context)
 
 
@@ -166,22 +168,29 @@ def _reasons(known: PlainResource, context: Context) -> CheckReasons:
 
 
 def _sync_refused(
-    planned: PlannedTenant, observation: Observation, known: PlainResource, held: EngineObject, cause: Cause
+    planned: PlannedTenant,
+    observation: Observation,
+    known: PlainResource,
+    held: EngineObject,
+    cause: Cause,
+    context: Context,
 ) -> PlannedTenant:
     """The engine will never take up the sync request that is out now: its run has ended, so that the next may begin."""
     match observation.event:
         case Failed(digest=digest, permanent=True) as failed if held.digest == digest:
             message = failed.message if failed.for_user else UNKNOWN_ERROR.message
             ended = SyncMoved(known.uid, "Error", message, "", "", "")
-            return _sync_moved(planned, observation.workspace, ended, cause)
+            return _sync_moved(planned, observation.workspace, ended, cause, context)
     return planned
 
 
-def _sync_moved(planned: PlannedTenant, workspace: str, event: SyncMoved, cause: Cause) -> PlannedTenant:
+def _sync_moved(
+    planned: PlannedTenant, workspace: str, event: SyncMoved, cause: Cause, context: Context
+) -> PlannedTenant:
     known = planned.state.sync_runs.get(ids.resource_id(workspace, event.run))
     if known is None:
         return planned
-    now = sync_run.moved(known, event)
+    now = sync_run.moved(known, _shown(planned, known, event, context))
     if now == known:
         return planned
     state = planned.state.with_sync_runs(now)
@@ -191,6 +200,20 @@ def _sync_moved(planned: PlannedTenant, workspace: str, event: SyncMoved, cause:
     outcome: AuditState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
     change = audit.change_id(state.plain_resources[now.resource_id])
     return planned.with_outcome(AuditOutcome(change, outcome, now.message, cause.at))
+
+
+def _shown(planned: PlannedTenant, run: SyncRun, event: SyncMoved, context: Context) -> SyncMoved:
+    """What the tenant is shown of it: of a repository that needs a login no more than if an agent had refused the run.
+
+    Whether an agent or the engine does depends on what other tenants have.
+    """
+    if event.phase in sync_run.FAILED and context.engine.needs_login(event.message):
+        return SyncMoved(event.run, "Error", REPOSITORY_NEEDS_LOGIN.message, "", "", "")
+    observed = planned.state.observed.get(run.deployment_id) if run.deployment_id is not None else None
+    if event.phase in sync_run.FINAL or observed is None:
+        return event
+    is_closed = context.engine.read_status(observed.status, None, {}).needs_login
+    return replace(event, message="", revision="", started_at="") if is_closed else event
 
 
 def _observed(

@@ -13,6 +13,7 @@ from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.conditions import Json, parsed_status
 from services.kinds.shared.text import engine_words, readable
 from services.planner.engines.argocd.names import id_of
+from services.planner.engines.argocd.repository_access import is_closed
 from services.planner.engines.argocd.sync_error import sync_error
 
 
@@ -23,7 +24,8 @@ def read_application_status(status: str, shown: str | None, environments: Mappin
     engine = parsed_status(status)
     error = sync_error(dict_of(engine.get("operationState")), shown)
     failed = {} if error is None else {SYNC_FAILED.type: (SYNC_FAILED.reason, error)}
-    return EngineReport(_part(engine, environments), failed | _conditions(engine))
+    needs_login = any(is_closed(condition) for condition in dicts_of(engine.get("conditions")))
+    return EngineReport(_part(engine, environments), failed | _conditions(engine), needs_login)
 
 
 def _conditions(engine: Json) -> dict[str, tuple[str, str]]:

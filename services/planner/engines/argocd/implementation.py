@@ -16,6 +16,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
 from services.planner.engines.argocd.application_status import read_application_status
 from services.planner.engines.argocd.names import project_name
+from services.planner.engines.argocd.repository_access import needs_login
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
 from services.planner.rows import EngineObjectKey
 
@@ -80,6 +81,10 @@ class ArgoCD:
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """Of an Application's status."""
         return read_application_status(status, sync_error, environments)
+
+    def needs_login(self, failure: str) -> bool:
+        """See the interface."""
+        return needs_login(failure)
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
+from services.agent.objects.live import value_hash
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
 from services.agent.private_repositories.known_repositories import TENANT_LIMIT, PrivateRepositoryRegistry, owner_of
 from services.agent.private_repositories.registry_expiry import EXPIRY_SECONDS, REPO_SERVERS, SETTLED
@@ -56,6 +58,15 @@ def finds(driver: Driver, row: EngineResource, access: RepositoryAccess | None, 
     works = access is not RepositoryAccess.NOBODY and access is not None
     made = secret_of(row, url=url) if works else None
     driver.checker.outcomes[row.name] = CheckResult(made, "Told", "", access=access)
+
+
+def automated(url: str) -> EngineResource:
+    """An Application of theirs that Argo CD syncs by itself."""
+    row = application_row("app", lane=THEIRS, repoURL=url)
+    manifest = json.loads(row.manifest)
+    manifest["spec"]["syncPolicy"] = {"automated": {"prune": True}, "retry": {"limit": -1}}
+    text = json.dumps(manifest)
+    return replace(row, manifest=text, digest=value_hash(text))
 
 
 OUR_LOGIN, THEIR_LOGIN = login("ours", OURS), login("theirs", THEIRS)
@@ -369,12 +380,77 @@ async def test_repository_when_it_becomes_public_and_has_no_login_then_who_wants
     assert driver.reports.of("app")[-1] == Applied(THEIR_APPLICATION.digest)
 
 
-async def test_question_when_many_want_the_same_then_it_is_asked_once_a_minute(driver: Driver) -> None:
+async def test_question_when_many_want_the_same_then_it_is_asked_once_for_all_and_then_once_a_minute(
+    driver: Driver,
+) -> None:
     await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
     rows = [application_row(f"app-{number}", lane=THEIRS, repoURL=URL) for number in range(20)]
+    gate = driver.checker.gates[f"public {URL}"] = asyncio.Event()
     await driver.apply(*rows)
+    gate.set()
     await driver.apply(*rows)
     assert len(driver.checker.probed) == 1
+    await driver.clock.advance(ROUND)
+    assert len(driver.checker.probed) == 2
+
+
+async def test_refusal_when_it_is_due_then_it_is_told_once_the_server_has_refused_too(driver: Driver) -> None:
+    await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
+    gate = driver.checker.gates[f"public {URL}"] = asyncio.Event()
+    await driver.apply(THEIR_APPLICATION)
+    assert driver.reports.of("app") == []
+    gate.set()
+    await settle()
+    assert driver.reports.of("app") == [needs_login(THEIR_APPLICATION)]
+
+
+async def test_refusal_when_the_spec_changes_then_the_server_is_asked_once_more(driver: Driver) -> None:
+    await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
+    await driver.apply(THEIR_APPLICATION)
+    changed = application_row("app", lane=THEIRS, repoURL=URL, path="elsewhere")
+    await driver.apply(changed)
+    assert len(driver.checker.probed) == 2
+    assert driver.reports.of("app")[-1] == needs_login(changed)
+
+
+async def test_refused_repository_when_it_has_become_public_then_it_is_deployed_and_nobody_was_refused(
+    driver: Driver,
+) -> None:
+    await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
+    driver.checker.public.add(URL)
+    await driver.apply(THEIR_APPLICATION)
+    assert driver.cluster.names("Application") == ["app"]
+    assert not [event for event in driver.reports.of("app") if isinstance(event, Failed)]
+
+
+async def test_sync_when_its_application_is_not_made_for_want_of_a_login_then_it_is_refused_too(
+    driver: Driver,
+) -> None:
+    await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
+    gate = driver.checker.gates[f"public {URL}"] = asyncio.Event()
+    order = replace(sync_row(name="app"), lane=THEIRS)
+    await driver.apply(THEIR_APPLICATION, order)
+    assert driver.reports.of("app") == []
+    gate.set()
+    await settle()
+    assert needs_login(order) in driver.reports.of("app")
+
+
+async def test_deployed_application_when_it_turns_to_anothers_repository_then_it_is_synced_to_nothing_until_it_may(
+    driver: Driver,
+) -> None:
+    await fenced(driver, OUR_PROJECT, THEIR_PROJECT)
+    await driver.apply(automated(PUBLIC))
+    turned, order = automated(URL), replace(sync_row(name="app"), lane=THEIRS)
+    await driver.apply(turned, order)
+    spec = driver.cluster.objects["Application", "app"]["spec"]
+    assert (spec["source"]["repoURL"], spec["syncPolicy"]) == (PUBLIC, {"retry": {"limit": -1}})
+    assert "operation" not in driver.cluster.objects["Application", "app"]
+    assert needs_login(order) in driver.reports.of("app")
+    finds(driver, THEIR_LOGIN, RepositoryAccess.LOGIN)
+    await driver.apply(THEIR_LOGIN)
+    spec = driver.cluster.objects["Application", "app"]["spec"]
+    assert (spec["source"]["repoURL"], "automated" in spec["syncPolicy"]) == (URL, True)
 
 
 async def test_question_when_the_url_has_other_letters_then_its_answer_would_prove_nothing(driver: Driver) -> None:

@@ -10,6 +10,7 @@ import pytest
 from services.agent.instances.crd_schemas import RETRY_REFRESH
 from services.common.messages import Applied, Failed, Removed
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
+from services.kinds.sync_run import catalogue as sync_run
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, project_row, sync_row
 from tests.unit.fake_clock import settle
@@ -47,13 +48,21 @@ async def test_application_when_it_is_there_and_its_engine_is_refused_then_it_st
     assert isinstance(driver.reports.of("app")[-1], Removed)
 
 
-async def test_sync_when_its_engine_is_refused_then_it_does_not_begin(driver: Driver) -> None:
-    await driver.begin(PROJECT, APPLICATION)
+@pytest.mark.parametrize("made", [True, False], ids=["with its Application", "before its Application"])
+async def test_sync_when_its_engine_is_refused_then_it_ends_and_says_that_another_is_needed(
+    driver: Driver, made: bool
+) -> None:
+    await driver.begin(PROJECT, *([APPLICATION] if made else []))
     driver.engine.refusal = REFUSED
     order = sync_row(name="app")
     await driver.apply(order)
-    assert failed(order.digest) in driver.reports.of("app")
-    assert "operation" not in driver.cluster.objects["Application", "app"]
+    message = sync_run.ENGINE_NOT_ACCEPTED.text()
+    assert "create another GitOpsDeploymentSyncRun" in message
+    assert Failed(order.digest, permanent=True, message=message, for_user=True) in driver.reports.of("app")
+    driver.engine.refusal = ""
+    await driver.clock.advance(COMPARED)
+    applications = [item for (kind, _), item in driver.cluster.objects.items() if kind == "Application"]
+    assert [item for item in applications if "operation" in item] == []
 
 
 @pytest.mark.parametrize("path", [(), RETRY_REFRESH])

@@ -76,8 +76,8 @@ def test_status_when_the_engine_says_control_characters_then_only_lines_and_tabs
 def test_status_when_the_engine_quotes_a_git_server_then_its_answer_is_not_shown(words: str) -> None:
     before = f"Failed to load target state: rpc error: code = Unknown desc = failed to list refs: {words}"
     quoting = f"{before}: <html>\nwhat an internal server says\n: {words}: more"
-    status = shown(conditions=[{"type": "ComparisonError", "message": quoting}], operationState={"message": quoting})
-    assert conditions(json.dumps(status))["ComparisonError"][2] == before
+    status = shown(conditions=[{"type": "UnknownError", "message": quoting}], operationState={"message": quoting})
+    assert conditions(json.dumps(status))["UnknownError"][2] == before
     assert status["operationState"]["message"] == before
 
 

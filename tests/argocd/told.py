@@ -1,0 +1,51 @@
+"""All that a tenant is told of its resources, in order: each status that the API server has shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.common.kubernetes import ApiResource, Changed, KubeClient, Seen, reflect
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+@dataclass
+class Told:
+    """Of one kind in one namespace."""
+
+    statuses: defaultdict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    """By resource, those that differ from the one before."""
+
+    def without_names(self, resource: str, names: Mapping[str, str]) -> list[Any]:
+        """The statuses without times, and with the ``names`` of things replaced."""
+        shown = [_TIME.sub("<time>", json.dumps(status, sort_keys=True)) for status in self.statuses[resource]]
+        for name, replacement in names.items():
+            shown = [text.replace(name, replacement) for text in shown]
+        return [json.loads(text) for number, text in enumerate(shown) if number == 0 or shown[number - 1] != text]
+
+
+@asynccontextmanager
+async def told(kube: KubeClient, resource: ApiResource, namespace: str) -> AsyncIterator[Told]:
+    """What is told for as long as the block runs."""
+    heard = Told()
+
+    async def follow() -> None:
+        async for event in reflect(kube, resource, namespace):
+            if isinstance(event, Changed | Seen):
+                name, status = event.object["metadata"]["name"], event.object.get("status")
+                if status and heard.statuses[name][-1:] != [status]:
+                    heard.statuses[name].append(status)
+
+    following = asyncio.create_task(follow())
+    try:
+        yield heard
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
