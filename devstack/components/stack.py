@@ -115,7 +115,11 @@ class Stack:
         settings = {
             "watcher": {"SEALING_PUBLIC_KEYS": str(public_keys)},
             "planner": {"ALLOWED_ADDRESSES": LOOPBACK},
-            "agent": {"SEALING_PRIVATE_KEYS": str(private_keys), "ALLOWED_ADDRESSES": LOOPBACK},
+            "agent": {
+                "SEALING_PRIVATE_KEYS": str(private_keys),
+                "ALLOWED_ADDRESSES": LOOPBACK,
+                "ACCEPT_UNSEEN_ENGINES": "true",  # processes of this machine, and no workloads of a cluster
+            },
         }
         return settings.get(service, {}) | (self._trusted() if service == "agent" and self.with_argocd else {})
 

@@ -119,7 +119,13 @@ def build(
     stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
     stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
-    inspection = EngineInspection(cluster, settings.engine_namespaces, dependencies.engines, clock)
+    inspection = EngineInspection(
+        cluster,
+        settings.engine_namespaces,
+        dependencies.engines,
+        clock,
+        accept_unseen=settings.accept_unseen_engines,
+    )
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 
 

@@ -17,6 +17,12 @@ class AgentSettings(ServiceSettings):
     engine_namespaces: EngineNamespaces = Field(
         description="Engine instances: id=namespace pairs, comma separated; a bare namespace is its own id."
     )
+    accept_unseen_engines: bool = Field(
+        default=False,
+        description="Deploy by an Argo CD of which neither Deployment argocd-repo-server nor StatefulSet "
+        "argocd-application-controller is in its namespace, so that its version and settings cannot be judged. Only if "
+        "it is a version that needs no compensation, or runs elsewhere.",
+    )
     kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(
         default="gitops-agent",

@@ -33,9 +33,16 @@ class EngineInspection:
     """Inspects the engine instances of one cluster."""
 
     def __init__(
-        self, cluster: KubeClient, namespaces: Mapping[str, str], states: Mapping[str, EngineState], clock: Clock
+        self,
+        cluster: KubeClient,
+        namespaces: Mapping[str, str],
+        states: Mapping[str, EngineState],
+        clock: Clock,
+        *,
+        accept_unseen: bool,
     ) -> None:
-        """``namespaces`` and ``states``, which are updated, by instance id."""
+        """``namespaces`` and ``states``, which are updated, by instance id; ``accept_unseen``: see ``verdicts``."""
+        self._accept_unseen = accept_unseen
         self._cluster, self._namespaces, self._states, self._clock = cluster, namespaces, states, clock
         self._reported: dict[str, Verdict] = {}
 
@@ -64,7 +71,7 @@ class EngineInspection:
                 complete = False
             except (Retry, Wait):
                 complete = False
-        for name, verdict in verdicts(found).items():
+        for name, verdict in verdicts(found, accept_unseen=self._accept_unseen).items():
             self._states[name].refusal = verdict.refusal
             self._report(name, verdict)
         return complete

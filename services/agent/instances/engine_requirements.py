@@ -14,7 +14,13 @@ from typing import Any
 import yaml
 
 from services.agent.instances.argocd_versions import Version, is_patched
-from services.agent.instances.workload_requirements import Workloads, unmet_of_workloads, version_of
+from services.agent.instances.workload_requirements import (
+    CONTROLLER,
+    REPO_SERVER,
+    Workloads,
+    unmet_of_workloads,
+    version_of,
+)
 from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP
 from services.common.kubernetes import Manifest
 
@@ -26,6 +32,10 @@ KUSTOMIZE = ("kustomize.buildOptions", "kustomize.path", "kustomize.version")
 """Of these no setting may have a value; each may end with a version."""
 TRACKING = ("annotation", "annotation+label")
 RESPECTING = ("normal", "strict")
+UNSEEN = (
+    f"there is neither a Deployment {REPO_SERVER} nor a StatefulSet {CONTROLLER}, so it is not known which version of "
+    "Argo CD runs, and how: give them these names, or set ACCEPT_UNSEEN_ENGINES if it is one that needs nothing"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,16 @@ class Verdict:
     """Why nothing new is deployed by it; empty if it is."""
 
 
-def verdicts(engines: Mapping[str, Found]) -> dict[str, Verdict]:
-    """By instance; the instances are of one cluster."""
+def verdicts(engines: Mapping[str, Found], *, accept_unseen: bool = False) -> dict[str, Verdict]:
+    """By instance; the instances are of one cluster.
+
+    ``accept_unseen``: one is used though its workloads are not found.
+    """
     ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
-    return {name: _verdict(found, ids) for name, found in engines.items()}
+    return {name: _verdict(found, ids, accept_unseen=accept_unseen) for name, found in engines.items()}
 
 
-def _verdict(found: Found, ids: Mapping[str, int]) -> Verdict:
+def _verdict(found: Found, ids: Mapping[str, int], *, accept_unseen: bool) -> Verdict:
     version = version_of(found.workloads)
     shortcomings = (
         *_of_schemas(found.unserved),
@@ -68,15 +81,18 @@ def _verdict(found: Found, ids: Mapping[str, int]) -> Verdict:
         *_of_rights(found.excessive_rights),
         *unmet_of_workloads(found.workloads),
     )
-    return Verdict(version, shortcomings, _refusal(found, version, shortcomings))
+    is_accepted = (version is not None and is_patched(version)) or (accept_unseen and not found.workloads.any_seen)
+    return Verdict(version, shortcomings, _refusal(found, version, () if is_accepted else shortcomings))
 
 
 def _refusal(found: Found, version: Version | None, shortcomings: tuple[str, ...]) -> str:
-    """An unpatched version is safe with every setting alone. Where no workload is seen nothing is known of it."""
+    """An unpatched version is safe with every setting alone. ``shortcomings``: those that are not accepted."""
     if found.unserved:
         return next(_of_schemas(found.unserved))
-    if not found.workloads.any_seen or (version is not None and is_patched(version)) or not shortcomings:
+    if not shortcomings:
         return ""
+    if not found.workloads.any_seen:
+        return UNSEEN
     return f"Argo CD {version or 'of an unknown version'} lacks fixes, and what makes up for them: {shortcomings[0]}"
 
 

@@ -75,7 +75,7 @@ def state() -> EngineState:
 def inspection(cluster: FakeCluster, state: EngineState) -> EngineInspection:
     structlog.reset_defaults()
     api: Any = cluster
-    return EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock())
+    return EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accept_unseen=False)
 
 
 def gauge(name: str = "unmet_requirements") -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,9 +198,26 @@ def test_version_when_an_image_has_only_a_digest_then_the_label_tells() -> None:
     assert str(verdict(found).version) == "3.4.13"
 
 
-def test_engine_when_it_is_not_to_be_seen_then_that_is_told_and_it_is_not_refused() -> None:
+@pytest.mark.parametrize("accept_unseen", [False, True])
+def test_engine_when_its_workloads_have_other_names_then_it_is_refused_unless_operators_accept_that(
+    accept_unseen: bool,
+) -> None:
+    unseen = {"one": Found(CONFIG, PROJECT, Workloads(parameters=SHIPPED[PARAMETERS]["data"]))}
+    told = verdicts(unseen, accept_unseen=accept_unseen)["one"].refusal
+    words = ("argocd-repo-server", "argocd-application-controller", "ACCEPT_UNSEEN_ENGINES")
+    assert [word in told for word in words] == [not accept_unseen] * 3
+
+
+@pytest.mark.parametrize(("tag", "refused"), [("v3.2.11", True), ("v3.4.13", False)])
+def test_engine_when_one_of_its_workloads_has_another_name_then_it_is_refused_unless_the_other_is_patched(
+    tag: str, refused: bool
+) -> None:
+    found = {"one": Found(CONFIG, PROJECT, replace(workloads_of(tag), controller=None))}
+    assert bool(verdicts(found, accept_unseen=True)["one"].refusal) is refused
+
+
+def test_engine_when_it_is_not_to_be_seen_then_that_is_told() -> None:
     told = verdict(Workloads(parameters=SHIPPED[PARAMETERS]["data"]), None)
-    assert told.refusal == ""
     assert [each.split(":")[0] for each in told.shortcomings] == [
         "there is no ConfigMap argocd-cm", "there is no argocd-repo-server nor argocd-application-controller",
     ]  # fmt: skip
