@@ -21,13 +21,16 @@ from tests.unit.planner.given import (
     Removed,
     at,
     changed,
+    environment,
     gone,
     observed,
     resync,
+    secret,
     spec,
     status,
     traceparent,
 )
+from tests.unit.planner.tenant import REMOTE, check
 from tests.unit.planner.world import World
 
 KEY = ("local", "team-a", "GitOpsDeployment", "web")
@@ -279,6 +282,31 @@ def test_application_when_removed_then_row_and_deployment_go_and_the_project_fol
     assert deployed.deployments == {}
     assert project(deployed).desired == "absent"
     assert operation(deployed, "delete").state == "Completed"
+
+
+def test_application_when_its_deletion_was_forced_then_the_audit_names_the_resources_that_were_seen_last(
+    deployed: World,
+) -> None:
+    seen = [{"kind": "ConfigMap", "namespace": "team-a", "name": "settings"}]
+    seen += [{"group": "apps", "kind": "Deployment", "namespace": "team-a", "name": f"web-{n}"} for n in range(51)]
+    deployed.take(engine_says(deployed, 9, status(9, resources=seen)))
+    deployed.take(gone(10))
+    deployed.take(engine_says(deployed, 11, Removed(forced=True)))
+    message = operation(deployed, "delete").message
+    assert message.startswith(forced_deletion("gitopsdepl-uid-1"))
+    assert "; last seen were ConfigMap team-a/settings, Deployment.apps team-a/web-0, " in message
+    assert message.endswith("Deployment.apps team-a/web-48 and 2 more")
+
+
+def test_deployment_to_an_environment_when_its_deletion_was_forced_then_the_audit_says_where_to_look() -> None:
+    world = World()
+    world.take(secret(1), environment(2))
+    check(world, 3)
+    world.take(changed(4, content=REMOTE))
+    world.take(gone(5))
+    world.take(engine_says(world, 6, Removed(forced=True)))
+    assert operation(world, "delete").message == forced_deletion("gitopsdepl-uid-1", "prod")
+    assert "in environment prod" in operation(world, "delete").message
 
 
 def test_application_when_its_deletion_was_forced_then_the_audit_names_what_may_be_left_behind(

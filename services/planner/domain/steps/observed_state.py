@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from services.common.json_values import dicts_of
 from services.common.messages import (
     Applied,
     Checked,
@@ -43,7 +44,7 @@ def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause
     key = (observation.kind, observation.name)
     uid = context.engine.deployment_uid(key)
     if uid is not None:
-        return _deployment_removed(planned, observation, uid, cause)
+        return _deployment_removed(planned, observation, uid, cause, context)
     held = planned.state.objects.get(key)
     return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
@@ -74,16 +75,25 @@ def concerns(observation: Observation, context: Context) -> bool:
     return observation.engine_instance_id == context.before.tenant.engine_instance_id
 
 
-def _deployment_removed(planned: PlannedTenant, observation: Observation, uid: str, cause: Cause) -> PlannedTenant:
+def _deployment_removed(
+    planned: PlannedTenant, observation: Observation, uid: str, cause: Cause, context: Context
+) -> PlannedTenant:
     """What it became is gone from the engine."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
     if known is None or known.spec is None or known.is_active or not isinstance(observation.event, Removed):
         return planned
     empty = deployment_rules.empty_deployment(known)
+    message = _left_behind(planned, known, observation.name, context) if observation.event.forced else ""
     planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
-    message = audit.forced_deletion(observation.name) if observation.event.forced else ""
     return planned.with_outcome(AuditOutcome(audit.change_id(known), "Completed", message, cause.at))
+
+
+def _left_behind(planned: PlannedTenant, deployment: Deployment, name: str, context: Context) -> str:
+    """What a forced deletion may have left: all that was last reported, as nobody looks again."""
+    observed = planned.state.observed.get(deployment.id)
+    report = context.engine.read_status(observed.status if observed is not None else "", None, {})
+    return audit.forced_deletion(name, deployment.environment, dicts_of(report.part.get("resources")))
 
 
 def _object_reported(
