@@ -11,14 +11,13 @@ from urllib.parse import quote
 
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
-from devstack.stack.identities import IDENTITIES
+from devstack.stack.identities import IDENTITIES, WORKSPACE
 from devstack.stack.state_folder import State
 from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain.install import Toolchain
 
 ENGINE_NAMESPACES = ("gitops-service-argocd", "gitops-service-argocd-2")
-WORKSPACE = "local"
 LOOPBACK = "127.0.0.0/8"
 """Where this stack's target clusters and git servers are; elsewhere nobody's CR may point there."""
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
-from devstack.stack.identities import PRINCIPALS
+from devstack.stack.identities import PRINCIPALS, WORKSPACE
 from devstack.supervisor.process import Node, Step
+from services.cli.topics import password_variable
 
 ENGINE_CRDS = COMPOSE / "kubernetes" / "argocd-crds.yaml"
 SIMULATOR_RBAC = COMPOSE / "kubernetes" / "argocd-simulator-rbac.yaml"
@@ -39,6 +40,8 @@ COMMANDS = (
     Command(
         "connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply", "schemas-apply")
     ),
+    # Connect has to know the table of a workspace before there is one.
+    Command("workspaces-add", ("workspaces", "add", WORKSPACE), ("topics-acls", "connector-apply")),
     Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
     Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
     Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
@@ -55,5 +58,5 @@ def nodes(stack: Stack) -> list[Node]:
 
 
 def _passwords(stack: Stack) -> dict[str, str]:
-    """For ``topics acls``."""
-    return {f"KAFKA_PASSWORD_{name.upper()}": stack.secrets[f"kafka-{name}"] for name in PRINCIPALS}
+    """For ``topics acls`` and ``workspaces add``."""
+    return {password_variable(name): stack.secrets[f"kafka-{name}"] for name in PRINCIPALS}

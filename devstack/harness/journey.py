@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from devstack.stack.identities import WORKSPACE
 from services.common.argocd_names import uid_of
 from services.common.avro import AvroCodec, Registry, SchemaRegistry, decode_record, value_subject
 from services.common.errors import Poison, Retry
@@ -29,7 +30,7 @@ from services.common.messages import (
 
 GROUP = "gitopsctl-journeys"
 POLL_SECONDS = 0.05
-TOPICS = (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.WORKSPACE)
+TOPICS = (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.workspace_topic(WORKSPACE))
 
 
 class Stage(StrEnum):

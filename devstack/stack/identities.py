@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+WORKSPACE = "local"
+"""The one workspace cluster of a stack."""
+
 ACCOUNTS_NAMESPACE = "gitops-service"
 """Namespace of the service accounts in ``k8s/rbac``."""
 
@@ -26,7 +29,7 @@ class Identity:
 
 
 IDENTITIES: Mapping[str, Identity] = {
-    "watcher": Identity(principal="watcher", account="watcher"),
+    "watcher": Identity(principal=f"watcher-{WORKSPACE}", account="watcher"),
     "planner": Identity(principal="planner", database_role="planner"),
     "agent": Identity(principal="agent", account="agent"),
     "argocd-simulator": Identity(account="argocd-simulator"),

@@ -19,6 +19,7 @@ GROUPS = {
     "schemas": "services.cli.schemas",
     "database": "services.cli.database",
     "engines": "services.cli.engines",
+    "workspaces": "services.cli.workspaces",
     "tenants": "services.cli.tenants",
     "orphans": "services.cli.orphans",
     "keys": "services.cli.keys",

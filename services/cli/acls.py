@@ -69,13 +69,16 @@ def set_rights(admin: AdminClient, rights: Mapping[str, Rights]) -> tuple[int, i
 
 
 def _bindings(name: str, rights: Rights) -> Iterable[AclBinding]:
-    named: list[tuple[ResourceType, Mapping[str, tuple[str, ...]]]]
-    named = [(ResourceType.TOPIC, rights.topics), (ResourceType.GROUP, rights.groups)]
-    for kind, operations_by_name in named:
+    named: list[tuple[ResourceType, ResourcePatternType, Mapping[str, tuple[str, ...]]]] = [
+        (ResourceType.TOPIC, ResourcePatternType.LITERAL, rights.topics),
+        (ResourceType.TOPIC, ResourcePatternType.PREFIXED, rights.topic_prefixes),
+        (ResourceType.GROUP, ResourcePatternType.LITERAL, rights.groups),
+    ]
+    for kind, pattern, operations_by_name in named:
         for resource, operations in operations_by_name.items():
             for operation in operations:
                 yield AclBinding(
-                    kind, resource, ResourcePatternType.LITERAL, f"User:{name}", EVERY_HOST,
+                    kind, resource, pattern, f"User:{name}", EVERY_HOST,
                     AclOperation[operation.upper()], AclPermissionType.ALLOW,
                 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -23,7 +24,7 @@ from confluent_kafka.admin import (
 from services.cli import acls as brokers_acls
 from services.cli.topic_changes import AddPartitions, AlterSettings, CreateTopic, TopicChange, TopicState, topic_changes
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import Topic, check_login, client_properties, kafka_at, load_acls, load_topics
+from services.common.kafka import Rights, Topic, check_login, client_properties, kafka_at, load_acls, load_topics
 from services.common.kafka.topics import ACLS_FILE
 from services.common.settings import BrokerSettings, load
 from services.common.startup import await_dependency
@@ -32,12 +33,16 @@ app = typer.Typer(help="Kafka topics, and who may read and write them.", no_args
 
 REQUEST_SECONDS = 10.0
 
-VARIABLE = "KAFKA_PASSWORD_{}"
-
 MOST_REPLICAS = 3
 """With three, any one broker may be lost while another is down for maintenance."""
 
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the brokers.")
+REPLICATION_FACTOR = typer.Option(
+    0,
+    envvar="TOPIC_REPLICATION_FACTOR",
+    min=0,
+    help=f"Copies of each new topic; 0: one on each broker, at most {MOST_REPLICAS}.",
+)
 RIGHTS = typer.Option(ACLS_FILE, "--from", help="Declaration of rights, as services/common/kafka/acls.yaml.")
 
 
@@ -45,18 +50,35 @@ RIGHTS = typer.Option(ACLS_FILE, "--from", help="Declaration of rights, as servi
 def apply(
     *,
     timeout: float = TIMEOUT,
-    replication_factor: int = typer.Option(
-        0,
-        envvar="TOPIC_REPLICATION_FACTOR",
-        min=0,
-        help=f"Copies of each new topic; 0: one on each broker, at most {MOST_REPLICAS}.",
-    ),
+    replication_factor: int = REPLICATION_FACTOR,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Print what would be created or changed, and change nothing."
     ),
 ) -> None:
     """Create missing topics, add missing partitions where that is safe, set the declared settings. Deletes nothing."""
-    topics = load_topics()
+    make_topics(load_topics(), timeout, replication_factor, dry_run=dry_run)
+
+
+@app.command()
+def acls(timeout: float = TIMEOUT, source: Path = RIGHTS) -> None:
+    """Give each principal that is declared exactly its rights; and its password, if that is given.
+
+    The password of a principal is taken from KAFKA_PASSWORD_<NAME>; without that variable it stays as it is.
+    """
+    grant_rights(load_acls(source), timeout)
+
+
+def password_variable(principal: str) -> str:
+    """The environment variable of a principal's password."""
+    return "KAFKA_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", principal.upper())
+
+
+def make_topics(topics: Iterable[Topic], timeout: float, replication_factor: int, *, dry_run: bool = False) -> None:
+    """Have the brokers agree with ``topics``, and print what is so then; with ``dry_run`` what would be changed.
+
+    Raises InvalidConfiguration, Unavailable.
+    """
+    topics = tuple(topics)
     where, admin = _connected(timeout)
     brokers, existing = await_dependency(where, lambda: _described(admin, topics), timeout_seconds=timeout)
     copies = replication_factor or min(MOST_REPLICAS, brokers)
@@ -71,14 +93,12 @@ def apply(
             typer.echo(f"{topic.name}: {there} replicas, not {copies}; see 'Replicas' in docs/operations.md", err=True)
 
 
-@app.command()
-def acls(timeout: float = TIMEOUT, source: Path = RIGHTS) -> None:
-    """Give each principal that is declared exactly its rights; and its password, if that is given.
+def grant_rights(rights: Mapping[str, Rights], timeout: float) -> None:
+    """Have the brokers agree with ``rights``, set the passwords that are given, and print whose.
 
-    The password of a principal is taken from KAFKA_PASSWORD_<NAME>; without that variable it stays as it is.
+    Raises InvalidConfiguration, NoPermission, Unavailable.
     """
-    rights = load_acls(source)
-    passwords = {name: os.environ.get(VARIABLE.format(name.upper().replace("-", "_")), "") for name in rights}
+    passwords = {name: os.environ.get(password_variable(name), "") for name in rights}
     where, admin = _connected(timeout)
     await_dependency(where, lambda: brokers_acls.require_superuser(admin), timeout_seconds=timeout)
     given = {name: password for name, password in passwords.items() if password}

@@ -195,7 +195,7 @@ EngineObjectKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRow:
-    """A row of ``workspace_resources``."""
+    """A row of ``workspace_statuses``."""
 
     workspace: str
     namespace: str
@@ -211,7 +211,7 @@ class WorkspaceRow:
 
 
 class WorkspaceKey(NamedTuple):
-    """Of a row of ``workspace_resources``."""
+    """Of a row of ``workspace_statuses``."""
 
     workspace: str
     namespace: str
@@ -223,7 +223,7 @@ class WorkspaceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredStatus:
-    """A row of ``workspace_resources``, as far as a plan needs it."""
+    """A row of ``workspace_statuses``, as far as a plan needs it."""
 
     uid: str
     generation: int

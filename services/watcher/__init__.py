@@ -1,7 +1,7 @@
 """The workspace edge: what users write becomes commands, what the planner compiled becomes their status.
 
 It decides nothing. ``commands/`` follows custom resources and sends each change to ``gitops.commands``; ``status/``
-reads ``gitops.workspace`` and writes each row's status to its resource.
+reads ``gitops.workspace.<WORKSPACE>`` and writes each row's status to its resource.
 """
 
 SERVICE = "watcher"

@@ -12,10 +12,10 @@ from functools import partial
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
-    WORKSPACE,
     DeadLetterQueue,
     Publisher,
     count_partitions,
+    workspace_topic,
 )
 from services.common.kubernetes import Election, KubeClient, connect, require_access
 from services.common.message_log import Messaging, await_messaging
@@ -63,8 +63,9 @@ LIST_BURST = 50
 class Topics:
     """Names of the topics; tests use others."""
 
-    commands: str = COMMANDS
-    workspace: str = WORKSPACE
+    commands: str
+    workspace: str
+    """Of the statuses."""
 
 
 def start(settings: WatcherSettings) -> None:
@@ -79,7 +80,8 @@ def start(settings: WatcherSettings) -> None:
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:
-        asyncio.run(serve(settings, await_brokers(settings, Topics()), Topics(), watchers))
+        topics = Topics(COMMANDS, workspace_topic(settings.workspace))
+        asyncio.run(serve(settings, await_brokers(settings, topics), topics, watchers))
     finally:
         probes.stop()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from services.common.kafka import WORKSPACE_NAME
 from services.common.settings import ServiceSettings
 
 
@@ -14,7 +15,7 @@ class WatcherSettings(ServiceSettings):
 
     workspace: str = Field(
         default="local",
-        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$",
+        pattern=WORKSPACE_NAME,
         description="Name of the workspace cluster that is watched: the first half of every tenant's key.",
     )
     kubeconfig: Path | None = Field(

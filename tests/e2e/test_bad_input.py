@@ -11,11 +11,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from devstack.harness.hosted import HostedStack
+from devstack.stack.identities import WORKSPACE
 from services.common.avro import AvroCodec, SchemaRegistry
-from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
+from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, load_topics, workspace_topic
 from services.common.messages import Command, DeadLetter, ResourceChanged
 from tests.e2e.tenant import Tenant
 
+STATUSES = workspace_topic(WORKSPACE)
 UNKNOWN_SCHEMA = struct.pack(">bI", 0, 2_000_000) + b"x"
 
 
@@ -60,7 +62,8 @@ def dead_letter(stack: HostedStack, key: str) -> DeadLetter:
 
 def most_bytes(topic: str) -> int:
     """Length of the largest message that a topic takes, with what surrounds it."""
-    (config,) = [known.config for known in load_topics() if known.name == topic]
+    declared = (*load_topics(), *load_topics(workspace=WORKSPACE))
+    (config,) = [known.config for known in declared if known.name == topic]
     return int(config["max.message.bytes"])
 
 
@@ -81,7 +84,7 @@ def invalid_utf8(stack: HostedStack, topic: str) -> bytes:
         (OBSERVATIONS, "planner", lambda stack: invalid_utf8(stack, OBSERVATIONS), "does not fit"),
         (ENGINE, "agent", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
         (ENGINE, "agent", lambda stack: b"\xff", "wire format"),
-        (WORKSPACE, "watcher", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
+        (STATUSES, "watcher", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
     ],
     ids=lambda case: case if isinstance(case, str) else "",
 )
@@ -102,7 +105,7 @@ async def test_message_when_it_cannot_be_decoded_then_it_is_a_dead_letter_and_wo
     await tenant.until_status("Synced", sync__status="Synced")
 
 
-@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE])
+@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, ENGINE, STATUSES])
 async def test_message_when_it_is_larger_than_its_topic_takes_then_the_broker_refuses_it(
     stack: HostedStack, topic: str
 ) -> None:

@@ -24,7 +24,7 @@ FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
 NOT_OURS = (
     *("postgres", "database-roles", "database-upgrade", "engines-apply", "kafka", "topics-apply", "topics-acls"),
-    *("registry", "schemas-apply", "connect", "connector-apply", "connector-keeper"),
+    *("registry", "schemas-apply", "connect", "connector-apply", "connector-keeper", "workspaces-add"),
     *("watcher", "planner", "agent-1", "agent-2"),
 )
 OPTIONS = ("--argocd", "--infra", *(argument for name in NOT_OURS for argument in ("--without", name)))

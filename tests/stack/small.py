@@ -27,6 +27,7 @@ LEFT_OUT = (
     "schemas-apply",
     "engines-apply",
     "connector-apply",
+    "workspaces-add",
     "crds-apply",
     "engine-crds-apply",
     "engine-namespaces",

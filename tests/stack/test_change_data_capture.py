@@ -1,4 +1,4 @@
-"""What the connector promises to those who read gitops.engine and gitops.workspace, checked on the real one."""
+"""What the connector promises to those who read gitops.engine and the statuses, checked on the real one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import SchemaRegistryClient
+from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
+from services.cli import workspaces
 from services.cli.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry, decode_record
-from services.common.kafka import ENGINE, WORKSPACE
+from services.common.kafka import ENGINE, WORKSPACE, workspace_topic
 
 ARRIVAL_SECONDS = 15
 PARTITIONS = 12
+WORKSPACE_PARTITIONS = 3
+LOCAL = workspace_topic("local")
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 """Some 5 ms where nothing else runs; the limit says that nothing waits for a timer, on a crowded machine too."""
 
@@ -33,15 +37,15 @@ VALUES (%(instance)s, 'Application', 'argocd', %(name)s, 'local', 'team-a', 'lan
     ON CONFLICT (engine_instance_id, kind, namespace, name) DO UPDATE SET digest = EXCLUDED.digest
 """
 INSERT_WORKSPACE = """
-INSERT INTO workspace_resources (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
+INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
                                  digest, trace_id, seen_at, updated_at)
-VALUES ('local', 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
+VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
 """
 
 
 @dataclass(frozen=True)
 class Event:
-    """A message of one of the two topics, decoded."""
+    """A message of one of the topics, decoded."""
 
     topic: str
     partition: int
@@ -51,7 +55,7 @@ class Event:
 
 
 class Log:
-    """The two topics from now on."""
+    """The topics from now on."""
 
     def __init__(self, bootstrap_servers: str, registry: SchemaRegistry) -> None:
         """Connects, and starts at the present end of every partition."""
@@ -61,6 +65,7 @@ class Log:
         )
         self.consumer.assign(
             [self._end(topic, number) for topic in (ENGINE, WORKSPACE) for number in range(PARTITIONS)]
+            + [self._end(LOCAL, number) for number in range(WORKSPACE_PARTITIONS)]
         )
 
     def take(self, count: int, of: str) -> list[Event]:
@@ -73,6 +78,10 @@ class Log:
                 events.append(self._decode(message))
         assert [event.key["name"] for event in events] == [of] * count
         return events
+
+    def follow(self, topic: str) -> None:
+        """Read this topic too, which is a workspace's, from its beginning."""
+        self.consumer.incremental_assign([TopicPartition(topic, number, 0) for number in range(WORKSPACE_PARTITIONS)])
 
     def nothing_follows(self, seconds: float = 0.5) -> bool:
         """Whether no event arrives for a while."""
@@ -97,7 +106,7 @@ class Log:
 
 @pytest.fixture
 def log(infrastructure: HostedStack) -> Iterator[Log]:
-    """The two topics from the beginning of the test."""
+    """The topics from the beginning of the test."""
     environment = infrastructure.environment
     log = Log(environment["KAFKA_BOOTSTRAP_SERVERS"], SchemaRegistry(environment["SCHEMA_REGISTRY_URL"]))
     yield log
@@ -181,19 +190,51 @@ def test_engine_row_when_deleted_then_it_says_so_and_no_tombstone_follows(
     assert log.nothing_follows()
 
 
-def test_workspace_row_when_deleted_then_a_tombstone_follows_on_the_same_partition(
-    log: Log, planner: psycopg.Connection, name: str
+@pytest.mark.parametrize(("workspace", "topic"), [("local", LOCAL), ("never-added", WORKSPACE)])
+def test_workspace_row_when_deleted_then_a_tombstone_follows_on_the_same_partition_of_its_workspaces_topic(
+    log: Log, planner: psycopg.Connection, name: str, workspace: str, topic: str
 ) -> None:
-    planner.execute(INSERT_WORKSPACE, {"name": name, "trace": TRACE})
-    planner.execute("DELETE FROM workspace_resources WHERE name = %s", (name,))
+    planner.execute(INSERT_WORKSPACE, {"workspace": workspace, "name": name, "trace": TRACE})
+    planner.execute("DELETE FROM workspace_statuses WHERE name = %s", (name,))
     insertion, deletion, tombstone = log.take(3, of=name)
-    assert insertion.topic == WORKSPACE
-    assert insertion.key == {"workspace": "local", "namespace": "team-a", "kind": "GitOpsDeployment", "name": name}
+    assert {event.topic for event in (insertion, deletion, tombstone)} == {topic}
+    assert insertion.key == {"workspace": workspace, "namespace": "team-a", "kind": "GitOpsDeployment", "name": name}
     assert (insertion.value or {})["generation"] == 7
     assert insertion.headers == {"traceparent": TRACE.encode()}
     assert (deletion.value or {})["__deleted"] == "true"
     assert tombstone.value is None
     assert len({event.partition for event in (insertion, deletion, tombstone)}) == 1
+
+
+def test_workspace_when_it_is_added_then_its_topic_begins_with_every_status_and_goes_on_without_a_restart(
+    log: Log, infrastructure: HostedStack, planner: psycopg.Connection, name: str
+) -> None:
+    workspace = f"A.b_{name}"
+    statuses = {"workspace": workspace, "trace": TRACE}
+    planner.execute(INSERT_WORKSPACE, statuses | {"name": name})
+    (before,) = log.take(1, of=name)
+    assert before.topic == WORKSPACE
+
+    added = CliRunner().invoke(workspaces.app, ["add", workspace], env=infrastructure.environment)
+    assert added.exit_code == 0, added.output
+    deletion, tombstone = log.take(2, of=name)
+    assert ((deletion.value or {})["__deleted"], tombstone.value) == ("true", None)
+    planner.execute("UPDATE workspace_statuses SET digest = 'd2' WHERE workspace = %s", (workspace,))
+    log.follow(workspace_topic(workspace))
+    events = log.take(2, of=name)
+    assert [(event.topic, (event.value or {})["digest"]) for event in events] == [
+        (workspace_topic(workspace), "d1"),
+        (workspace_topic(workspace), "d2"),
+    ]
+    assert (events[0].key, {**(events[0].value or {}), "updated_at": None}) == (
+        before.key,
+        {**(before.value or {}), "updated_at": None},
+    )
+    assert events[0].headers == {"traceparent": TRACE.encode()}
+
+    again = CliRunner().invoke(workspaces.app, ["add", workspace], env=infrastructure.environment)
+    assert "is known" in again.output
+    assert log.nothing_follows()
 
 
 def test_transaction_when_it_has_many_rows_then_they_arrive_in_order(
@@ -210,8 +251,9 @@ def test_schemas_when_rows_and_heartbeats_were_written_then_those_of_this_reposi
     log: Log, infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
 ) -> None:
     upsert()
-    planner.execute(INSERT_WORKSPACE, {"name": name, "trace": TRACE})
-    log.take(2, of=name)
+    for workspace in ("local", "never-added"):
+        planner.execute(INSERT_WORKSPACE, {"workspace": workspace, "name": name, "trace": TRACE})
+    log.take(3, of=name)
     url = infrastructure.environment["SCHEMA_REGISTRY_URL"]
     client = SchemaRegistryClient({"url": url})
     versions = {subject: client.get_versions(subject) for subject in client.get_subjects()}

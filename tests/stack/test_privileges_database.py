@@ -16,7 +16,7 @@ PLANNER_MAY = (
     "SELECT FROM resources, checks, sync_runs",
     "INSERT INTO consumer_offsets VALUES ('t', 0, 0)",
     "UPDATE engine_resources SET digest = digest",
-    "DELETE FROM workspace_resources WHERE false",
+    "DELETE FROM workspace_statuses WHERE false",
 )
 PLANNER_MAY_NOT = (
     "CREATE TABLE mine ()",
@@ -36,10 +36,12 @@ PLANNER_MAY_NOT = (
     "COPY deployments TO PROGRAM 'true'",
     "SET ROLE gitops_owner",
     "SELECT rolpassword FROM pg_authid",
+    "CREATE TABLE mine PARTITION OF workspace_statuses FOR VALUES IN ('mine')",
 )
 REPLICATION_MAY = (
     "SELECT FROM engine_resources",
     "SELECT FROM workspace_resources",
+    "SELECT FROM workspace_resources_local",
     "INSERT INTO debezium_heartbeat VALUES ((random() * 1000000000)::int4, now())",
     "INSERT INTO debezium_signals VALUES (gen_random_uuid()::text, 'log', '{}')",
 )
@@ -55,6 +57,8 @@ REPLICATION_MAY_NOT = (
     "SELECT FROM engine_instances",
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_resources",
+    "DELETE FROM workspace_resources_local",
+    "DELETE FROM workspace_statuses",
     "CREATE TABLE mine ()",
     "ALTER PUBLICATION gitops_compiled ADD TABLE tenants",
     "CREATE PUBLICATION mine FOR ALL TABLES",

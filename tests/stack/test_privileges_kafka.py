@@ -18,8 +18,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
+from services.cli import workspaces
 from services.common.errors import NoPermission
 from services.common.kafka import (
     COMMANDS,
@@ -29,6 +31,7 @@ from services.common.kafka import (
     WORKSPACE,
     check_login,
     client_properties,
+    workspace_topic,
 )
 from services.common.settings import BrokerSettings
 
@@ -39,19 +42,35 @@ DENIED = {
 }
 SECONDS = 15
 OWN_GROUP = {
-    "watcher": "gitops-watcher-local",
+    "watcher-local": "gitops-watcher-local",
     "planner": "gitops-planner",
     "agent": "gitops-agent",
     "connect": "gitops-connect",
 }
-TOPICS = (COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs")
+OWN_STATUSES = workspace_topic("local")
+TOPICS = (
+    *(COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
+    *("gitops.connect.offsets", "gitops.connect.configs"),
+)
 
 MAY_WRITE = {
-    "watcher": {COMMANDS, DEAD_LETTERS},
+    "watcher-local": {COMMANDS, DEAD_LETTERS},
     "planner": {DEAD_LETTERS},
     "agent": {OBSERVATIONS, DEAD_LETTERS},
 }
-MAY_READ = {"watcher": [WORKSPACE], "planner": [COMMANDS, OBSERVATIONS], "agent": [ENGINE]}
+MAY_READ = {"watcher-local": [OWN_STATUSES], "planner": [COMMANDS, OBSERVATIONS], "agent": [ENGINE]}
+
+
+@pytest.fixture(scope="module")
+def neighbour(infrastructure: HostedStack) -> BrokerSettings:
+    """The principal of the watchers of another workspace cluster."""
+    given = {"KAFKA_PASSWORD_WATCHER_NEIGHBOUR": "guarded"}
+    added = CliRunner().invoke(workspaces.app, ["add", "neighbour"], env=infrastructure.environment | given)
+    assert added.exit_code == 0, added.output
+    settings = {name.lower(): value for name, value in infrastructure.environment_of("agent").items()}
+    return BrokerSettings(
+        **settings | {"kafka_username": "watcher-neighbour", "kafka_password": given.popitem()[1]},
+    )
 
 
 @pytest.fixture
@@ -100,15 +119,35 @@ def _may_write(brokers: BrokerSettings, topic: str) -> bool:
 def test_topic_when_a_service_reads_it_then_only_what_is_declared_is_given(
     login: Callable[[str], BrokerSettings], service: str, topic: str
 ) -> None:
-    consumer = Consumer(
-        client_properties(login(service)) | {"group.id": OWN_GROUP[service], "enable.partition.eof": True}
-    )
+    assert _may_read(login(service), OWN_GROUP[service], topic) == (topic in MAY_READ[service])
+
+
+def _may_read(brokers: BrokerSettings, group: str, topic: str) -> bool:
+    consumer = Consumer(client_properties(brokers) | {"group.id": group, "enable.partition.eof": True})
     try:
         error = _first_answer(consumer, topic)
     finally:
         consumer.close()
     assert error is None or error.code() in DENIED | {KafkaError._PARTITION_EOF}
-    assert (error is not None and error.code() in DENIED) != (topic in MAY_READ[service])
+    return error is None or error.code() not in DENIED
+
+
+def test_statuses_when_a_watcher_reads_them_then_only_those_of_its_own_workspace_are_given(
+    login: Callable[[str], BrokerSettings], neighbour: BrokerSettings
+) -> None:
+    own, other = workspace_topic("neighbour"), OWN_STATUSES
+    assert _may_read(neighbour, "gitops-watcher-neighbour", own)
+    assert not _may_read(neighbour, "gitops-watcher-neighbour", other)
+    assert not _may_read(neighbour, "gitops-watcher-neighbour", WORKSPACE)
+    assert not _may_read(login("watcher-local"), OWN_GROUP["watcher-local"], own)
+
+
+def test_group_when_the_watcher_of_another_workspace_joins_then_it_is_refused(neighbour: BrokerSettings) -> None:
+    consumer = Consumer(client_properties(neighbour) | {"group.id": OWN_GROUP["watcher-local"]})
+    try:
+        assert not _joins(consumer, workspace_topic("neighbour"))
+    finally:
+        consumer.close()
 
 
 def _first_answer(consumer: Consumer, topic: str) -> KafkaError | None:
@@ -150,7 +189,7 @@ def _joins(consumer: Consumer, topic: str) -> bool:
 
 
 GRANT = AclBinding(
-    ResourceType.TOPIC, ENGINE, ResourcePatternType.LITERAL, "User:watcher", "*",
+    ResourceType.TOPIC, ENGINE, ResourcePatternType.LITERAL, "User:watcher-local", "*",
     AclOperation.READ, AclPermissionType.ALLOW,
 )  # fmt: skip
 ADMINISTRATION: dict[str, Callable[[AdminClient, str], dict[Any, Any]]] = {
@@ -178,4 +217,4 @@ def test_brokers_when_the_credentials_are_wrong_then_nobody_is_let_in(
     login: Callable[[str], BrokerSettings], change: dict[str, Any]
 ) -> None:
     with pytest.raises(NoPermission, match="refuses KAFKA_USERNAME and KAFKA_PASSWORD"):
-        check_login(login("watcher").model_copy(update=change))
+        check_login(login("watcher-local").model_copy(update=change))

@@ -14,11 +14,13 @@ from services.common.kafka.topics import (
     ENGINE,
     OBSERVATIONS,
     WORKSPACE,
+    WORKSPACE_NAME,
     Rights,
     Topic,
     load_acls,
     load_topics,
     tenant_key,
+    workspace_topic,
 )
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "ENGINE",
     "OBSERVATIONS",
     "WORKSPACE",
+    "WORKSPACE_NAME",
     "Brokers",
     "ConsumedMessage",
     "Consumer",
@@ -47,4 +50,5 @@ __all__ = [
     "load_acls",
     "load_topics",
     "tenant_key",
+    "workspace_topic",
 ]

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
+from services.common.kafka.topics import WORKSPACE
 from services.common.settings import BrokerSettings
 
 Brokers = BrokerSettings | str
@@ -116,7 +117,8 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
 
 def _count(found: TopicMetadata | None, topic: str) -> int:
     if found is None:
-        raise InvalidConfiguration(f"Kafka has no topic {topic}; run 'gitopsctl topics apply'")
+        remedy = "workspaces add" if topic.startswith(f"{WORKSPACE}.") else "topics apply"
+        raise InvalidConfiguration(f"Kafka has no topic {topic}; run 'gitopsctl {remedy}'")
     if not found.partitions:
         raise Retry(f"Kafka tells no partitions of {topic}: {found.error}")
     return len(found.partitions)

@@ -20,13 +20,18 @@ COMMANDS = "gitops.commands"
 OBSERVATIONS = "gitops.observations"
 ENGINE = "gitops.engine"
 WORKSPACE = "gitops.workspace"
+"""Statuses of workspaces that were not added; those of the others are on :func:`workspace_topic`."""
 DEAD_LETTERS = "gitops.dead-letters"
 
+WORKSPACE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?$"
+"""What a workspace may be called. Topic, principal and group contain the name, and so does a table, in 63 bytes."""
+PLACEHOLDER = "<workspace>"
+"""Of that name, in the second document of both files."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 """A name as it is: no pattern, no ``*``."""
 
-PrincipalName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
+PrincipalName = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9._-]{0,62}$")]
 TopicOperation = Literal["read", "write", "create", "describe", "describe_configs"]
 GroupOperation = Literal["read", "describe"]
 
@@ -47,24 +52,33 @@ class Rights(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     topics: dict[Name, tuple[TopicOperation, ...]] = Field(default_factory=dict)
+    topic_prefixes: dict[Name, tuple[TopicOperation, ...]] = Field(
+        default_factory=dict, description="Of all topics whose names begin so, those that do not exist yet included."
+    )
     groups: dict[Name, tuple[GroupOperation, ...]] = Field(default_factory=dict)
 
 
-def load_topics(path: Path = TOPICS_FILE) -> tuple[Topic, ...]:
-    """The declared topics. Raises InvalidConfiguration naming the file and the field."""
-    return tuple(_load(path, list[Topic]))
+def load_topics(path: Path = TOPICS_FILE, workspace: str = "") -> tuple[Topic, ...]:
+    """The declared topics; those of ``workspace`` if it is given. Raises InvalidConfiguration: file and field."""
+    return tuple(_load(path, list[Topic], workspace))
 
 
-def load_acls(path: Path = ACLS_FILE) -> dict[str, Rights]:
-    """Rights by principal. Raises InvalidConfiguration naming the file and the field."""
-    return dict(_load(path, dict[PrincipalName, Rights]))
+def load_acls(path: Path = ACLS_FILE, workspace: str = "") -> dict[str, Rights]:
+    """Rights by principal; of the principals of ``workspace`` if it is given. Raises InvalidConfiguration likewise."""
+    return dict(_load(path, dict[PrincipalName, Rights], workspace))
 
 
-def _load(path: Path, shape: Any) -> Any:
+def _load(path: Path, shape: Any, workspace: str) -> Any:
     try:
-        return TypeAdapter(shape).validate_python(yaml.safe_load(path.read_text()))
-    except (OSError, yaml.YAMLError, ValidationError) as error:
+        documents = list(yaml.safe_load_all(path.read_text().replace(PLACEHOLDER, workspace)))
+        return TypeAdapter(shape).validate_python(documents[1 if workspace else 0])
+    except (OSError, yaml.YAMLError, IndexError, ValidationError) as error:
         raise InvalidConfiguration(f"{path}: {error}") from error
+
+
+def workspace_topic(workspace: str) -> str:
+    """The topic of this workspace's statuses, which its watchers alone read."""
+    return f"{WORKSPACE}.{workspace}"
 
 
 def tenant_key(workspace: str, namespace: str) -> bytes:

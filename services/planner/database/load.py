@@ -57,7 +57,7 @@ SELECT {names(Deployment, "d")}, {names(Observed, "o")}, {names(StoredStatus, "w
   FROM deployments d
   JOIN tenants t ON t.id = d.tenant_id
   LEFT JOIN observed_states o ON o.deployment_id = d.id
-  LEFT JOIN workspace_resources w
+  LEFT JOIN workspace_statuses w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, '{GITOPS_DEPLOYMENT.kind}', d.name)
    AND t.former_since = 0
 """
@@ -68,7 +68,7 @@ SELECT {names(PlainResource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, 
   JOIN tenants t ON t.id = r.tenant_id
   LEFT JOIN checks c ON c.resource_id = r.id
   LEFT JOIN sync_runs s ON s.resource_id = r.id
-  LEFT JOIN workspace_resources w
+  LEFT JOIN workspace_statuses w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, r.kind, r.name)
    AND t.former_since = 0
 """

@@ -53,7 +53,7 @@ SELECT w.kind, w.name, w.uid, w.generation, w.status, w.release_finalizer,
     OR EXISTS (SELECT FROM resources r
                 WHERE (r.tenant_id, r.kind, r.name, r.uid) = (t.id, w.kind, w.name, w.uid) AND r.present)
   FROM (SELECT %s::uuid AS id, %s AS workspace, %s AS namespace) AS t
-  JOIN workspace_resources w USING (workspace, namespace)
+  JOIN workspace_statuses w USING (workspace, namespace)
  WHERE NOT EXISTS (SELECT FROM tenants former WHERE former.id = t.id AND former.former_since > 0)
 """
 FORGET_RUNS = """

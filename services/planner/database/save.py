@@ -143,7 +143,7 @@ DELETE FROM engine_resources AS known
 """
 
 WORKSPACE = upsert(
-    tables.workspace_resources,
+    tables.workspace_statuses,
     WorkspaceRow,
     stamps={"updated_at": "clock_timestamp()"},
     only="(known.uid, known.release_finalizer, known.digest)"
@@ -151,7 +151,7 @@ WORKSPACE = upsert(
 )
 
 WORKSPACE_GONE = f"""
-DELETE FROM workspace_resources AS known
+DELETE FROM workspace_statuses AS known
  USING {recordset(WorkspaceKey, "gone")}
  WHERE (known.workspace, known.namespace, known.kind, known.name)
      = (gone.workspace, gone.namespace, gone.kind, gone.name)
@@ -168,7 +168,7 @@ REPLACED = f"""
        marked AS (UPDATE tenants t SET former_since = formers.former_since FROM formers WHERE t.id = formers.id),
        deployments_left AS (DELETE FROM deployments d USING formers WHERE d.tenant_id = formers.id AND d.dormant),
        resources_left AS (DELETE FROM resources r USING formers WHERE r.tenant_id = formers.id AND r.dormant)
-DELETE FROM workspace_resources w USING formers
+DELETE FROM workspace_statuses w USING formers
  WHERE (w.workspace, w.namespace) = (formers.workspace, formers.namespace)
 """
 OBSERVED_GONE = f"DELETE FROM observed_states WHERE deployment_id IN {IDS}"
@@ -200,7 +200,7 @@ STATEMENTS = (
     Statement("unparked", "parked_tenants", UNPARKED),
     Statement("parked", "parked_tenants", PARKED),
     Statement("parked_events", "parked_events", PARKED_EVENTS),
-    Statement("tenants_replaced", "workspace_resources", REPLACED),
+    Statement("tenants_replaced", "workspace_statuses", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
@@ -216,8 +216,8 @@ STATEMENTS = (
     Statement("engine_absent", "engine_resources", ENGINE_ABSENT),
     Statement("engine_departing", "engine_resources", ENGINE),
     Statement("engine_gone", "engine_resources", ENGINE_GONE),
-    Statement("workspace", "workspace_resources", WORKSPACE),
-    Statement("workspace_gone", "workspace_resources", WORKSPACE_GONE),
+    Statement("workspace", "workspace_statuses", WORKSPACE),
+    Statement("workspace_gone", "workspace_statuses", WORKSPACE_GONE),
     Statement("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
     Statement("plain_resources_dormant", "resources", RESOURCES_DORMANT),
     Statement("plain_resources_gone", "resources", RESOURCES_GONE),

@@ -1,6 +1,6 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
-Only the planner writes here. ``engine_resources`` and ``workspace_resources`` are streamed to other services, so
+Only the planner writes here. ``engine_resources`` and ``workspace_statuses`` are streamed to other services, so
 their columns are an interface; all others are the planner's own. A test holds this module and the migrations
 together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON text;
 a component test has PostgreSQL prepare every one of them.
@@ -296,8 +296,8 @@ engine_resources = Table(
     postgresql_with=_ROOM_FOR_UPDATES,
 )
 
-workspace_resources = Table(
-    "workspace_resources",
+workspace_statuses = Table(
+    "workspace_statuses",
     metadata,
     Column("workspace", Text, primary_key=True),
     Column("namespace", Text, primary_key=True),
@@ -311,8 +311,8 @@ workspace_resources = Table(
     Column("trace_id", Text, nullable=False),
     Column("seen_at", _TIME, nullable=False),
     Column("updated_at", _TIME, nullable=False),
-    comment="Streamed: the status that CRs shall show.",
-    postgresql_with=_ROOM_FOR_UPDATES,
+    comment="Streamed by its partitions: the status that CRs shall show.",
+    postgresql_partition_by="LIST (workspace)",
 )
 
 debezium_signals = Table(
@@ -332,5 +332,5 @@ debezium_heartbeat = Table(
     comment="Moved by the connector, so that its replication slot advances while the streamed tables rest.",
 )
 
-STREAMED = (engine_resources, workspace_resources, debezium_signals, debezium_heartbeat)
+STREAMED = (engine_resources, workspace_statuses, debezium_signals, debezium_heartbeat)
 """Tables of the publication ``gitops_compiled``."""

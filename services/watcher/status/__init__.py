@@ -1,1 +1,1 @@
-"""Compiled status to custom resources: reads ``gitops.workspace`` and writes what it says."""
+"""Compiled status to custom resources: reads ``gitops.workspace.<WORKSPACE>`` and writes what it says."""

@@ -1,4 +1,4 @@
-"""Consumes ``gitops.workspace`` on a thread of its own: messages in, decoded rows out.
+"""Consumes ``gitops.workspace.<WORKSPACE>`` on a thread of its own: messages in, decoded rows out.
 
 librdkafka's calls block, and must go on while statuses are written, or the broker would take this process for dead. So
 the thread only consumes and decodes, and hands over to the event loop, which acknowledges the offsets.
@@ -50,7 +50,7 @@ class RowHandler(Protocol):
 
 
 def consumer_group(workspace: str) -> str:
-    """The group is the workspace's own: a watcher passes over other workspaces' rows, and would lose a shared one's."""
+    """The group is the workspace's own, as its topic is."""
     return f"gitops-watcher-{workspace}"
 
 

@@ -79,7 +79,8 @@ def test_kafka_when_a_service_comes_to_it_then_as_its_own_principal(rendered: Re
     (container,) = containers(workloads(rendered.example)[name])
     (password,) = [item["valueFrom"] for item in container["env"] if item["name"] == "KAFKA_PASSWORD"]
     assert password == {"secretKeyRef": {"name": f"kafka-{name}", "key": "password"}}
-    assert environment(name, rendered.example)["KAFKA_USERNAME"] == name
+    given = environment(name, rendered.example)
+    assert given["KAFKA_USERNAME"] == (f"watcher-{given['WORKSPACE']}" if name == "watcher" else name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from services.cli import database as database_commands
 from services.cli import engines as engine_commands
+from services.cli import workspaces
 from services.common.errors import InvalidConfiguration
 from services.common.package_data import MIGRATIONS
 from services.planner.database.requirements import check_database, head
@@ -151,6 +152,46 @@ def test_upgrade_when_engines_hold_objects_then_each_is_owned_by_what_it_was_mad
     )
 
 
+STATUS = """
+INSERT INTO {} (workspace, namespace, kind, name, uid, generation, status, release_finalizer, digest, trace_id,
+                seen_at, updated_at)
+VALUES (%s, 'n', 'GitOpsDeployment', %s, 'u', 1, '{{}}', false, 'd', '', now(), now())
+    ON CONFLICT (workspace, namespace, kind, name) DO UPDATE SET digest = EXCLUDED.digest
+"""
+BEFORE, NOW = STATUS.format("workspace_resources"), STATUS.format("workspace_statuses")
+
+
+def test_upgrade_when_statuses_exist_then_planners_of_before_and_of_now_write_to_the_same(database: Database) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0010")
+        owner.execute(BEFORE, ("w", "old"))
+    assert CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url]).exit_code == 0
+    with psycopg.connect(database.planner_url, autocommit=True) as planner:
+        planner.execute(BEFORE, ("w", "by a planner of before"))
+        planner.execute(NOW, ("w", "new"))
+        for query in ("SELECT name FROM workspace_resources", "SELECT name FROM workspace_statuses"):
+            names = planner.execute(query).fetchall()
+            assert {name for (name,) in names} == {"old", "by a planner of before", "new"}
+
+
+def test_downgrade_when_workspaces_were_added_then_no_status_is_lost(database: Database) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        owner.execute(NOW, ("w", "old"))
+        assert workspaces._add_partition(database.owner_url, "w") == 1
+        owner.execute(NOW, ("w", "new"))
+        owner.execute(NOW, ("other", "web"))
+        with database_commands._connected(database.owner_url, 10) as connection:
+            command.downgrade(database_commands._config(connection), "0010")
+        assert owner.execute("SELECT count(*) FROM workspace_resources").fetchone() == (3,)
+
+
+def test_tables_when_workspaces_were_added_then_there_is_no_drift(database: Database) -> None:
+    assert workspaces._add_partition(database.owner_url, "A.b_c-d") == 0
+    assert workspaces._add_partition(database.owner_url, "A.b_c-d") is None
+    outcome = CliRunner().invoke(database_commands.app, ["check", "--url", database.owner_url])
+    assert outcome.exit_code == 0, outcome.output
+
+
 def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
     """The database, empty, at an older revision."""
     for statement in ("DROP PUBLICATION gitops_compiled", "DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
@@ -161,7 +202,7 @@ def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
 
 def test_publication_when_made_then_it_holds_the_four_streamed_tables(database: Database) -> None:
     with psycopg.connect(database.owner_url) as owner:
-        rows = owner.execute("SELECT tablename FROM pg_publication_tables WHERE pubname = 'gitops_compiled'").fetchall()
+        rows = owner.execute("SELECT prrelid::regclass::text FROM pg_publication_rel").fetchall()
     assert {name for (name,) in rows} == {table.name for table in STREAMED}
 
 

@@ -80,7 +80,7 @@ NAME = (WORKSPACE, "team-a")
 TENANT = tenant_id(*NAME)
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
-    "engine_resources", "workspace_resources",
+    "engine_resources", "workspace_statuses",
 )  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     stored = contents(database)
     assert len(stored["deployments"]) == len(world.deployments)
     assert {row["name"] for row in stored["engine_resources"]} == {row.name for row in world.engine.values()}
-    assert {row["digest"] for row in stored["workspace_resources"]} == {row.digest for row in world.workspace.values()}
+    assert {row["digest"] for row in stored["workspace_statuses"]} == {row.digest for row in world.workspace.values()}
     assert {(row["id"], row["state"], row["message"]) for row in stored["audit_records"]} == {
         (row.id, row.state, row.message) for row in world.audit_records.values()
     }
@@ -253,7 +253,7 @@ def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_store
 
 
 def shown(database: Database) -> list[dict[str, Any]]:
-    return contents(database)["workspace_resources"]
+    return contents(database)["workspace_statuses"]
 
 
 def test_store_when_resources_are_beyond_the_allowance_then_it_reads_what_the_model_does(
@@ -553,7 +553,7 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
 ) -> None:
     def told() -> dict[str, Any]:
         return {
-            row["name"]: json.loads(row["status"])["conditions"] for row in contents(database)["workspace_resources"]
+            row["name"]: json.loads(row["status"])["conditions"] for row in contents(database)["workspace_statuses"]
         }
 
     take(session, changed(1), environment(1), secret(1))
@@ -870,12 +870,12 @@ def test_namespace_when_it_is_made_again_then_neither_dormant_rows_nor_statuses_
     take(session, *in_namespace(("former", 1000), *crowd, changed(1)), policy=policy)
     found = contents(database)
     assert any(row["dormant"] for row in found["resources"])
-    assert found["workspace_resources"]
+    assert found["workspace_statuses"]
     take(session, *in_namespace(("latter", 60_000), changed(70, "other", uid="uid-other")), policy=policy)
     found = contents(database)
     assert [row["name"] for row in found["deployments"] if row["present"]] == ["other"]
     assert not [row for row in found["resources"] if row["present"] or row["dormant"]]
-    assert not found["workspace_resources"]
+    assert not found["workspace_statuses"]
     assert {row["namespace_uid"]: row["former_since"] for row in found["tenants"]} == {"former": 60_000, "latter": 0}
 
 
@@ -894,7 +894,7 @@ def test_namespace_when_it_is_made_again_then_both_tenants_are_read_and_each_kee
         }
         assert not found[former].statuses
         session.tenants.forget_tenants()
-    assert {row["uid"] for row in contents(database)["workspace_resources"]} == {"uid-prod-latter"}
+    assert {row["uid"] for row in contents(database)["workspace_statuses"]} == {"uid-prod-latter"}
     instance, project = found[former].tenant.engine_instance_id, f"app-project-{former}"
     for kind, name in (("Application", "gitopsdepl-uid-1"), ("AppProject", project)):
         take(session, observed(80, Removed(forced=False), instance=instance, kind=kind, name=name))
@@ -912,7 +912,7 @@ def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_
     take(session, *in_namespace(("latter", 60_000), changed(71, uid="uid-latter", generation=2)))
     found = contents(database)
     assert [(row["uid"], row["generation"]) for row in found["deployments"]] == [("uid-latter", 2)]
-    assert not found["workspace_resources"]
+    assert not found["workspace_statuses"]
     with session.connection() as connection:
         (parked,) = periodic_queries.parked_tenants(connection, [0])
         kept = [kept_event(row) for row in periodic_queries.parked_events(connection, parked.tenant_id)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
+from services.cli import workspaces
+from services.cli.topics import password_variable
 from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kafka import count_partitions
 from services.common.kubernetes import ApiResource, KubeClient, connect, require_access
@@ -24,7 +29,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.commands.epochs import newest_timestamp
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS, FollowedKind, access_to, access_to_lease
 from tests.component.rights import until_granted
-from tests.component.watcher.rig import KeyFiles, Rig, until
+from tests.component.watcher.rig import KeyFiles, Rig, Tenant, until
 
 ENDS_WITHIN_SECONDS = 8
 SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
@@ -135,9 +140,14 @@ async def test_crd_when_missing_then_the_command_that_installs_it_is_named(kube:
         await require_access(kube, access_to(FollowedKind(unknown)), 0.5)
 
 
-def test_topic_when_missing_then_the_command_that_makes_it_is_named(kafka_bootstrap: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"no topic no\.such; run 'gitopsctl topics apply'"):
-        count_partitions(kafka_bootstrap, ["no.such"])
+@pytest.mark.parametrize(
+    ("topic", "command"), [("no.such", "topics apply"), ("gitops.workspace.no-such", "workspaces add")]
+)
+def test_topic_when_missing_then_the_command_that_makes_it_is_named(
+    kafka_bootstrap: str, topic: str, command: str
+) -> None:
+    with pytest.raises(InvalidConfiguration, match=rf"no topic {re.escape(topic)}; run 'gitopsctl {command}'"):
+        count_partitions(kafka_bootstrap, [topic])
 
 
 async def test_newest_timestamp_when_the_topic_is_empty_and_when_it_is_not_then_it_is_that_of_its_newest_message(
@@ -153,11 +163,19 @@ async def test_newest_timestamp_when_the_topic_is_empty_and_when_it_is_not_then_
 @contextmanager
 def process(stack: HostedStack, log: Path, keys: KeyFiles, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    settings = {"WORKSPACE": f"ws-{uuid.uuid4().hex[:8]}", "SEALING_PUBLIC_KEYS": str(keys.public)}
+    workspace = environment.setdefault("WORKSPACE", f"ws-{uuid.uuid4().hex[:8]}")
+    given = {password_variable(f"watcher-{workspace}"): uuid.uuid4().hex}
+    added = CliRunner().invoke(workspaces.app, ["add", workspace], env=stack.environment | given)
+    assert added.exit_code == 0, added.output
+    settings = stack.environment_of("watcher") | {
+        "KAFKA_USERNAME": f"watcher-{workspace}",
+        "KAFKA_PASSWORD": given.popitem()[1],
+        "SEALING_PUBLIC_KEYS": str(keys.public),
+    }
     with log.open("wb") as output:
         started = subprocess.Popen(
             [sys.executable, "-m", "services.watcher"],
-            env=inherited | stack.environment | settings | environment,
+            env=inherited | settings | environment,
             stderr=output,
         )
         try:
@@ -177,6 +195,39 @@ async def test_process_when_told_to_end_then_it_ends_in_order_within_seconds(
         watcher.send_signal(number)
         assert await asyncio.to_thread(watcher.wait, ENDS_WITHIN_SECONDS) == 0
     assert b"partitions revoked" in log.read_bytes()
+
+
+STATUS = """
+INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
+                                digest, trace_id, seen_at, updated_at)
+VALUES (%s, %s, 'GitOpsDeployment', %s, %s, 1, %s, false, 'd1', '', now(), now())
+"""
+
+
+async def test_statuses_when_there_are_two_workspaces_then_those_of_each_arrive_by_its_own_watcher(
+    stack: HostedStack, tmp_path: Path, keys: KeyFiles, tenant: Tenant
+) -> None:
+    """From the table to the resource; the status of one is there before its workspace is added."""
+    names = [f"ws-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    resources = [await tenant.create(name) for name in names]
+    rows = [
+        (name, tenant.namespace, name, made["metadata"]["uid"], f'{{"sync":{{"status":"{name}"}}}}')
+        for name, made in zip(names, resources, strict=True)
+    ]
+    with psycopg.connect(stack.environment["DATABASE_URL"], autocommit=True) as planner:
+        planner.execute(STATUS, rows[0])
+        logs = [tmp_path / name for name in names]
+        with (
+            process(stack, logs[0], keys, WORKSPACE=names[0]),
+            process(stack, logs[1], keys, WORKSPACE=names[1]),
+        ):
+            await until(
+                lambda: all(b"partitions assigned" in log.read_bytes() for log in logs),
+                lambda: "\n".join(log.read_text()[-1000:] for log in logs),
+            )
+            planner.execute(STATUS, rows[1])
+            for name in names:
+                await tenant.until_status(name, {"sync": {"status": name}})
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from devstack.stack.identities import ACCOUNTS, IDENTITIES, PRINCIPALS
 from devstack.stack.state_folder import State
 from devstack.toolchain.install import Toolchain
 from services.agent.settings import AgentSettings
+from services.cli.topics import password_variable
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
@@ -94,13 +95,13 @@ def test_sealing_keys_when_mounted_then_the_private_ones_only_where_something_is
 
 
 def test_principals_when_made_then_everybody_gets_the_password_it_comes_with() -> None:
-    made = environment("principals")
+    made = environment("principals") | environment("setup")
     assert {name for name in made if name.startswith("KAFKA_PASSWORD_")} == {
-        f"KAFKA_PASSWORD_{principal.upper()}" for principal in PRINCIPALS
+        password_variable(principal) for principal in PRINCIPALS
     }
     for name in MODULES:
         if principal := IDENTITIES[service_of(name)].principal:
-            assert environment(name)["KAFKA_PASSWORD"] == made[f"KAFKA_PASSWORD_{principal.upper()}"]
+            assert environment(name)["KAFKA_PASSWORD"] == made[password_variable(principal)]
     assert environment("connect")["GITOPS_CONNECT_PASSWORD"] == made["KAFKA_PASSWORD_CONNECT"]
 
 

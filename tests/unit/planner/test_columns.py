@@ -37,7 +37,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (SyncRun, tables.sync_runs),
     (AuditRecord, tables.audit_records),
     (EngineRow, tables.engine_resources),
-    (WorkspaceRow, tables.workspace_resources),
+    (WorkspaceRow, tables.workspace_statuses),
     (ParkedTenant, tables.parked_tenants),
 ]
 PARTS: list[tuple[type[Any], Table]] = [
@@ -46,9 +46,9 @@ PARTS: list[tuple[type[Any], Table]] = [
     (EngineAbsence, tables.engine_resources),
     (AuditOutcome, tables.audit_records),
     (ParkedEvent, tables.parked_events),
-    (StoredStatus, tables.workspace_resources),
+    (StoredStatus, tables.workspace_statuses),
     (EngineKey, tables.engine_resources),
-    (WorkspaceKey, tables.workspace_resources),
+    (WorkspaceKey, tables.workspace_statuses),
 ]
 STAMPS = {"created_at", "updated_at", "dormant"}
 """Written by the statements themselves."""

@@ -18,10 +18,15 @@ from services.cli.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.messages import EngineResource, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
-from services.planner.database.tables import engine_resources, workspace_resources
+from services.planner.database.tables import engine_resources, workspace_statuses
 
 RELEASED = AVRO_SCHEMAS / "released"
-ROWS = {EngineResource: engine_resources, WorkspaceResource: workspace_resources}
+ROWS = {EngineResource: engine_resources, WorkspaceResource: workspace_statuses}
+NAMESPACES = {
+    engine_resources: "gitops.public.engine_resources",
+    workspace_statuses: "gitops.public.workspace_resources",
+}
+"""Of their schemas. All partitions have one: Connect names it."""
 EXCLUDED = re.compile(json.loads(DEFINITION.read_text())["column.exclude.list"])
 TIME = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
 TYPES: list[tuple[type, Any]] = [
@@ -50,8 +55,7 @@ def field(column: Column[Any]) -> dict[str, Any]:
     )
 
 
-def record(table: Table, name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    namespace = f"gitops.public.{table.name}"
+def record(namespace: str, name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "type": "record",
         "name": name,
@@ -61,15 +65,15 @@ def record(table: Table, name: str, fields: list[dict[str, Any]]) -> dict[str, A
     }
 
 
-@pytest.mark.parametrize("table", ROWS.values(), ids=lambda table: table.name)
-def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Table) -> None:
+@pytest.mark.parametrize(("table", "namespace"), NAMESPACES.items(), ids=NAMESPACES.values())
+def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Table, namespace: str) -> None:
     columns = [item for item in table.columns if not EXCLUDED.fullmatch(f"public.{table.name}.{item.name}")]
     deleted = {"name": "__deleted", "type": ["null", "string"], "default": None}
     local = local_schemas()
     key = [field(column) for column in table.primary_key.columns]
-    assert local[f"gitops.public.{table.name}.Key"] == record(table, "Key", key)
+    assert local[f"{namespace}.Key"] == record(namespace, "Key", key)
     value = [*(field(column) for column in columns), deleted]
-    assert local[f"gitops.public.{table.name}.Value"] == record(table, "Value", value)
+    assert local[f"{namespace}.Value"] == record(namespace, "Value", value)
 
 
 def versions(file: str) -> list[Path]:
@@ -98,5 +102,5 @@ def test_schema_when_an_older_one_wrote_then_it_is_backward_compatible(file: str
 @pytest.mark.parametrize(("row", "table"), ROWS.items(), ids=lambda item: getattr(item, "__name__", ""))
 def test_row_when_any_released_schema_wrote_it_then_its_reader_finds_all_that_it_needs(row: type, table: Table) -> None:
     needed = {item.name for item in dataclasses.fields(row)} - {"deleted"} | {"__deleted"}
-    for path in versions(COMPILED_SUBJECTS[f"gitops.public.{table.name}.Value"]):
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[table]}.Value"]):
         assert needed <= {item["name"] for item in json.loads(path.read_text())["fields"]}, path.name

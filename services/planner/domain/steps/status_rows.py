@@ -1,6 +1,6 @@
 """Compiles the statuses of the custom resources that a batch concerns.
 
-A row of ``workspace_resources`` exists for a name as long as a resource of that name exists and has a status. The row
+A row of ``workspace_statuses`` exists for a name as long as a resource of that name exists and has a status. The row
 belongs to the existing incarnation; the row of a former one is replaced or deleted.
 """
 

@@ -9,17 +9,34 @@ import pytest
 from devstack.components.connect import CONFIGURATION as CONNECT
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import load_acls, load_topics
+from services.common.kafka import load_acls, load_topics, workspace_topic
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
 from services.watcher.status.row_consumer import consumer_group
 
-RIGHTS = load_acls()
+RIGHTS = load_acls() | load_acls(workspace="local")
+PREFIX = workspace_topic("")
 CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
 
 
 def test_rights_when_declared_then_each_topic_exists() -> None:
     named = {topic for rights in RIGHTS.values() for topic in rights.topics}
-    assert named - CONNECT_OWN == {topic.name for topic in load_topics()}
+    existing = {topic.name for topic in (*load_topics(), *load_topics(workspace="local"))}
+    assert named - CONNECT_OWN == existing
+    assert {topic for topic in existing if topic.startswith(PREFIX)} == {workspace_topic("local")}
+
+
+def test_prefix_when_declared_then_only_for_connect_and_of_what_workspaces_have() -> None:
+    prefixes = {name: rights.topic_prefixes for name, rights in RIGHTS.items() if rights.topic_prefixes}
+    assert prefixes == {"connect": {PREFIX: ("write",)}}
+
+
+def test_workspaces_when_there_are_two_then_their_watchers_share_no_topic_that_is_read_and_no_group() -> None:
+    ((one, first),) = load_acls(workspace="A.b_c").items()
+    ((other, second),) = load_acls(workspace="local").items()
+    assert (one, other) == ("watcher-A.b_c", "watcher-local")
+    shared = first.topics.keys() & second.topics.keys()
+    assert all(first.topics[topic] == ("write",) for topic in shared)
+    assert not first.groups.keys() & second.groups.keys()
 
 
 def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
@@ -27,7 +44,7 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
     connect = dict(line.split("=", 1) for line in CONNECT.read_text().splitlines() if line and line[0] != "#")
     groups = {name: set(rights.groups) for name, rights in RIGHTS.items()}
     assert groups == {
-        "watcher": {consumer_group("local")},
+        "watcher-local": {consumer_group("local")},
         "planner": {PLANNER_GROUP},
         "agent": {agent},
         "connect": {connect["group.id"]},
@@ -39,7 +56,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> N
     for name, rights in RIGHTS.items():
         for topic in (topic for topic, operations in rights.topics.items() if "write" in operations):
             writers.setdefault(topic, set()).add(name)
-    assert writers.pop("gitops.dead-letters") == {"watcher", "planner", "agent"}
+    assert writers.pop("gitops.dead-letters") == {"watcher-local", "planner", "agent"}
     assert {topic: len(names) for topic, names in writers.items()} == dict.fromkeys(writers, 1)
 
 
@@ -50,6 +67,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> N
         "[]",
         "watcher: {topics: {'*': [read]}}",
         "watcher: {topics: {'gitops.*': [read]}}",
+        "watcher: {topic_prefixes: {'': [read]}}",
         "watcher: {groups: {'*': [read]}}",
         "'*': {}",
         "watcher: {topics: {a: [all]}}",
