@@ -116,26 +116,30 @@ def status(public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"
     """Show how much is sealed under which key."""
     counts = await_dependency("database", lambda: sealed_rows.count_by_key(url), 30)
     active = SealingKeys.load(public).active_id if public else ""
-    table = Table("key", "", "Secrets", "compiled objects", "parked events")
+    table = Table("key", "", "Secrets", "bindings", "compiled objects", "parked events")
     for key_id, count in sorted(counts.items()):
-        numbers = map(str, (count.secrets, count.compiled, count.parked))
+        numbers = map(str, (count.secrets, count.bindings, count.compiled, count.parked))
         table.add_row(key_id, "active" if key_id == active else "", *numbers)
     Console().print(table)
+    if unbound := await_dependency("database", lambda: sealed_rows.count_unbound(url), 30):
+        typer.echo(f"keys: {unbound} compiled objects have no binding: agents refuse them until a watcher makes one")
 
 
 @app.command()
 def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeout: float = TIMEOUT) -> None:
     """Seal under the active key what is sealed under another, through the log of commands like every change.
 
-    For Secrets that no watcher sees at the moment: a watcher seals anew by itself. Opens them, so it is run where the
-    private keys may be.
+    For Secrets, and bindings to what they may be used for, that no watcher sees at the moment: a watcher seals anew by
+    itself. Opens them, so it is run where the private keys may be. It makes no bindings: only a watcher can.
     """
     opening, sealing, settings = OpeningKeys.load(private), SealingKeys.load(public), load(KafkaSettings)
     rows = await_dependency("database", lambda: sealed_rows.secrets_not_under(url, sealing.active_id), timeout)
+    bound = await_dependency("database", lambda: sealed_rows.bindings_not_under(url, sealing.active_id), timeout)
     commands = [sealed_rows.resealed(row, opening, sealing) for row in rows]
+    commands += [sealed_rows.resealed_binding(row, opening, sealing) for row in bound]
     if commands:
         sealed_rows.publish(settings, commands)
-    typer.echo(f"keys: {len(commands)} Secrets sent under {sealing.active_id}")
+    typer.echo(f"keys: {len(rows)} Secrets and {len(bound)} bindings sent under {sealing.active_id}")
 
 
 def _private_keys(path: Path) -> dict[str, ECKey]:

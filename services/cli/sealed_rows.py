@@ -14,11 +14,13 @@ from services.cli.owner_connection import connected
 from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
+from services.common.json_values import canonical
 from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
 from services.common.settings import KafkaSettings
 from services.common.telemetry import TRACEPARENT, new_traceparent
+from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import RESEALED
 
 SECRETS = """
@@ -28,8 +30,16 @@ SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
  WHERE known.kind = %s AND known.present AND known.omitted = ''
 """
+BINDINGS = """
+SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
+       known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
+       known.secret_type, known.secret_binding, known.created_at, known.seen_at, tenants.namespace_uid,
+       tenants.namespace_created_at
+  FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
+ WHERE known.present AND known.secret_binding <> ''
+"""
 COMPILED = """
-SELECT manifest::json #>> '{recipe,secret,sealed}'
+SELECT manifest::json #>> '{recipe,secret,sealed}', manifest::json #>> '{recipe,secret,binding}'
   FROM engine_resources
  WHERE manifest::json #>> '{recipe,secret,sealed}' IS NOT NULL
 """
@@ -37,6 +47,11 @@ PARKED = """
 SELECT message::json #>> '{message,event,spec}'
   FROM parked_events
  WHERE message::json #>> '{message,event,kind}' = %s AND message::json #>> '{message,event,spec_omitted}' = ''
+"""
+PARKED_BINDINGS = """
+SELECT message::json #>> '{message,event,secret_binding}'
+  FROM parked_events
+ WHERE message::json #>> '{message,event,secret_binding}' <> ''
 """
 
 
@@ -59,11 +74,38 @@ class SealedRow:
     namespace_created_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """A row of ``resources`` with the binding of the Secret that it names, and its tenant."""
+
+    workspace: str
+    namespace: str
+    source: str
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    deleting: bool
+    finalizer: bool
+    spec: str
+    omitted: str
+    refers_to: str
+    secret_type: str
+    secret_binding: str
+    created_at: int
+    seen_at: datetime
+    namespace_uid: str
+    namespace_created_at: int
+
+
 @dataclass(slots=True)
 class Count:
     """How much is sealed under one key."""
 
     secrets: int = 0
+    bindings: int = 0
     compiled: int = 0
     parked: int = 0
     """Events of parked tenants. Nobody seals them anew: they go when their tenants are planned again."""
@@ -71,7 +113,7 @@ class Count:
     @property
     def total(self) -> int:
         """Of all."""
-        return self.secrets + self.compiled + self.parked
+        return self.secrets + self.bindings + self.compiled + self.parked
 
 
 def count_by_key(url: str) -> dict[str, Count]:
@@ -79,17 +121,31 @@ def count_by_key(url: str) -> dict[str, Count]:
     counts: dict[str, Count] = {}
     for row in _secrets(url):
         counts.setdefault(_key_id(_sealed(row.spec)), Count()).secrets += 1
+    for bound in _bindings(url):
+        counts.setdefault(_key_id(_sealed(bound.secret_binding)), Count()).bindings += 1
     with connected(url) as connection:
-        for (sealed,) in connection.execute(COMPILED):
-            counts.setdefault(_key_id(sealed), Count()).compiled += 1
-        for (spec,) in connection.execute(PARKED, [SECRET.kind]):
-            counts.setdefault(_key_id(_sealed(spec)), Count()).parked += 1
+        for texts in connection.execute(COMPILED):
+            for key_id in {_key_id(text) for text in texts if text is not None}:
+                counts.setdefault(key_id, Count()).compiled += 1
+        for (text,) in (*connection.execute(PARKED, [SECRET.kind]), *connection.execute(PARKED_BINDINGS)):
+            counts.setdefault(_key_id(_sealed(text)), Count()).parked += 1
     return counts
+
+
+def count_unbound(url: str) -> int:
+    """Compiled objects that do not say what their Secret may be used for. Raises Retry, InvalidConfiguration."""
+    with connected(url) as connection:
+        return sum(binding is None for _, binding in connection.execute(COMPILED))
 
 
 def secrets_not_under(url: str, key_id: str) -> list[SealedRow]:
     """Those sealed under another key. Raises Retry, InvalidConfiguration."""
     return [row for row in _secrets(url) if _key_id(_sealed(row.spec)) != key_id]
+
+
+def bindings_not_under(url: str, key_id: str) -> list[BoundRow]:
+    """Those sealed under another key. Raises Retry, InvalidConfiguration."""
+    return [row for row in _bindings(url) if _key_id(_sealed(row.secret_binding)) != key_id]
 
 
 def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
@@ -112,14 +168,39 @@ def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Comm
         deleting=row.deleting,
         finalizers=(),
         actor="gitopsctl",
-        spec=orjson.dumps(
-            {"type": spec["type"], "sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}
-        ).decode(),
+        spec=orjson.dumps(spec | {"sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}).decode(),
         created_at=row.created_at,
     )
-    return Command(
-        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    return _command(row, event)
+
+
+def resealed_binding(row: BoundRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
+    """The change that ``row`` came from, with its binding sealed under the active key. Raises InvalidConfiguration."""
+    known, kind = orjson.loads(row.secret_binding), REGISTRY[row.kind]
+    context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
+    try:
+        plaintext = opening.open_binding(known["sealed"], context)
+    except Unopenable as error:
+        raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
+    sealed = sealing.seal_binding_again(plaintext, context)
+    event = ResourceChanged(
+        api_version=kind.resource.api_version,
+        kind=row.kind,
+        name=row.name,
+        uid=row.uid,
+        resource_version=row.resource_version,
+        generation=row.generation,
+        epoch=row.epoch,
+        deleting=row.deleting,
+        finalizers=(kind.finalizer,) if row.finalizer else (),
+        actor="gitopsctl",
+        spec=row.spec,
+        spec_omitted=row.omitted,
+        created_at=row.created_at,
+        secret_type=row.secret_type,
+        secret_binding=canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True}),
     )
+    return _command(row, event)
 
 
 def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
@@ -144,7 +225,14 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
         publisher.close()
 
 
+def _command(row: SealedRow | BoundRow, event: ResourceChanged) -> Command:
+    return Command(
+        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    )
+
+
 def _sealed(spec: str) -> str:
+    """In the spec of a Secret, or in a binding."""
     return str(orjson.loads(spec)["sealed"])
 
 
@@ -158,3 +246,8 @@ def _key_id(sealed: str) -> str:
 def _secrets(url: str) -> list[SealedRow]:
     with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
         return cursor.execute(SECRETS, [SECRET.kind]).fetchall()
+
+
+def _bindings(url: str) -> list[BoundRow]:
+    with connected(url) as connection, connection.cursor(row_factory=class_row(BoundRow)) as cursor:
+        return cursor.execute(BINDINGS).fetchall()

@@ -4,6 +4,10 @@ JWE compact (RFC 7516), ECDH-ES+A256KW to a P-256 key, A256GCM. The protected he
 the Secret belongs (``ctx``); the latter is checked on opening, so that a sealed text moved to another tenant's row is
 worthless. Keys are JWK sets in files that are read again when they change: keys rotate without a restart.
 
+What a Secret may be used for depends on the resource that names it. So each resource has a binding of its own: a second
+sealed text, with a digest of the Secret's content and one of the use. Only who knows the content can make it, and that
+is the watcher: a resource that is forged on the way has no binding that fits.
+
 Nothing raised, logged or represented here ever holds content, sealed or not; errors are raised outside of ``except``
 blocks, because the exceptions of JSON decoders carry the document they failed on.
 """
@@ -27,6 +31,8 @@ from joserfc.jwk import ECKey
 from joserfc.registry import HeaderParameter
 
 from services.common.errors import InvalidConfiguration, Permanent
+from services.common.json_values import canonical, dict_of, digest
+from services.common.secret_use import SecretUse
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +59,14 @@ class Unopenable(Permanent):
     """A sealed text that will not open. Its message is the reason, never content."""
 
 
+class UseRefused(Unopenable):
+    """A Secret that may not be used for this."""
+
+
+class Unbound(UseRefused):
+    """No watcher has said what it may be used for."""
+
+
 @dataclass(frozen=True, slots=True)
 class SecretContext:
     """Where a Secret belongs."""
@@ -74,6 +88,10 @@ class SecretContext:
         uid = told.pop("namespace_uid", "")
         names = replace(self, namespace_uid="").as_header()
         return told == names and uid in {self.namespace_uid, ""}
+
+
+BINDING = "binding"
+"""Purpose of a sealed text, in its context; the text of a Secret has none."""
 
 
 class _KeyFile:
@@ -140,9 +158,21 @@ class SealingKeys(_KeyFile):
 
     def seal_secret(self, data: Mapping[str, str], context: SecretContext) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
+        return self._seal(orjson.dumps(dict(data)), context.as_header())
+
+    def seal_binding(self, data: Mapping[str, str], use: SecretUse, context: SecretContext) -> str:
+        """Seal what the Secret with this ``data`` may be used for."""
+        content = {key: base64.b64decode(value) for key, value in data.items()}
+        return self._seal(orjson.dumps(_bound(content, use)), _binding_context(context))
+
+    def seal_binding_again(self, plaintext: bytes, context: SecretContext) -> str:
+        """Seal what was opened by ``open_binding``."""
+        return self._seal(plaintext, _binding_context(context))
+
+    def _seal(self, plaintext: bytes, context: Mapping[str, str]) -> str:
         kid, key = next(iter(self.current().items()))
-        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": context.as_header()}
-        return jwe.encrypt_compact(header, orjson.dumps(dict(data)), key, registry=REGISTRY)
+        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": dict(context)}
+        return jwe.encrypt_compact(header, plaintext, key, registry=REGISTRY)
 
 
 class OpeningKeys(_KeyFile):
@@ -156,7 +186,34 @@ class OpeningKeys(_KeyFile):
         return tuple(self.current())
 
     def open_secret(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
-        """The Secret's values, by key. Raises Unopenable: key unknown, another context, damaged."""
+        """The Secret's values, by key, whatever they may be used for.
+
+        Raises Unopenable: key unknown, another context, damaged.
+        """
+        values = _values(self._open(sealed, context, purpose=""))
+        if values is None:
+            raise Unopenable("what was sealed is not the data of a Secret")
+        return values
+
+    def open_binding(self, binding: str, context: SecretContext) -> bytes:
+        """What was sealed by ``seal_binding``. Raises Unopenable."""
+        return self._open(binding, context, purpose=BINDING)
+
+    def open_secret_for(self, use: SecretUse, sealed: str, binding: str, context: SecretContext) -> dict[str, bytes]:
+        """The Secret's values, if it may be used for ``use``. Raises Unopenable, UseRefused if it may not."""
+        values = self.open_secret(sealed, context)
+        if not binding:
+            raise Unbound("no watcher has said yet what it may be used for")
+        told, wanted = _parsed(self.open_binding(binding, context)), _bound(values, use)
+        if told.get("content") != wanted["content"]:
+            raise UseRefused("what it may be used for was said of another content")
+        if told.get("url") != wanted["url"]:
+            raise UseRefused("it was given for another URL")
+        if told != wanted:
+            raise UseRefused("it was given for this URL on other terms, such as whether TLS is verified")
+        return values
+
+    def _open(self, sealed: str, context: SecretContext, purpose: str) -> bytes:
         kid = key_id_of(sealed)
         key = self.current().get(kid)
         if key is None:
@@ -165,12 +222,11 @@ class OpeningKeys(_KeyFile):
         if opened is None:
             raise Unopenable("the sealed text is damaged")
         header, plaintext = opened
-        if not context.fits_header(header.get("ctx")):
+        told = header.get("ctx")
+        told = dict(told) if isinstance(told, dict) else {}
+        if told.pop("purpose", "") != purpose or not context.fits_header(told):
             raise Unopenable("sealed for another Secret than the one it is used for")
-        values = _values(plaintext)
-        if values is None:
-            raise Unopenable("what was sealed is not the data of a Secret")
-        return values
+        return plaintext
 
 
 def key_id_of(sealed: str) -> str:
@@ -253,6 +309,23 @@ def _header(sealed: str) -> dict[str, Any]:
     except (ValueError, binascii.Error):
         return {}
     return header if isinstance(header, dict) else {}
+
+
+def _binding_context(context: SecretContext) -> dict[str, str]:
+    return context.as_header() | {"purpose": BINDING}
+
+
+def _bound(values: Mapping[str, bytes], use: SecretUse) -> dict[str, str]:
+    """What a binding says: digests, so that all are of one size."""
+    content = {key: base64.b64encode(value).decode() for key, value in values.items()}
+    return {"content": digest(canonical(content)), "url": digest(use.url), "terms": digest(use.terms)}
+
+
+def _parsed(plaintext: bytes) -> dict[str, Any]:
+    try:
+        return dict_of(orjson.loads(plaintext))
+    except orjson.JSONDecodeError:
+        return {}
 
 
 def _values(plaintext: bytes) -> dict[str, bytes] | None:

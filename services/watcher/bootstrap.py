@@ -6,8 +6,10 @@ import asyncio
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from services.common.kafka import (
     COMMANDS,
@@ -17,7 +19,7 @@ from services.common.kafka import (
     count_partitions,
     workspace_topic,
 )
-from services.common.kubernetes import Election, KubeClient, connect, require_access
+from services.common.kubernetes import Election, KubeClient, Reflection, connect, require_access
 from services.common.message_log import Messaging, await_messaging
 from services.common.messages import Command
 from services.common.sealing import SealingKeys
@@ -38,6 +40,7 @@ from services.watcher.followed_kinds import (
     CUSTOM_KINDS,
     KINDS,
     SECRETS,
+    FollowedKind,
     access_to,
     access_to_lease,
 )
@@ -178,15 +181,29 @@ def _feeds(
         namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
     )
     spec = spec_within(settings.max_spec_bytes)
-    custom = [feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec)) for kind in CUSTOM_KINDS]
+    custom = [
+        feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec), **_sealing(kind, sealer))
+        for kind in CUSTOM_KINDS
+    ]
     secrets = feed(
         kind=SECRETS,
         translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
         state_version=sealer.state_version,
         until_outdated=sealer.until_rotated,
-        observe=types.observe_event,
+        observe=partial(_observe_secret, types, [each for each in custom if each.sealer is not None]),
     )
     return [*custom, secrets]
+
+
+def _sealing(kind: FollowedKind, sealer: Sealer) -> dict[str, Any]:
+    """Of a kind that names Secrets: what it says of them is sealed, and so again with another key."""
+    return {"sealer": sealer, "until_outdated": sealer.until_rotated} if kind.secret_use is not None else {}
+
+
+def _observe_secret(types: SecretTypes, feeds: Sequence[Feed], event: Reflection) -> None:
+    types.observe_event(event)
+    for feed in feeds:
+        feed.observe_secret(event)
 
 
 def _count_partitions(settings: WatcherSettings, topic: str) -> int:

@@ -5,10 +5,12 @@ A new kind needs no change here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiResource, Manifest
+from services.common.secret_use import SecretUse
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
 
@@ -28,6 +30,10 @@ class FollowedKind:
     """The part of the spec that names another resource of the same namespace."""
     refers_to: ApiResource | None = None
     """Of which kind that is."""
+    secret_type: str = ""
+    """If it is a Secret: of which type it has to be."""
+    secret_use: Callable[[str], SecretUse | None] | None = None
+    """What a resource uses that Secret for: see :class:`Reference`."""
 
     @property
     def name(self) -> str:
@@ -51,7 +57,13 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
     reference = kind.reference
     if reference is None:
         return FollowedKind(kind.resource)
-    return FollowedKind(kind.resource, reference=reference.field, refers_to=reference.to)
+    return FollowedKind(
+        kind.resource,
+        reference=reference.field,
+        refers_to=reference.to,
+        secret_type=reference.secret_type,
+        secret_use=reference.secret_use,
+    )
 
 
 TYPE_IS = "type="

@@ -95,6 +95,7 @@ SUCCEEDED = environment.CONNECTED.reason
 UP_TO_DATE = credential.VALID[0].reason
 INVALID_CREDENTIALS = credential.INVALID[0].reason
 INVALID_URL = credential.URL_NOT_FOUND[0].reason
+USE_REFUSED = credential.USE_REFUSED[0].reason
 
 
 class CheckFailed(Exception):

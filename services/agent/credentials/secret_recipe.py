@@ -17,9 +17,12 @@ from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
 from services.common.ownership import OURS
-from services.common.sealing import OpeningKeys, SecretContext, Unopenable
+from services.common.sealing import OpeningKeys, SecretContext, Unbound, Unopenable, UseRefused
+from services.common.secret_use import SecretUse
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
+from services.kinds.managed_environment.validation import cluster_use
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET
+from services.kinds.repository_credential.validation import repository_use
 
 SecretType = Literal["cluster", "repository"]
 
@@ -30,10 +33,14 @@ _NAMESPACE = _UID
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A tenant's sealed Secret, and the context it was sealed for."""
+    """A tenant's sealed Secret, and what it has to be sealed for."""
 
     text: str = field(repr=False)
     context: SecretContext
+    use: SecretUse
+    """What the recipe asks to use it for."""
+    binding: str = field(default="", repr=False)
+    """What it may be used for, sealed; empty if no watcher has said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +83,36 @@ def cluster_recipe(row: EngineResource) -> ClusterRecipe:
         raise _unlike(row, "namespaces")
     if not server.startswith(f"{api_url}?managedEnvironment="):
         raise _unlike(row, "server")  # without the query it would be another tenant's entry, or everybody's
+    insecure, creates_account = _flag(recipe, "insecure"), _flag(recipe, "createServiceAccount")
+    cluster_resources = _flag(recipe, "clusterResources")
+    use = cluster_use(
+        api_url,
+        namespaces,
+        skips_tls_verification=insecure,
+        creates_account=creates_account,
+        cluster_resources=cluster_resources,
+    )
     return ClusterRecipe(
         uid=uid,
         api_url=api_url,
         server=server,
-        insecure=_flag(recipe, "insecure"),
-        creates_account=_flag(recipe, "createServiceAccount"),
+        insecure=insecure,
+        creates_account=creates_account,
         namespaces=tuple(sorted(namespaces)),
-        cluster_resources=_flag(recipe, "clusterResources"),
+        cluster_resources=cluster_resources,
         project=_text(recipe, "project"),
-        secret=_sealed(row, recipe, "cluster"),
+        secret=_sealed(row, recipe, "cluster", use),
     )
 
 
 def repository_recipe(row: EngineResource) -> RepositoryRecipe:
     """The recipe of a RepositorySecret. Raises Permanent if the row is not as the planner compiles it."""
     recipe = _recipe(row)
+    repository = _text(recipe, "repository")
     return RepositoryRecipe(
-        repository=_text(recipe, "repository"),
+        repository=repository,
         project=_text(recipe, "project"),
-        secret=_sealed(row, recipe, "repository"),
+        secret=_sealed(row, recipe, "repository", repository_use(repository)),
     )
 
 
@@ -115,8 +132,8 @@ def _recipe(row: EngineResource) -> Manifest:
     return mapping(manifest_of(row), "recipe")
 
 
-def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType) -> Sealed:
-    """The context is the row's own: what was sealed for another tenant will not open.
+def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType, use: SecretUse) -> Sealed:
+    """Context and use are the row's own: what was sealed for another tenant or another URL will not open.
 
     Empty where it is left out: nothing was made with it that would have to be removed.
     """
@@ -124,8 +141,9 @@ def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType) -> Sealed:
     is_left_out = not secret and row.desired == "absent" and not _flag(recipe, "createServiceAccount")
     name, text = ("", "") if is_left_out else (_text(secret, "name"), _text(secret, "sealed"))
     namespace_uid = _text(secret, "namespaceUID") if "namespaceUID" in secret else ""
-    type_of_user = _USER_SECRET_TYPES[type_]
-    return Sealed(text, SecretContext(row.workspace, row.tenant_namespace, name, type_of_user, namespace_uid))
+    binding = _text(secret, "binding") if "binding" in secret else ""
+    context = SecretContext(row.workspace, row.tenant_namespace, name, _USER_SECRET_TYPES[type_], namespace_uid)
+    return Sealed(text, context, use, binding)
 
 
 def _text(content: Manifest, name: str) -> str:
@@ -150,12 +168,26 @@ class SealedSecretUnreadable(Exception):
     """A sealed Secret does not open."""
 
 
+class SecretUseRefused(Exception):
+    """A sealed Secret opens, but not for what the recipe asks to use it for."""
+
+    def __init__(self, message: str, *, may_pass: bool) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+        """No watcher has said yet what it may be used for."""
+
+
 def open_sealed_secret(keys: OpeningKeys, sealed: Sealed) -> dict[str, bytes]:
-    """The Secret's values. Raises SealedSecretUnreadable: why, in words for its owner."""
+    """The Secret's values. Raises SealedSecretUnreadable, SecretUseRefused: why, in words for its owner."""
+    refused = None
     try:
-        return keys.open_secret(sealed.text, sealed.context)
+        return keys.open_secret_for(sealed.use, sealed.text, sealed.binding, sealed.context)
+    except UseRefused as error:
+        refused = SecretUseRefused(f"the Secret may not be used for this: {error}", may_pass=isinstance(error, Unbound))
     except Unopenable as error:
         why = str(error)
+    if refused is not None:
+        raise refused
     raise SealedSecretUnreadable(f"the Secret could not be opened; {why}")
 
 

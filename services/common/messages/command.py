@@ -29,6 +29,8 @@ class ResourceChanged:
     """When it was created: milliseconds since 1970, in whole seconds; 0 if unknown."""
     secret_type: str = ""
     """Type of the Secret that the spec names, as found at this change; empty if there is none."""
+    secret_binding: str = ""
+    """What that Secret may be used for, sealed: JSON text as ``services/kinds/shared/secret_binding.py`` has it."""
     target_uid: str = ""
     """uid of the GitOpsDeployment that a GitOpsDeploymentSyncRun names, as found at this change; empty if none."""
     target_generation: int = 0

@@ -160,6 +160,16 @@ UNKNOWN_AUTHORITY = _not_connected(
     "The cluster's certificate is not signed by an authority that is known or that the kubeconfig names.",
     "Put certificate-authority-data in the kubeconfig. Only for tests: allowInsecureSkipTLSVerify: true.",
 )
+USE_REFUSED = _not_connected(
+    "False",
+    Reason.SECRET_USE_REFUSED,
+    "{detail}",
+    "The Secret was sealed for another apiURL, or for other values of allowInsecureSkipTLSVerify, "
+    "createNewServiceAccount, namespaces or clusterResources, than it shall be used with. It was sent nowhere. Either "
+    "the two are not both known yet where deployments are run, or somebody has changed the values between here and "
+    "there.",
+    "Wait some seconds. If it stays, ask your operators: they have to find out who changed them.",
+)
 NOT_CREATED = _not_connected(
     "Unknown",
     "UnableToCreateClusterCredentials",
@@ -188,6 +198,7 @@ ENTRIES = (
     CREDENTIALS_REFUSED,
     CREDENTIALS_FORBIDDEN,
     UNKNOWN_AUTHORITY,
+    USE_REFUSED,
     NOT_CREATED,
     QUOTA_EXCEEDED,
     RESOLVED,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET
+from services.common.errors import Permanent
+from services.common.json_values import canonical
+from services.common.secret_use import SecretUse
 from services.common.urls.repository_url import ASCII_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, split_url
 from services.kinds.managed_environment import catalogue as texts
@@ -22,13 +25,50 @@ from services.kinds.shared.conditions import Refused
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import spec_of
+from services.kinds.shared.spec_text import parsed, spec_of
 from services.kinds.shared.text import MAX_NAME
 from services.kinds.shared.url_rules import USER_INFO_MESSAGE
 
 _PRINTABLE = re.compile(r"[!-~]*")
 _PATH = re.compile(r"[A-Za-z0-9._~+:,=/-]*")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def cluster_use(
+    api_url: str,
+    namespaces: Iterable[str],
+    *,
+    skips_tls_verification: bool,
+    creates_account: bool,
+    cluster_resources: bool,
+) -> SecretUse:
+    """What a kubeconfig is used for.
+
+    Where TLS is not verified, somebody else may be reached; what an account may do, the other terms decide.
+    """
+    terms = {
+        "skipsTLSVerification": skips_tls_verification,
+        "createsAccount": creates_account,
+        "namespaces": sorted(set(namespaces)),
+        "clusterResources": cluster_resources,
+    }
+    return SecretUse(api_url, canonical(terms))
+
+
+def secret_use(text: str) -> SecretUse | None:
+    """What an environment with this spec, JSON text, uses its Secret for; None if it is not valid."""
+    try:
+        spec = parsed(ManagedEnvironmentSpec, text)
+    except Permanent:
+        return None
+    return cluster_use(
+        spec.api_url,
+        spec.namespaces or (),
+        skips_tls_verification=spec.allow_insecure_skip_tls_verify,
+        creates_account=spec.create_new_service_account,
+        cluster_resources=spec.cluster_resources,
+    )
+
 
 SECRET_REFERENCE = Reference(
     "credentialsSecret",
@@ -42,6 +82,7 @@ SECRET_REFERENCE = Reference(
         "unnamed": texts.SECRET_NOT_FOUND.state,
         "missing": texts.SECRET_NOT_FOUND.state,
     },
+    secret_use,
 )
 """To the Secret with the kubeconfig."""
 

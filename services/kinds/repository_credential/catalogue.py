@@ -96,6 +96,13 @@ SECRET_INVALID_TYPE = _refused(
     "minute; until then it says SecretNotFound.",
     "Create it anew with this type: a Secret's type cannot be changed.",
 )
+USE_REFUSED = _refused(
+    Reason.SECRET_USE_REFUSED,
+    "{detail}",
+    "The Secret was sealed for another URL than the one that it shall be sent to. It was sent nowhere. Either the two "
+    "are not both known yet where deployments are run, or somebody has changed the URL between here and there.",
+    "Wait some seconds. If it stays, ask your operators: they have to find out who changed it.",
+)
 ENGINE_REFUSED = _refused("KubernetesError", UNKNOWN_ERROR.message, UNKNOWN_ERROR.meaning, UNKNOWN_ERROR.remedy)
 
 ENTRIES = (
@@ -109,6 +116,7 @@ ENTRIES = (
     *SECRET_NOT_SPECIFIED,
     *SECRET_NOT_FOUND,
     *SECRET_INVALID_TYPE,
+    *USE_REFUSED,
     *ENGINE_REFUSED,
     TENANT_PARKED,
     *THROTTLING,

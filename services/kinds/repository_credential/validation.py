@@ -6,7 +6,9 @@ from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET
-from services.common.urls.repository_url import refusal
+from services.common.errors import Permanent
+from services.common.secret_use import SecretUse
+from services.common.urls.repository_url import normalised, refusal
 from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
 from services.kinds.shared.catalogue import Reason
@@ -15,10 +17,24 @@ from services.kinds.shared.connections import ConnectionInputs, Repository
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import spec_of
+from services.kinds.shared.spec_text import parsed, spec_of
 
 INVALID_CREDENTIALS = texts.INVALID[0].reason
 INVALID_URL = texts.URL_NOT_FOUND[0].reason
+
+
+def repository_use(repository: str) -> SecretUse:
+    """What a login to this repository is used for."""
+    return SecretUse(normalised(repository))
+
+
+def secret_use(spec: str) -> SecretUse | None:
+    """What a credential with this spec, JSON text, uses its Secret for; None if it is not valid."""
+    try:
+        return repository_use(parsed(RepositoryCredentialSpec, spec).repository)
+    except Permanent:
+        return None
+
 
 SECRET_REFERENCE = Reference(
     "secret",
@@ -32,6 +48,7 @@ SECRET_REFERENCE = Reference(
         "unnamed": texts.SECRET_NOT_SPECIFIED[1].state,
         "missing": texts.SECRET_NOT_FOUND[1].state,
     },
+    secret_use,
 )
 """To the Secret with the login."""
 

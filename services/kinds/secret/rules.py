@@ -8,15 +8,19 @@ from typing import Any, Literal
 import orjson
 
 from services.common.api_resource import SECRET
+from services.common.messages import ResourceChanged
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.connections import SealedSecret
 from services.kinds.shared.kind import Reference
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.secret_binding import binding_of
 from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
 
 RESEALED = "resealed"
-"""Field of a Secret's spec: true if an operator's command sealed a stored row anew."""
+"""Field of a Secret's spec, and of a binding: true if an operator's command sealed a stored row anew."""
+BOUND = "bound"
+"""Field of a Secret's spec: true if the watcher says with each resource that names it what it may be used for."""
 
 
 Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
@@ -50,7 +54,7 @@ def _found(
         return _absent(resource.secret_type, wanted_type)
     if secret.over_quota:
         return "over quota", ""
-    return ("omitted", secret.omitted) if secret.omitted else _sealed(secret, wanted_type)
+    return ("omitted", secret.omitted) if secret.omitted else _sealed(resource, secret, wanted_type)
 
 
 def is_taken_back(resource: PlainResource, secret: PlainResource | None) -> bool:
@@ -60,7 +64,7 @@ def is_taken_back(resource: PlainResource, secret: PlainResource | None) -> bool
 
 def without_secret(resource: PlainResource) -> PlainResource:
     """``resource`` after its Secret was deleted: it does not wait for the Secret to arrive."""
-    return replace(resource, secret_type="") if resource.secret_type else resource
+    return replace(resource, secret_type="", secret_binding="") if resource.secret_type else resource
 
 
 def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
@@ -70,30 +74,43 @@ def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
     return same_version and (is_replay or _key_id(known) == _key_id(seen))
 
 
-def is_from_row(spec: str) -> bool:
-    """Whether an operator's command read ``spec`` from a row and sealed it anew, without having seen the Secret."""
-    return _parsed(spec).get(RESEALED) is True
+def is_from_row(event: ResourceChanged) -> bool:
+    """Whether an operator's command read ``event`` from a row and sealed it anew, without having seen the resource."""
+    text = event.spec if event.kind == SECRET.kind else event.secret_binding
+    return RESEALED in text and _parsed(text).get(RESEALED) is True
 
 
-def is_late_reseal(known: PlainResource | None, spec: str, resource_version: str) -> bool:
-    """Whether ``spec`` was read from a row, and the Secret has gone or changed since."""
-    if not is_from_row(spec):
+def is_late_reseal(known: PlainResource | None, event: ResourceChanged) -> bool:
+    """Whether ``event`` was read from a row, and the resource, or its Secret, has gone or changed since."""
+    if not is_from_row(event):
         return False
-    return known is None or not known.present or known.resource_version != resource_version
+    if known is None or not known.present or known.resource_version != event.resource_version:
+        return True
+    before, resealed = binding_of(known.secret_binding), binding_of(event.secret_binding)
+    return (before and before.subject) != (resealed and resealed.subject)
 
 
 def _key_id(secret: PlainResource) -> str:
     return str(_parsed(secret.spec).get("keyId", ""))
 
 
-def _sealed(secret: PlainResource, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
+def _sealed(resource: PlainResource, secret: PlainResource, wanted_type: str) -> SealedSecret | tuple[Defect, str]:
+    """With the binding for ``resource``. The two arrive by different feeds, so they wait for each other.
+
+    A watcher of before makes no bindings: then an agent decides.
+    """
     written = _parsed(secret.spec)
     type_, sealed = written.get("type"), written.get("sealed")
     if type_ != wanted_type:
         return "other type", str(type_ or "")
     if not isinstance(sealed, str) or not sealed:
         return "omitted", "its content did not arrive"
-    return SealedSecret(secret.name, secret.resource_version, sealed)
+    binding = binding_of(resource.secret_binding)
+    if binding is None:
+        return SealedSecret(secret.name, secret.resource_version, sealed) if BOUND not in written else ("awaited", "")
+    if (binding.uid, binding.version) != (secret.uid, secret.resource_version):
+        return "awaited", ""
+    return SealedSecret(secret.name, secret.resource_version, sealed, binding.sealed)
 
 
 def _absent(found_type: str, wanted_type: str) -> tuple[Defect, str]:

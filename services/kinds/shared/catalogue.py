@@ -23,6 +23,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     QUOTA_EXCEEDED = "QuotaExceeded"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason
+    SECRET_USE_REFUSED = "SecretUseRefused"  # noqa: S105 - a reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ class SealedSecret:
     version: str
     """Its resourceVersion."""
     sealed: str
+    binding: str = ""
+    """What the resource may use it for, sealed; empty if no watcher has said."""
 
 
 @dataclass(frozen=True, slots=True)

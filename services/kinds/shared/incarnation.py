@@ -16,6 +16,7 @@ from services.common.messages import ResourceChanged
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, Incarnation, Origin, PlainResource
+from services.kinds.shared.secret_binding import standing_text
 from services.kinds.shared.text import MAX_REFUSAL
 
 IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
@@ -75,6 +76,7 @@ def update_resource(
         omitted=event.spec_omitted.replace("\0", "")[:MAX_REFUSAL],
         refers_to=kind.referenced_by(event.spec),
         secret_type=event.secret_type.replace("\0", ""),
+        secret_binding=standing_text(known.secret_binding if known else "", event.secret_binding),
         created_at=event.created_at,
         target_uid=known.target_uid if known else event.target_uid.replace("\0", ""),
         target_generation=known.target_generation if known else event.target_generation,
@@ -93,7 +95,14 @@ def update_resource(
 
 
 def _content(resource: PlainResource) -> tuple[object, ...]:
-    return (resource.generation, resource.deleting, resource.present, resource.spec, resource.secret_type)
+    return (
+        resource.generation,
+        resource.deleting,
+        resource.present,
+        resource.spec,
+        resource.secret_type,
+        resource.secret_binding,
+    )
 
 
 def clear_throttling(known: IncarnationT) -> IncarnationT:

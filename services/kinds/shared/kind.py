@@ -17,6 +17,7 @@ import orjson
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
+from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.connections import Connection, ConnectionInputs
@@ -70,6 +71,11 @@ class Reference:
     """What users are told if that Secret cannot be used: the condition for each ``Defect`` of ``secret/rules.py``.
 
     A message may have parts in braces: secret, type, detail, quota.
+    """
+    secret_use: Callable[[str], SecretUse | None] | None = None
+    """What a resource with this spec, JSON text as a user wrote it, uses that Secret for; None if that is not valid.
+
+    Its content goes nowhere else: agents refuse what no watcher has sealed for this use.
     """
 
 

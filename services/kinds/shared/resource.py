@@ -65,6 +65,8 @@ class PlainResource(Incarnation):
     """Name of the Secret or of the GitOpsDeployment that it names; may be empty."""
     secret_type: str
     """Type of the Secret that it names, as the watcher found it at the last change."""
+    secret_binding: str
+    """What that Secret may be used for, sealed: see ``secret_binding.py``; empty if no watcher has said."""
     created_at: int
     """Milliseconds since 1970, in whole seconds."""
     target_uid: str

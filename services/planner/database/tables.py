@@ -156,6 +156,7 @@ resources = Table(
     Column("omitted", Text, nullable=False, comment="Why the spec was left out; empty: it is there."),
     Column("refers_to", Text, nullable=False, comment="Secret or GitOpsDeployment that it names."),
     Column("secret_type", Text, nullable=False, comment="Type of that Secret, as found at the last change."),
+    Column("secret_binding", Text, nullable=False, server_default="", comment="What it may be used for, sealed."),
     Column("created_at", BigInteger, nullable=False, comment="Milliseconds since 1970."),
     Column("target_uid", Text, nullable=False, comment="Of the deployment that a sync run names, at first sight."),
     Column("target_generation", BigInteger, nullable=False, comment="Its generation then."),

@@ -2,8 +2,8 @@
 
 What is replaced within a batch is never looked at: a tenant that changes one resource a hundred times costs one
 change. The newest message keeps its own place in the order. A resync marker keeps its place in its partition: nothing
-is carried across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never replaced. A stored
-Secret that was sealed anew replaces nothing: it counts only after what it was read from.
+is carried across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never replaced. What an
+operator had sealed anew replaces nothing: it counts only after what it was read from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from services.common.api_resource import SECRET
 from services.common.messages import (
     Applied,
     Checked,
@@ -51,7 +50,7 @@ def _key(event: Event, markers: Counter[int]) -> Hashable | None:
     match event.message:
         case Command(event=ResourceChanged(kind=kind) | ResourceGone(kind=kind)) if kind == SYNC_RUN.kind:
             return None
-        case Command(event=ResourceChanged(kind=kind, spec=spec)) if kind == SECRET.kind and is_from_row(spec):
+        case Command(event=ResourceChanged() as changed) if is_from_row(changed):
             return None
         case Command(event=ResourceChanged() | ResourceGone() as state) as command:
             identity = (command.workspace, command.namespace, state.kind, state.name, state.uid)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import NamedTuple
 
-from services.common.kubernetes import SECRET
+from services.common.kubernetes import SECRET, ApiResource
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
@@ -21,13 +21,24 @@ from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.secret_rechecks import References, SecretReference
-from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.secret_rechecks import SecretRechecks, SecretReference
+from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
 
 LOOKUPS = 8
 """Look-ups of one kind under way, and so the commands that are held between the queue and Kafka."""
+
+
+class BuiltCommand(NamedTuple):
+    """A command, and which Secret it speaks of."""
+
+    command: Command | None
+    """None if the resource is gone: its removal follows."""
+    refers_to: str = ""
+    """Name of what the resource refers to."""
+    secret_version: str = ""
+    """resourceVersion of that, if it is a Secret that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +51,30 @@ class CommandBuilder:
     types: SecretTypes
     namespaces: Namespaces
     neighbours: Neighbours
+    sealer: Sealer | None = None
+    """Seals what resources may use their Secrets for."""
 
-    async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> tuple[Command | None, str]:
-        """The command, and the name of what the resource refers to; None if the resource is gone: its removal follows.
+    async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> BuiltCommand:
+        """The command of ``change``.
 
         Raises Rejected if the resource or its namespace may not be read.
         """
         if change.command is not None and not isinstance(change.command.event, ResourceChanged):
-            return change.command, change.refers_to
+            return BuiltCommand(change.command, change.refers_to)
         namespace = await self._find_namespace(change)
         if namespace is None:
-            return None, ""
+            return BuiltCommand(None)
         command, refers_to = change.command, change.refers_to
         if command is None:
             manifest = await self.reader.find_incarnation(self.kind.resource, change.tenant, change.name, change.uid)
             if manifest is None:
-                return None, ""
+                return BuiltCommand(None)
             command = self.translate.changed(manifest, epoch, change.seen_at, namespace.uid)
             refers_to = self.kind.reference_of(manifest)
         elif _looks_older(command, namespace) and not await self._is_there(change):
-            return None, ""
-        return await self._completed(command, refers_to, namespace, held_back_ms), refers_to
+            return BuiltCommand(None)
+        command = replace(command, namespace_uid=namespace.uid, namespace_created_at=namespace.created_at)
+        return await self._completed(command, refers_to, held_back_ms)
 
     async def _find_namespace(self, change: Change) -> Namespace | None:
         """The namespace that the resource is in; None if there is none of its name. Raises Rejected."""
@@ -71,36 +85,45 @@ class CommandBuilder:
             self.neighbours.note_namespace(change.uid, change.tenant, namespace)
         return namespace
 
-    async def _completed(
-        self, command: Command, refers_to: str, namespace: Namespace, held_back_ms: int
-    ) -> Command | None:
+    async def _completed(self, command: Command, refers_to: str, held_back_ms: int) -> BuiltCommand:
         """With what is known only now."""
         if not isinstance(command.event, ResourceChanged):
-            return None
-        found = await self._found(command.namespace, refers_to)
-        return replace(
-            command,
-            event=replace(command.event, held_back_ms=held_back_ms, **found),
-            namespace_uid=namespace.uid,
-            namespace_created_at=namespace.created_at,
-        )
+            return BuiltCommand(None)
+        event = replace(command.event, held_back_ms=held_back_ms)
+        if not refers_to or self.kind.refers_to is None:
+            return BuiltCommand(replace(command, event=event), refers_to)
+        if self.kind.refers_to is SECRET:
+            event, version = await self._with_secret(event, command, refers_to)
+            return BuiltCommand(replace(command, event=event), refers_to, version)
+        event = await self._with_target(event, self.kind.refers_to, command.namespace, refers_to)
+        return BuiltCommand(replace(command, event=event), refers_to)
 
     async def _is_there(self, change: Change) -> bool:
         """Whether the resource exists after its namespace was read, and so is in it."""
         resource = self.kind.resource
         return await self.reader.find_incarnation(resource, change.tenant, change.name, change.uid) is not None
 
-    async def _found(self, namespace: str, name: str) -> dict[str, Any]:
-        """What a command says of the object that its resource refers to."""
-        if not name or self.kind.refers_to is None:
-            return {}
-        if self.kind.refers_to is SECRET:
-            return {"secret_type": await self.types.type_of(namespace, name)}
-        target = await self.reader.find_object(self.kind.refers_to, namespace, name)
+    async def _with_target(
+        self, event: ResourceChanged, kind: ApiResource, namespace: str, name: str
+    ) -> ResourceChanged:
+        target = await self.reader.find_object(kind, namespace, name)
         if target is None:
-            return {}
+            return event
         meta = target["metadata"]
-        return {"target_uid": meta["uid"], "target_generation": meta.get("generation", 0)}
+        return replace(event, target_uid=meta["uid"], target_generation=meta.get("generation", 0))
+
+    async def _with_secret(self, event: ResourceChanged, command: Command, name: str) -> tuple[ResourceChanged, str]:
+        """With the Secret's type and what the resource may use it for; and the Secret's version."""
+        version = self.types.version_of(command.namespace, name)
+        event = replace(event, secret_type=await self.types.type_of(command.namespace, name))
+        use = self.kind.secret_use(event.spec) if self.kind.secret_use is not None else None
+        if self.sealer is None or use is None or event.secret_type != self.kind.secret_type:
+            return event, version
+        secret = await self.reader.find_object(SECRET, command.namespace, name)
+        if secret is None or secret.get("type") != event.secret_type:
+            return event, version
+        binding = self.sealer.sealed_binding(secret, use, command.namespace_uid)
+        return replace(event, secret_binding=binding), secret["metadata"]["resourceVersion"]
 
 
 def _looks_older(command: Command, namespace: Namespace) -> bool:
@@ -116,7 +139,7 @@ class _ListIsOut:
 @dataclass(frozen=True, slots=True)
 class _Begun:
     change: Change
-    command: asyncio.Task[tuple[Command | None, str]]
+    command: asyncio.Task[BuiltCommand]
 
 
 @dataclass(slots=True)
@@ -127,7 +150,7 @@ class CommandSender:
     producer: BoundedProducer
     builder: CommandBuilder
     last_sent: LastSent
-    references: References
+    rechecks: SecretRechecks
     epoch: Callable[[], int]
     """Of the newest list."""
     complete_epoch: Callable[[int], Awaitable[None]]
@@ -161,7 +184,7 @@ class CommandSender:
             if isinstance(begun, _ListIsOut):
                 await self.complete_epoch(begun.epoch)
             else:
-                await self._send(begun.change, *await begun.command)
+                await self._send(begun.change, await begun.command)
 
     def close(self) -> None:
         """Cancel the builds under way."""
@@ -170,19 +193,21 @@ class CommandSender:
             if isinstance(begun, _Begun):
                 begun.command.cancel()
 
-    async def _send(self, change: Change, command: Command | None, refers_to: str) -> None:
-        self._keep(change, command, refers_to)
+    async def _send(self, change: Change, built: BuiltCommand) -> None:
+        self._keep(change, built)
+        command = built.command
         if command is not None:
             await self.producer.send_command(command)
             what = "removed" if isinstance(command.event, ResourceGone) else "changed"
             metrics.WATCH_EVENTS.labels(SERVICE, self.builder.kind.name, what).inc()
 
-    def _keep(self, change: Change, command: Command | None, refers_to: str) -> None:
-        """Remember which type of Secret a command named, to send another when that changes."""
-        event = command.event if command else None
-        if isinstance(event, ResourceChanged) and refers_to and self.builder.kind.refers_to is SECRET:
-            self.references.note_reference(
-                SecretReference(change.uid, change.tenant, change.name, refers_to, event.secret_type)
+    def _keep(self, change: Change, built: BuiltCommand) -> None:
+        """Remember which Secret a command named, and in which state, to send another when that changes."""
+        event = built.command.event if built.command else None
+        if isinstance(event, ResourceChanged) and built.refers_to and self.builder.kind.refers_to is SECRET:
+            told = event.secret_type
+            self.rechecks.note_reference(
+                SecretReference(change.uid, change.tenant, change.name, built.refers_to, told, built.secret_version)
             )
         else:
-            self.references.forget_resource(change.uid)
+            self.rechecks.references.forget_resource(change.uid)

@@ -44,7 +44,7 @@ from services.watcher.commands.namespaces import Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
-from services.watcher.commands.secrets import SecretTypes
+from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import LastSent, TakeStateVersion, Translator, changed_at, state_version
 from services.watcher.followed_kinds import FollowedKind
@@ -87,12 +87,16 @@ class Feed:
     """Returns when every command has to be sent again."""
     observe: Callable[[Reflection], None] = ignore
     """Called with every event."""
+    sealer: Sealer | None = None
+    """Of a kind that names Secrets: seals what they may be used for."""
     recheck_seconds: float = RECHECK_SECONDS
     delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     listed: bool = False
     """Whether a list was completed and acknowledged since :meth:`run` began."""
     _last_sent: LastSent = field(default_factory=LastSent)
     _references: References = field(default_factory=References)
+    _rechecks: SecretRechecks | None = None
+    """While it follows."""
     _neighbours: Neighbours = field(init=False)
     _epoch: int = 0
     _followed_until: int = 0
@@ -103,6 +107,11 @@ class Feed:
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(is_one_watch=len(self.kind.parts) == 1)
+
+    def observe_secret(self, event: Reflection) -> None:
+        """What names a Secret that has changed is sent again."""
+        if self._rechecks is not None:
+            self._rechecks.observe_secret(event)
 
     async def run(self) -> None:
         """Follow for ever.
@@ -127,8 +136,9 @@ class Feed:
         A command can be lost while the watch is silent, so all are waited for together.
         """
         producer, changes = self.new_producer(), PendingChanges(self.kind.name, self.limiter, self.list_limiter)
-        sender = self._new_sender(changes, producer)
         rechecks = SecretRechecks(self._references, self.types, self._last_sent, changes, self.recheck_seconds)
+        sender = self._new_sender(changes, producer, rechecks)
+        self._rechecks = rechecks
         steps = [self._read(changes), sender.start_builds(), sender.send_commands(), self.until_outdated()]
         if self.kind.refers_to is SECRET:
             steps.append(rechecks.run())
@@ -139,21 +149,24 @@ class Feed:
                 outcome.result()
             log.info("listing anew", kind=self.kind.name)
         finally:
+            self._rechecks = None
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
             sender.close()
             changes.clear()
 
-    def _new_sender(self, changes: PendingChanges, producer: BoundedProducer) -> CommandSender:
+    def _new_sender(
+        self, changes: PendingChanges, producer: BoundedProducer, rechecks: SecretRechecks
+    ) -> CommandSender:
         return CommandSender(
             changes=changes,
             producer=producer,
             builder=CommandBuilder(
-                self.kind, self.translate, self.reader, self.types, self.namespaces, self._neighbours
+                self.kind, self.translate, self.reader, self.types, self.namespaces, self._neighbours, self.sealer
             ),
             last_sent=self._last_sent,
-            references=self._references,
+            rechecks=rechecks,
             epoch=lambda: self._epoch,
             complete_epoch=partial(self._complete_epoch, producer),
         )

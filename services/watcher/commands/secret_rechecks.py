@@ -1,7 +1,8 @@
-"""Reads Secrets that are not followed again: the planner learns when one of the wrong type is created or deleted.
+"""Sends custom resources again when the Secret that they name has changed: what was said of it holds no longer.
 
-:mod:`command_sender` notes the custom resources that name a Secret, and its type as the planner knows it. The rechecks
-are a task of :mod:`feed`, so that no change waits for them.
+:mod:`command_sender` notes the resources that name a Secret, with its type and version as the planner knows them. Of a
+Secret that is followed each change is seen; the binding is of one version, so the resource is sent with another. One of
+the wrong type is not followed, but read again from time to time, in a task of :mod:`feed`: no change waits for that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from services.common.kubernetes import Changed, Deleted, Reflection, Seen, namespace_and_name
 from services.common.queueing import Place, WorkQueue
+from services.kinds.shared.incarnation import version_order
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.translation import LastSent
@@ -30,6 +33,8 @@ class SecretReference:
     secret: str
     told: str
     """Type of the Secret as the planner knows it, "" for none."""
+    version: str = ""
+    """Its resourceVersion then, "" if it is not followed."""
 
 
 @dataclass(slots=True)
@@ -37,6 +42,7 @@ class References:
     """What commands said since the last list."""
 
     _by_uid: dict[str, SecretReference] = field(default_factory=dict)
+    _by_secret: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     _queue: WorkQueue[str] = field(default_factory=WorkQueue)
 
     def __len__(self) -> int:
@@ -44,13 +50,19 @@ class References:
 
     def note_reference(self, reference: SecretReference) -> None:
         """Record what a command said."""
+        self._forget(reference.uid)
         self._by_uid[reference.uid] = reference
+        self._by_secret.setdefault((reference.namespace, reference.secret), {})[reference.uid] = None
         self._queue.add_key(reference.uid, Place(reference.namespace))
 
     def forget_resource(self, uid: str) -> None:
         """The resource is gone, or names no Secret any more."""
-        self._by_uid.pop(uid, None)
+        self._forget(uid)
         self._queue.remove_key(uid)
+
+    def references_to(self, namespace: str, secret: str) -> list[SecretReference]:
+        """All resources that name this Secret."""
+        return [self._by_uid[uid] for uid in self._by_secret.get((namespace, secret), ())]
 
     def next_references(self, count: int) -> list[SecretReference]:
         """Those whose turn it is, at most ``count``: namespaces in turn, each resource once in a round."""
@@ -62,12 +74,21 @@ class References:
     def clear(self) -> None:
         """A new list begins; all will be told again."""
         self._by_uid.clear()
+        self._by_secret.clear()
         self._queue.clear()
+
+    def _forget(self, uid: str) -> None:
+        if (known := self._by_uid.pop(uid, None)) is None:
+            return
+        place = (known.namespace, known.secret)
+        self._by_secret[place].pop(uid)
+        if not self._by_secret[place]:
+            del self._by_secret[place]
 
 
 @dataclass(frozen=True, slots=True)
 class SecretRechecks:
-    """Queues resources whose Secret changed its type."""
+    """Queues resources whose Secret has changed."""
 
     references: References
     types: SecretTypes
@@ -82,6 +103,26 @@ class SecretRechecks:
             for reference in self.references.next_references(RECHECKED_AT_ONCE):
                 if await self._is_outdated(reference):
                     self._tell_again(reference)
+
+    def note_reference(self, reference: SecretReference) -> None:
+        """Record what a command says; the Secret may have changed since it was read."""
+        self.references.note_reference(reference)
+        newest = self.types.version_of(reference.namespace, reference.secret)
+        if version_order(newest) > version_order(reference.version):
+            self._tell_again(reference)
+
+    def observe_secret(self, event: Reflection) -> None:
+        """A Secret that is followed was seen, has changed or is gone."""
+        match event:
+            case Seen(manifest) | Changed(manifest):
+                version = manifest["metadata"]["resourceVersion"]
+            case Deleted(manifest):
+                version = ""
+            case _:
+                return
+        for reference in self.references.references_to(*namespace_and_name(manifest)):
+            if reference.version != version:
+                self._tell_again(reference)
 
     async def _is_outdated(self, reference: SecretReference) -> bool:
         """A Secret that is followed needs no asking: the planner learns of it, and of its end."""

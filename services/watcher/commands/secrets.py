@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import orjson
 
 from services.common.kubernetes import SECRET, Manifest, ObjectStore, Reflection, namespace_and_name
 from services.common.sealing import SealingKeys, SecretContext, key_id_of
+from services.common.secret_use import SecretUse
+from services.kinds.secret.rules import BOUND
+from services.kinds.shared.secret_binding import SecretBinding
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import OMITTED_SPEC, StateVersion
 from services.watcher.followed_kinds import TYPE_IS
@@ -22,7 +26,7 @@ ROTATION_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """The content of commands about Secrets."""
+    """The content of commands about Secrets, and the bindings of what names them."""
 
     keys: SealingKeys
     workspace: str
@@ -30,14 +34,30 @@ class Sealer:
 
     def sealed_content(self, manifest: Manifest, namespace_uid: str) -> tuple[str, str]:
         """Type, sealed content and key id as JSON; and why they were left out."""
-        data = manifest.get("data") or {}
-        size = len(orjson.dumps(data))
-        if size > self.max_bytes:
-            return OMITTED_SPEC, f"the Secret is too large: {size} bytes as JSON, of at most {self.max_bytes}"
+        if too_large := self._excess(manifest):
+            return OMITTED_SPEC, too_large
+        sealed = self.keys.seal_secret(_data(manifest), self._context(manifest, namespace_uid))
+        content = {"type": manifest.get("type", ""), "sealed": sealed, "keyId": key_id_of(sealed), BOUND: True}
+        return orjson.dumps(content).decode(), ""
+
+    def sealed_binding(self, manifest: Manifest, use: SecretUse, namespace_uid: str) -> str:
+        """What a resource may use the Secret for, sealed: text; "" if the Secret is too large to be sent."""
+        if self._excess(manifest):
+            return ""
+        sealed = self.keys.seal_binding(_data(manifest), use, self._context(manifest, namespace_uid))
+        meta = manifest["metadata"]
+        return SecretBinding(meta["uid"], meta["resourceVersion"], use.digest, key_id_of(sealed), sealed).text
+
+    def _excess(self, manifest: Manifest) -> str:
+        """Why the Secret is too large, "" if it is not."""
+        size = len(orjson.dumps(_data(manifest)))
+        if size <= self.max_bytes:
+            return ""
+        return f"the Secret is too large: {size} bytes as JSON, of at most {self.max_bytes}"
+
+    def _context(self, manifest: Manifest, namespace_uid: str) -> SecretContext:
         meta, secret_type = manifest["metadata"], manifest.get("type", "")
-        context = SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type, namespace_uid)
-        sealed = self.keys.seal_secret(data, context)
-        return orjson.dumps({"type": secret_type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(), ""
+        return SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type, namespace_uid)
 
     def state_version(self, manifest: Manifest) -> StateVersion:
         """Secrets have no generation: every write counts, and so does another key."""
@@ -50,13 +70,28 @@ class Sealer:
             await asyncio.sleep(ROTATION_SECONDS)
 
 
+def _data(manifest: Manifest) -> dict[str, str]:
+    return manifest.get("data") or {}
+
+
+class Followed(NamedTuple):
+    """What is known of a Secret that is followed."""
+
+    type: str
+    version: str
+    """Its resourceVersion."""
+
+
 @dataclass(frozen=True, slots=True)
 class SecretTypes:
     """Tells the types of Secrets: of those that are followed at once, of others by asking."""
 
     reader: ObjectReader
-    _followed: ObjectStore[tuple[str, str], str] = field(
-        default_factory=lambda: ObjectStore(namespace_and_name, lambda _, part: part.removeprefix(TYPE_IS))
+    _followed: ObjectStore[tuple[str, str], Followed] = field(
+        default_factory=lambda: ObjectStore(
+            namespace_and_name,
+            lambda manifest, part: Followed(part.removeprefix(TYPE_IS), manifest["metadata"]["resourceVersion"]),
+        )
     )
 
     def observe_event(self, event: Reflection) -> None:
@@ -67,9 +102,14 @@ class SecretTypes:
         """Whether the planner learns of this Secret, and of its end, by itself."""
         return (namespace, name) in self._followed
 
+    def version_of(self, namespace: str, name: str) -> str:
+        """The newest version that was seen of a Secret that is followed, "" if it is not."""
+        followed = self._followed.get((namespace, name))
+        return followed.version if followed is not None else ""
+
     async def type_of(self, namespace: str, name: str) -> str:
         """Type of a Secret at this moment, "" if there is none that can be read by this name."""
         if (followed := self._followed.get((namespace, name))) is not None:
-            return followed
+            return followed.type
         secret = await self.reader.find_object(SECRET, namespace, name)
         return str(secret.get("type", "")) if secret else ""

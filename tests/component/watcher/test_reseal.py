@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,11 +19,15 @@ from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.kafka import COMMANDS, count_partitions
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
+from services.common.secret_use import SecretUse
+from services.kinds.shared.secret_binding import SecretBinding, binding_of
 from services.planner.domain.events import Event
 from services.planner.pipeline.parking import parked_event
 from tests.component.conftest import Database
-from tests.component.watcher.rig import CommandReader, KeyFiles
+from tests.component.watcher.rig import CommandReader, KeyFiles, Sent
 
+DATA = {"kubeconfig": "eA=="}
+USE = SecretUse("https://api.example.com")
 TYPE = "managed-gitops.redhat.com/managed-environment"
 TENANT = """
 INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd') ON CONFLICT DO NOTHING;
@@ -35,6 +40,13 @@ INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version,
                        refusal, created_at, over_quota, held_back_ms, seen_at, trace_id)
 VALUES (%(id)s, %(tenant)s, 'Secret', %(workspace)s, 'kube', 'uid-kube', '42', 0, 7, true, false,
         false, %(spec)s, '', '', '', '', 0, '', '', 1000, false, 0, now(), '')
+"""
+CREDENTIAL = """
+INSERT INTO resources (id, tenant_id, kind, source, name, uid, resource_version, generation, epoch, present, deleting,
+                       finalizer, spec, omitted, refers_to, secret_type, secret_binding, target_uid, target_generation,
+                       accepted, refusal, created_at, over_quota, held_back_ms, seen_at, trace_id)
+VALUES (%(bound)s, %(tenant)s, 'GitOpsDeploymentManagedEnvironment', %(workspace)s, 'prod', 'uid-prod', '43', 2, 8,
+        true, false, true, '{}', '', 'kube', %(type)s, %(binding)s, '', 0, '', '', 1000, false, 0, now(), '')
 """
 COMPILED = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
@@ -79,13 +91,15 @@ def operator(keys: KeyFiles, database: Database, kafka_bootstrap: str, registry_
 
 def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
     """Put a Secret and an object compiled from it into the database; returns the sealed text."""
-    sealed = SealingKeys.load(keys.public).seal_secret(
-        {"kubeconfig": "eA=="}, SecretContext(workspace, "team-a", "kube", TYPE)
-    )
+    sealing, context = SealingKeys.load(keys.public), SecretContext(workspace, "team-a", "kube", TYPE)
+    sealed, binding = sealing.seal_secret(DATA, context), sealing.seal_binding(DATA, USE, context)
     values: dict[str, Any] = {
         "workspace": workspace,
         "tenant": uuid.uuid4(),
         "id": uuid.uuid4(),
+        "bound": uuid.uuid4(),
+        "type": TYPE,
+        "binding": SecretBinding("uid-kube", "42", USE.digest, key_id_of(binding), binding).text,
         "spec": orjson.dumps({"type": TYPE, "sealed": sealed, "keyId": key_id_of(sealed)}).decode(),
         "manifest": orjson.dumps({"recipe": {"secret": {"sealed": sealed}}}).decode(),
     }
@@ -93,7 +107,7 @@ def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
     parked = Event(Command(workspace, workspace, "team-a", datetime.now(UTC), event), 0, "")
     values["parked"] = parked_event(values["tenant"], parked).message
     with psycopg.connect(database.owner_url) as connection:
-        for statement in (*TENANT.split(";"), SECRET, COMPILED, *PARKED.split(";")):
+        for statement in (*TENANT.split(";"), SECRET, CREDENTIAL, COMPILED, *PARKED.split(";")):
             connection.execute(statement, values)
     return sealed
 
@@ -106,23 +120,30 @@ async def test_keys_when_rotated_then_the_database_is_counted_resealed_and_the_f
     assert (await asyncio.to_thread(operator.keys, "rotate"))[0] == 0
     code, output = await asyncio.to_thread(operator.keys, "status")
     (line,) = [line for line in output.splitlines() if old in line]
-    assert (code, [cell.strip() for cell in line.split("│") if cell.strip()]) == (0, [old, "1", "1", "1"])
+    assert (code, [cell.strip() for cell in line.split("│") if cell.strip()]) == (0, [old, "1", "1", "1", "1"])
+    assert "1 compiled objects have no binding" in output
     code, output = await asyncio.to_thread(operator.keys, "retire", old)
-    assert (code, "3 rows are sealed" in output) == (2, True)
+    assert (code, "4 rows are sealed" in output) == (2, True)
 
     code, output = await asyncio.to_thread(operator.keys, "reseal")
-    assert (code, "1 Secrets sent" in output) == (0, True), output
+    assert (code, "1 Secrets and 1 bindings sent" in output) == (0, True), output
     codec = AvroCodec(SchemaRegistry(registry_url), Command, f"{COMMANDS}-value")
     reader = CommandReader(kafka_bootstrap, codec, COMMANDS, count_partitions(kafka_bootstrap, [COMMANDS])[COMMANDS])
+
+    def ours(sent: Sequence[Sent]) -> dict[str, ResourceChanged]:
+        events = [item.event for item in sent if item.command.workspace == workspace]
+        assert all(isinstance(event, ResourceChanged) for event in events)
+        return {event.kind: event for event in events}
+
     try:
-        (sent,) = await reader.until(
-            "it was sent", lambda sent: [item for item in sent if item.command.workspace == workspace]
-        )
+        await reader.until("both were sent", lambda sent: len(ours(sent)) == 2)
     finally:
         reader.close()
-    assert sent.key == f"{workspace}/team-a".encode()
-    assert isinstance(sent.event, ResourceChanged)
-    spec = orjson.loads(sent.event.spec)
-    assert spec["keyId"] != old
-    context = SecretContext(workspace, "team-a", "kube", TYPE)
-    assert OpeningKeys.load(keys.private).open_secret(spec["sealed"], context) == {"kubeconfig": b"x"}
+    assert {item.key for item in reader.sent if item.command.workspace == workspace} == {f"{workspace}/team-a".encode()}
+    secret, environment = ours(reader.sent)["Secret"], ours(reader.sent)["GitOpsDeploymentManagedEnvironment"]
+    spec, binding = orjson.loads(secret.spec), binding_of(environment.secret_binding)
+    assert binding is not None
+    assert (spec["keyId"] != old, binding.key_id) == (True, spec["keyId"])
+    assert (environment.generation, environment.resource_version, environment.epoch) == (2, "43", 8)
+    context, opening = SecretContext(workspace, "team-a", "kube", TYPE), OpeningKeys.load(keys.private)
+    assert opening.open_secret_for(USE, spec["sealed"], binding.sealed, context) == {"kubeconfig": b"x"}

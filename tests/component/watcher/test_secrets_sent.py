@@ -12,9 +12,11 @@ import pytest
 from services.common.kubernetes import SECRET
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SecretContext
+from services.common.secret_use import SecretUse
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.secret_binding import binding_of
 from services.watcher.commands import secrets
 from tests.component.watcher.conftest import PARTITIONS
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant
@@ -100,7 +102,43 @@ async def test_keys_when_rotated_then_all_secrets_are_sealed_anew_without_a_rest
     assert first.event.resource_version == second.event.resource_version
     assert first.event.epoch < second.event.epoch
     assert opened(second.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
-    assert len(resyncs(rig.commands.sent)) == PARTITIONS, "other kinds need no new list"
+    assert len(resyncs(rig.commands.sent)) == PARTITIONS, "kinds that name no Secrets need no new list"
+    lists = len(resyncs(rig.commands.sent, REPOSITORY_CREDENTIAL.kind))
+    assert lists == 2 * PARTITIONS, "what Secrets may be used for is sealed anew, too"
+
+
+async def test_secret_when_changed_then_what_names_it_says_anew_what_it_may_be_used_for(
+    rig: Rig, tenant: Tenant, keys: KeyFiles
+) -> None:
+    await tenant.create_secret("login", CREDENTIAL_TYPE, password=CONTENT)
+    spec = {"repository": "https://example.com/a.git", "secret": "login"}
+    await tenant.create_any(REPOSITORY_CREDENTIAL, "cred", spec=spec)
+
+    def both(sent: Any, number: int) -> bool:
+        """Whether the newest of both are of one version of the Secret, and the latter is the ``number``-th."""
+        secrets, credentials = (changed(sent, tenant.namespace, name) for name in ("login", "cred"))
+        if not secrets or len(credentials) != number:
+            return False
+        binding = binding_of(credentials[-1].event.secret_binding)
+        return binding is not None and binding.version == secrets[-1].event.resource_version
+
+    async with rig.watcher():
+        await rig.commands.until("both were sent", lambda sent: both(sent, 1))
+        await tenant.kube.patch_object(
+            SECRET, tenant.namespace, "login", {"stringData": {"password": "new"}}, field_manager="a-user"
+        )
+        await rig.commands.until("both were sent again", lambda sent: both(sent, 2))
+    sent = rig.commands.sent
+    (secret, credential) = (changed(sent, tenant.namespace, name)[-1] for name in ("login", "cred"))
+    content, binding = orjson.loads(secret.event.spec), binding_of(credential.event.secret_binding)
+    context = SecretContext(
+        rig.settings.workspace, tenant.namespace, "login", CREDENTIAL_TYPE, secret.command.namespace_uid
+    )
+    assert binding is not None
+    values = OpeningKeys.load(keys.private).open_secret_for(
+        SecretUse("https://example.com/a"), content["sealed"], binding.sealed, context
+    )
+    assert values == {"password": b"new"}
 
 
 async def test_reference_when_its_secret_is_of_any_type_or_none_then_the_type_is_told(rig: Rig, tenant: Tenant) -> None:

@@ -12,13 +12,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli import keys, sealed_rows
-from services.cli.sealed_rows import Count, SealedRow
+from services.cli.sealed_rows import BoundRow, Count, SealedRow
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
+from services.common.secret_use import SecretUse
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.secret.rules import is_late_reseal
+from services.kinds.shared.api_group import FINALIZER
+from services.kinds.shared.secret_binding import SecretBinding, binding_of
 
 CONTENT = "PLANTED-CONTENT"
+USE = SecretUse("https://api.example.com")
+SPEC = '{"credentialsSecret":"kube"}'
 CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -30,6 +36,8 @@ class Bench:
         self.private, self.public = folder / "private.json", folder / "public.json"
         self.counts: dict[str, Count] = {}
         self.rows: list[SealedRow] = []
+        self.bound: list[BoundRow] = []
+        self.unbound = 0
         self.sent: list[Command] = []
 
     def run(self, *arguments: str, files: bool = True) -> Result:
@@ -55,6 +63,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
     monkeypatch.setattr(sealed_rows, "count_by_key", lambda _: bench.counts)
     monkeypatch.setattr(sealed_rows, "secrets_not_under", lambda _, key_id: bench.rows)
+    monkeypatch.setattr(sealed_rows, "bindings_not_under", lambda _, key_id: bench.bound)
+    monkeypatch.setattr(sealed_rows, "count_unbound", lambda _: bench.unbound)
     monkeypatch.setattr(sealed_rows, "publish", lambda _, commands: bench.sent.extend(commands))
     return bench
 
@@ -130,6 +140,7 @@ def test_retire_when_nothing_is_sealed_under_the_key_then_it_is_gone(bench: Benc
 
 REFUSALS: dict[str, tuple[Count | None, bool, str]] = {
     "secrets": (Count(secrets=2), False, "2 rows"),
+    "bindings": (Count(bindings=4), False, "4 rows"),
     "compiled-objects": (Count(compiled=1), False, "1 rows"),
     "parked-events": (Count(parked=3), False, "3 of them wait for parked tenants"),
     "active": (None, True, "active key"),
@@ -157,10 +168,12 @@ def test_retire_when_the_key_is_unknown_then_it_says_which_there_are(bench: Benc
 def test_status_when_secrets_are_sealed_under_several_keys_then_it_counts_them(bench: Bench) -> None:
     bench.run("generate")
     bench.counts = {bench.active: Count(secrets=3, compiled=2), "old": Count(secrets=1)}
+    bench.unbound = 5
     output = bench.run("status", "--public", str(bench.public), files=False).output
     assert "active" in output
     assert "old" in output
     assert "3" in output
+    assert "5 compiled objects have no binding" in output
 
 
 def test_reseal_when_a_secret_is_under_a_former_key_then_its_change_is_sent_again_under_the_active_one(
@@ -178,10 +191,48 @@ def test_reseal_when_a_secret_is_under_a_former_key_then_its_change_is_sent_agai
     assert (command.workspace, command.namespace, command.source) == ("local", "team-a", "local")
     assert (event.kind, event.uid, event.resource_version, event.epoch) == ("Secret", "uid-kube", "42", 7)
     spec = orjson.loads(event.spec)
-    assert is_late_reseal(None, event.spec, "42")
+    assert is_late_reseal(None, event)
     assert spec["keyId"] == key_id_of(spec["sealed"]) == bench.active
     assert OpeningKeys.load(bench.private).open_secret(spec["sealed"], CONTEXT) == {"kubeconfig": CONTENT.encode()}
     assert CONTENT not in outcome.output
+
+
+def bound_row(bench: Bench) -> BoundRow:
+    data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
+    sealed = SealingKeys.load(bench.public).seal_binding(data, USE, CONTEXT)
+    binding = SecretBinding("uid-kube", "41", USE.digest, key_id_of(sealed), sealed).text
+    return BoundRow(
+        "local", "team-a", "local", MANAGED_ENVIRONMENT.kind, "prod", "uid-prod", "42", 3, 7, False, True,
+        SPEC, "", "kube", CONTEXT.type, binding, 1000, NOW, "", 0,
+    )  # fmt: skip
+
+
+def test_reseal_when_a_binding_is_under_a_former_key_then_its_resource_is_sent_again_with_one_under_the_active_key(
+    bench: Bench,
+) -> None:
+    bench.run("generate")
+    bench.bound = [bound_row(bench)]
+    former = SealingKeys.load(bench.public).seal_secret(
+        {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}, CONTEXT
+    )
+    bench.run("rotate")
+    outcome = bench.run("reseal")
+    assert outcome.exit_code == 0, outcome.exception
+    (command,) = bench.sent
+    event: Any = command.event
+    assert (event.kind, event.uid, event.resource_version, event.generation) == (
+        MANAGED_ENVIRONMENT.kind,
+        "uid-prod",
+        "42",
+        3,
+    )
+    assert (event.spec, event.secret_type, event.finalizers) == (SPEC, CONTEXT.type, (FINALIZER,))
+    binding = binding_of(event.secret_binding)
+    assert binding is not None
+    assert binding.subject == ("uid-kube", "41", USE.digest)
+    assert binding.key_id == key_id_of(binding.sealed) == bench.active
+    assert OpeningKeys.load(bench.private).open_secret_for(USE, former, binding.sealed, CONTEXT)
+    assert is_late_reseal(None, event)
 
 
 def test_reseal_when_a_secret_will_not_open_then_it_says_which_and_sends_nothing(bench: Bench) -> None:

@@ -15,11 +15,13 @@ from services.common.sealing import (
     OpeningKeys,
     SealingKeys,
     SecretContext,
+    Unbound,
     Unopenable,
     generate_key,
     key_id_of,
     write_keys,
 )
+from services.common.secret_use import SecretUse
 
 CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")
 CONTENT = "PLANTED-CONTENT"
@@ -121,6 +123,63 @@ def test_open_when_sealed_for_a_namespace_and_asked_for_none_then_it_is_refused(
 
     with pytest.raises(Unopenable, match="another Secret"):
         OpeningKeys.load(files.private).open_secret(sealed, CONTEXT)
+
+
+USE = SecretUse("https://git.example.com/team-a/app", '{"skipsTLSVerification":false}')
+
+
+def test_binding_when_it_is_for_this_use_then_the_secret_opens(files: Files) -> None:
+    files.write(generate_key())
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    sealed, binding = sealing.seal_secret(DATA, CONTEXT), sealing.seal_binding(DATA, USE, CONTEXT)
+
+    assert opening.open_secret_for(USE, sealed, binding, CONTEXT)["kubeconfig"] == CONTENT.encode()
+    assert USE.url not in binding
+    assert len(binding) < 2000
+
+
+FORGED: dict[str, tuple[dict[str, str], SecretUse, SecretContext, str]] = {
+    "another-url": (DATA, SecretUse("https://attacker.example.com", USE.terms), CONTEXT, "given for another URL"),
+    "other-terms": (DATA, SecretUse(USE.url, '{"skipsTLSVerification":true}'), CONTEXT, "on other terms"),
+    "another-content": ({"kubeconfig": "eA=="}, USE, CONTEXT, "said of another content"),
+    "another-tenant": (DATA, USE, replace(CONTEXT, namespace="team-b"), "another Secret"),
+    "another-secret": (DATA, USE, replace(CONTEXT, name="other"), "another Secret"),
+}
+
+
+@pytest.mark.parametrize(("data", "use", "context", "why"), FORGED.values(), ids=FORGED)
+def test_binding_when_it_is_of_something_else_then_the_secret_stays_closed(
+    files: Files, data: dict[str, str], use: SecretUse, context: SecretContext, why: str
+) -> None:
+    files.write(generate_key())
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    sealed, binding = sealing.seal_secret(DATA, CONTEXT), sealing.seal_binding(data, use, context)
+
+    with pytest.raises(Unopenable, match=why):
+        opening.open_secret_for(USE, sealed, binding, CONTEXT)
+
+
+def test_binding_when_there_is_none_or_a_secret_in_its_place_then_the_secret_stays_closed(files: Files) -> None:
+    files.write(generate_key())
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    sealed, binding = sealing.seal_secret(DATA, CONTEXT), sealing.seal_binding(DATA, USE, CONTEXT)
+
+    with pytest.raises(Unbound):
+        opening.open_secret_for(USE, sealed, "", CONTEXT)
+    with pytest.raises(Unopenable, match="another Secret"):
+        opening.open_secret_for(USE, sealed, sealed, CONTEXT)
+    with pytest.raises(Unopenable, match="another Secret"):
+        opening.open_secret(binding, CONTEXT)
+
+
+def test_binding_when_sealed_under_another_key_then_it_says_the_same(files: Files) -> None:
+    files.write(generate_key())
+    sealing, opening = SealingKeys.load(files.public), OpeningKeys.load(files.private)
+    sealed, binding = sealing.seal_secret(DATA, CONTEXT), sealing.seal_binding(DATA, USE, CONTEXT)
+    again = sealing.seal_binding_again(opening.open_binding(binding, CONTEXT), CONTEXT)
+
+    assert again != binding
+    assert opening.open_secret_for(USE, sealed, again, CONTEXT)
 
 
 def test_open_when_the_header_was_changed_to_fit_then_it_is_refused(files: Files) -> None:

@@ -50,6 +50,7 @@ def resource(kind: str, name: str, spec: Any, **changes: Any) -> PlainResource:
         omitted="",
         refers_to=REGISTRY[kind].referenced_by(text),
         secret_type="",
+        secret_binding="",
         created_at=0,
         target_uid="",
         target_generation=0,

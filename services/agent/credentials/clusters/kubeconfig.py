@@ -19,8 +19,14 @@ from typing import Any
 from services.agent.credentials.check_result import CheckFailed, failed, shown
 from services.agent.credentials.clusters import strict_yaml
 from services.agent.credentials.clusters.client_certificate import ClientCertificate
-from services.agent.credentials.secret_recipe import Sealed, SealedSecretUnreadable, open_sealed_secret
+from services.agent.credentials.secret_recipe import (
+    Sealed,
+    SealedSecretUnreadable,
+    SecretUseRefused,
+    open_sealed_secret,
+)
 from services.common.sealing import OpeningKeys, SecretContext
+from services.common.secret_use import SecretUse
 from services.kinds.managed_environment import catalogue as environment
 
 KEY = "kubeconfig"
@@ -226,11 +232,11 @@ def _unparsable(why: str) -> CheckFailed:
 MAX_KEPT = 64
 """Secrets; the least recently used is dropped first."""
 
-_Key = tuple[bytes, SecretContext]
+_Key = tuple[bytes, SecretContext, SecretUse]
 
 
 class KubeconfigCache:
-    """Parsed kubeconfigs, and the failures of those that cannot be used, by their sealed text."""
+    """Parsed kubeconfigs, and the failures of those that cannot be used, by their sealed texts."""
 
     def __init__(self, keys: OpeningKeys) -> None:
         self._keys = keys
@@ -238,7 +244,8 @@ class KubeconfigCache:
 
     async def load_kubeconfig(self, sealed: Sealed) -> Kubeconfig:
         """What is in ``sealed``. Raises CheckFailed."""
-        key = (hashlib.blake2b(sealed.text.encode(), digest_size=32).digest(), sealed.context)
+        texts = f"{sealed.text} {sealed.binding}".encode()
+        key = (hashlib.blake2b(texts, digest_size=32).digest(), sealed.context, sealed.use)
         if key not in self._read:
             self._read[key] = await asyncio.to_thread(self._outcome, sealed)
         self._read.move_to_end(key)
@@ -255,5 +262,7 @@ class KubeconfigCache:
             return read_kubeconfig(open_sealed_secret(self._keys, sealed))
         except SealedSecretUnreadable as error:
             return failed(environment.UNPARSABLE_KUBECONFIG, str(error))
+        except SecretUseRefused as error:
+            return failed(environment.USE_REFUSED, str(error))
         except CheckFailed as error:
             return CheckFailed(error.reason, error.message)

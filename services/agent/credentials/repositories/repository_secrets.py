@@ -8,6 +8,7 @@ from services.agent.credentials.check_result import (
     INVALID_CREDENTIALS,
     INVALID_URL,
     UP_TO_DATE,
+    USE_REFUSED,
     CheckFailed,
     CheckInconclusive,
     CheckResult,
@@ -20,6 +21,7 @@ from services.agent.credentials.repositories.login import Login, login_of
 from services.agent.credentials.secret_recipe import (
     RepositoryRecipe,
     SealedSecretUnreadable,
+    SecretUseRefused,
     composed_secret,
     open_sealed_secret,
     repository_recipe,
@@ -77,11 +79,15 @@ class RepositorySecrets:
         raise CheckFailed(INVALID_URL, f"spec.repository {why}")
 
     def _login(self, recipe: RepositoryRecipe) -> Login:
+        failure = CheckFailed
         try:
             return login_of(open_sealed_secret(self.keys, recipe.secret))
         except SealedSecretUnreadable as error:
-            why = str(error)
-        raise CheckFailed(INVALID_CREDENTIALS, why)
+            reason, why = INVALID_CREDENTIALS, str(error)
+        except SecretUseRefused as error:
+            reason, why = USE_REFUSED, str(error)
+            failure = CheckInconclusive if error.may_pass else CheckFailed
+        raise failure(reason, why)
 
     async def _try(self, url: HttpsUrl | SshUrl, login: Login) -> None:
         if isinstance(url, SshUrl):

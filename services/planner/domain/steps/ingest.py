@@ -89,7 +89,7 @@ def _changed(
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
     known = planned.state.find(origin.id)
     before_it = known if isinstance(known, PlainResource) else None
-    if changed.kind == SECRET.kind and is_late_reseal(before_it, changed.spec, changed.resource_version):
+    if is_late_reseal(before_it, changed):
         return planned
     named = map(state.find, planned.incarnations[changed.kind, changed.name])
     rivals = [other for other in named if other is not None and other.present and other.uid != changed.uid]

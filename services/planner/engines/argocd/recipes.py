@@ -99,4 +99,5 @@ def _sealed(placement: Placement, secret: SealedSecret | None) -> dict[str, Any]
         return {}
     uid = placement.tenant.namespace_uid
     namespace = {"namespaceUID": uid} if uid else {}
-    return {"secret": {"name": secret.name, "version": secret.version, "sealed": secret.sealed} | namespace}
+    binding = {"binding": secret.binding} if secret.binding else {}
+    return {"secret": {"name": secret.name, "version": secret.version, "sealed": secret.sealed} | namespace | binding}

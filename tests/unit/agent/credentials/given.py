@@ -20,6 +20,9 @@ from services.agent.credentials.credential_checker import CredentialChecker, Cre
 from services.common.addresses import AddressPolicy
 from services.common.messages import EngineResource
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, write_keys
+from services.common.secret_use import SecretUse
+from services.kinds.managed_environment.validation import cluster_use
+from services.kinds.repository_credential.validation import repository_use
 from tests.unit.fake_clock import EPOCH, FakeClock
 
 WORKSPACE, TENANT = "local", "team-a"
@@ -50,10 +53,15 @@ class Keys:
         self.opening = OpeningKeys.load(self.folder / "private.json")
 
     def seal(self, values: Mapping[str, str | bytes], context: SecretContext) -> str:
-        data = {name: value.encode() if isinstance(value, str) else value for name, value in values.items()}
-        return self.sealing.seal_secret(
-            {name: base64.b64encode(value).decode() for name, value in data.items()}, context
-        )
+        return self.sealing.seal_secret(_encoded(values), context)
+
+    def bind(self, values: Mapping[str, str | bytes], use: SecretUse, context: SecretContext) -> str:
+        return self.sealing.seal_binding(_encoded(values), use, context)
+
+
+def _encoded(values: Mapping[str, str | bytes]) -> dict[str, str]:
+    data = {name: value.encode() if isinstance(value, str) else value for name, value in values.items()}
+    return {name: base64.b64encode(value).decode() for name, value in data.items()}
 
 
 @dataclass
@@ -79,9 +87,20 @@ class Given:
             "namespaces": [],
             "clusterResources": False,
             "project": "app-project-a",
-            "secret": {"name": "kube", "version": "1", "sealed": self.keys.seal(values, context)},
-        }
-        return _row("ClusterSecret", "managed-env-e1", "cluster", body | recipe)
+        } | recipe
+        secret = {"name": "kube", "version": "1", "sealed": self.keys.seal(values, context)}
+        secret["binding"] = self.keys.bind(values, self.use_of_cluster(body), context)
+        return _row("ClusterSecret", "managed-env-e1", "cluster", {"secret": secret} | body)
+
+    def use_of_cluster(self, recipe: Mapping[str, Any]) -> SecretUse:
+        """What such a recipe uses its Secret for."""
+        return cluster_use(
+            recipe["apiURL"],
+            recipe["namespaces"],
+            skips_tls_verification=recipe["insecure"],
+            creates_account=recipe["createServiceAccount"],
+            cluster_resources=recipe["clusterResources"],
+        )
 
     def recipe_of(self, row: EngineResource) -> dict[str, Any]:
         """What ``row`` asks for."""
@@ -89,7 +108,7 @@ class Given:
         return recipe
 
     def with_recipe(self, row: EngineResource, **changed: Any) -> EngineResource:
-        """``row``, asking for something else."""
+        """``row``, asking for something else; what its Secret may be used for stays."""
         manifest = json.loads(row.manifest)
         return replace(row, manifest=json.dumps(manifest | {"recipe": manifest["recipe"] | changed}))
 
@@ -99,7 +118,12 @@ class Given:
             "uid": UID,
             "repository": url,
             "project": "app-project-a",
-            "secret": {"name": "login", "version": "1", "sealed": self.keys.seal(values, context)},
+            "secret": {
+                "name": "login",
+                "version": "1",
+                "sealed": self.keys.seal(values, context),
+                "binding": self.keys.bind(values, repository_use(url), context),
+            },
         }
         return _row("RepositorySecret", "repo-cred-r1", "repository", body)
 

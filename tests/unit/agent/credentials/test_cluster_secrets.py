@@ -279,8 +279,9 @@ async def test_api_url_when_unusual_then_refused(given: Given, url: str) -> None
 
 async def test_sealed_text_when_its_namespace_was_made_again_then_not_opened(given: Given) -> None:
     context = SecretContext(WORKSPACE, TENANT, "kube", ENVIRONMENT_TYPE, namespace_uid="former")
-    secret = {"name": "kube", "version": "1", "sealed": given.keys.seal({"kubeconfig": "{}"}, context)}
-    row = given.cluster_row("https://cluster.example.com", {})
+    row, values = given.cluster_row("https://cluster.example.com", {}), {"kubeconfig": "{}"}
+    secret = {"name": "kube", "version": "1", "sealed": given.keys.seal(values, context)}
+    secret["binding"] = given.keys.bind(values, given.use_of_cluster(given.recipe_of(row)), context)
     checker = given.checker()
     former = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "former"}), None)
     latter = await checker.compose_secret(given.with_recipe(row, secret=secret | {"namespaceUID": "latter"}), None)

@@ -9,6 +9,7 @@ from pydantic import Field
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET, ApiResource
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET
+from services.kinds.repository_credential.validation import repository_use
 from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
@@ -18,7 +19,7 @@ from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, Reference, StatusInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import spec_of
+from services.kinds.shared.spec_text import parsed, spec_of
 from services.kinds.shared.text import MAX_NAME, MAX_URL
 
 MIRROR = ApiResource(GROUP, VERSION, "GitOpsDeploymentMirror", "gitopsdeploymentmirrors")
@@ -81,6 +82,7 @@ KIND = CustomKind(
         CREDENTIAL_SECRET,
         dict.fromkeys(("over quota", "awaited", "other type", "omitted", "unnamed", "missing"), NO_LOGIN.state)
         | {"missing": (NO_LOGIN.status, "SecretNotFound", NO_LOGIN.message)},
+        lambda spec: repository_use(parsed(MirrorSpec, spec).url),
     ),
     finalizer=FINALIZER,
     audited=True,

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from services.common.kubernetes import SECRET, KubeClient, Rejected, Seen
+from services.common.kubernetes import SECRET, Changed, Deleted, KubeClient, Reflection, Rejected, Seen
 from services.common.messages import ResourceChanged
+from services.common.sealing import (
+    OpeningKeys,
+    SealingKeys,
+    SecretContext,
+    UseRefused,
+    generate_key,
+    write_keys,
+)
+from services.common.secret_use import SecretUse
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
+from services.kinds.shared.secret_binding import binding_of
 from services.watcher.commands.command_sender import LOOKUPS
+from services.watcher.commands.secrets import Sealer
 from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
@@ -30,7 +43,7 @@ from tests.unit.watcher.commands.test_feed import (
 from tests.unit.watcher.fakes import FakePublisher
 
 DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
-TYPE = REGISTRY.secret_types[0]
+TYPE, CREDENTIAL_TYPE = REGISTRY.secret_types
 CONTENT = "PLANTED-CONTENT"
 
 
@@ -153,6 +166,116 @@ async def test_environments_when_their_secrets_are_followed_then_nobody_is_asked
         await until(lambda: feed.listed)
     assert [event.secret_type for event in changes(publisher)] == [TYPE] * 5
     assert server.gets == []
+
+
+REPOSITORY_CREDENTIALS = CUSTOM_KINDS[2]
+LOGIN = {"repository": "https://git.example.com/a.git", "secret": "login"}
+USE = SecretUse("https://git.example.com/a")
+
+
+class Sealed:
+    """A feed of credentials whose Secret is a followed one, and the keys that open what it sends."""
+
+    def __init__(self, folder: Path, server: FakeApiServer, kube: KubeClient, publisher: FakePublisher) -> None:
+        key = generate_key()
+        write_keys(folder / "private", {str(key.kid): key}, private=True)
+        write_keys(folder / "public", {str(key.kid): key}, private=False)
+        self.opening, self.sealing = OpeningKeys.load(folder / "private"), SealingKeys.load(folder / "public")
+        self._server, self._publisher = server, publisher
+        self.feed = feed_of(REPOSITORY_CREDENTIALS, kube, publisher, sealer=Sealer(self.sealing, "local", 1024))
+
+    def put_secret(self, version: int, content: str = "", *, seen: bool = True) -> None:
+        """The Secret is so at the API server; ``seen``: by the watch of Secrets, too."""
+        meta = {"name": "login", "namespace": "team-a", "uid": "uid-secret", "resourceVersion": str(version)}
+        data = {"password": base64.b64encode((content or f"word-{version}").encode()).decode()}
+        manifest = {"metadata": meta, "type": CREDENTIAL_TYPE, "data": data}
+        self._server.others[place("login")] = manifest
+        if seen:
+            self.see(Changed(manifest, f"type={CREDENTIAL_TYPE}"))
+
+    def see(self, event: Reflection) -> None:
+        self.feed.types.observe_event(event)
+        self.feed.observe_secret(event)
+
+    def sent(self) -> list[tuple[str, str]]:
+        """Of each command: the resource and the version of the Secret that its binding is of."""
+        bindings = [(event.name, binding_of(event.secret_binding)) for event in changes(self._publisher)]
+        return [(name, binding.version if binding else "") for name, binding in bindings]
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, server: FakeApiServer, kube: KubeClient, publisher: FakePublisher) -> Sealed:
+    return Sealed(tmp_path, server, kube, publisher)
+
+
+async def test_credential_when_sent_then_what_its_secret_is_for_goes_with_it_and_opens_it_for_nothing_else(
+    sealed: Sealed, server: FakeApiServer, publisher: FakePublisher
+) -> None:
+    await put(server, "git", spec=LOGIN)
+    sealed.put_secret(1)
+    async with running(sealed.feed):
+        await until(lambda: sealed.feed.listed)
+    (event,) = changes(publisher)
+    binding = binding_of(event.secret_binding)
+    assert binding is not None
+    assert binding.subject == ("uid-secret", "1", USE.digest)
+    uid = publisher.commands[0].namespace_uid
+    context = SecretContext("local", "team-a", "login", CREDENTIAL_TYPE, uid)
+    text = sealed.sealing.seal_secret(server.others[place("login")]["data"], context)
+    assert sealed.opening.open_secret_for(USE, text, binding.sealed, context) == {"password": b"word-1"}
+    with pytest.raises(UseRefused):
+        sealed.opening.open_secret_for(SecretUse("https://other.example.com"), text, binding.sealed, context)
+
+
+async def test_secret_when_it_changes_then_each_resource_that_names_it_is_sent_again_at_once_and_no_other(
+    sealed: Sealed, server: FakeApiServer
+) -> None:
+    await put(server, "git", spec=LOGIN)
+    await put(server, "twin", spec=LOGIN)
+    await put(server, "other", spec=LOGIN | {"secret": "none"})
+    sealed.put_secret(1)
+    async with running(sealed.feed):
+        await until(lambda: sealed.feed.listed)
+        sealed.put_secret(2)
+        await until(lambda: len(sealed.sent()) == 5)
+        sealed.put_secret(2)
+        sealed.see(Deleted(server.others.pop(place("login"))))
+        await until(lambda: len(sealed.sent()) == 7)
+    sent = sealed.sent()
+    assert sorted(sent[:3]) == [("git", "1"), ("other", ""), ("twin", "1")]
+    assert sorted(sent[3:5]) == [("git", "2"), ("twin", "2")]
+    assert sorted(sent[5:]) == [("git", ""), ("twin", "")]
+
+
+async def test_secret_when_it_changes_while_its_resource_is_being_sent_then_that_is_sent_again(
+    sealed: Sealed, server: FakeApiServer
+) -> None:
+    sealed.put_secret(1)
+    async with running(sealed.feed):
+        await until(lambda: sealed.feed.listed)
+        server.get_seconds = 0.05
+        asked = len(server.gets)
+        await put(server, "git", spec=LOGIN)
+        await until(lambda: any(place("login") in get for get in server.gets[asked:]))
+        sealed.put_secret(2)
+        await until(lambda: ("git", "2") in sealed.sent())
+
+
+async def test_credential_when_its_secret_is_too_large_or_its_spec_no_spec_then_no_binding_is_made_and_it_is_sent_once(
+    sealed: Sealed, server: FakeApiServer
+) -> None:
+    await put(server, "git", spec=LOGIN)
+    await put(server, "bad", spec={"repository": 1, "secret": "login"})
+    sealed.put_secret(1, "x" * 2000)
+    async with running(sealed.feed):
+        await until(lambda: sealed.feed.listed)
+        sealed.put_secret(2, "x" * 2000)
+        await until(lambda: len(sealed.sent()) == 4)
+        sealed.put_secret(2, "x" * 2000)
+        await put(server, "last", spec=LOGIN)
+        await until(lambda: ("last", "") in sealed.sent())
+    assert sealed.sent()[:4] == [("git", ""), ("bad", "")] * 2
+    assert len(sealed.sent()) == 5
 
 
 async def test_sync_run_when_sent_then_the_generation_of_its_deployment_goes_with_it(

@@ -61,7 +61,7 @@ def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(
     assert isinstance(event, ResourceChanged)
     spec = orjson.loads(event.spec)
     assert (event.kind, event.api_version, event.generation, event.spec_omitted) == ("Secret", "v1", 0, "")
-    assert spec == {"type": TYPE, "sealed": spec["sealed"], "keyId": key_id_of(spec["sealed"])}
+    assert spec == {"type": TYPE, "sealed": spec["sealed"], "keyId": key_id_of(spec["sealed"]), "bound": True}
     opened = OpeningKeys.load(folder / "private").open_secret(
         spec["sealed"], SecretContext("local", "team-a", "kube", TYPE)
     )

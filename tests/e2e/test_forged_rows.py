@@ -1,0 +1,135 @@
+"""Somebody writes on the way between watcher and agent: a login goes nowhere but to where its tenant says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from services.cli import sealed_rows
+from services.cli.sealed_rows import BoundRow
+from services.common.messages import Command, ResourceChanged
+from services.common.settings import KafkaSettings
+from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from tests.e2e.api import Api
+
+VICTIM = "https://127.0.0.1:9/private.git"
+"""Nobody listens there."""
+FORGED = "f0" * 32
+"""Digest of the forged row."""
+DEADLINE_SECONDS = 30
+
+
+@dataclass
+class Attacker:
+    """A server, and how often somebody has connected to it."""
+
+    url: str = ""
+    connections: int = 0
+
+
+@pytest.fixture
+async def attacker() -> AsyncIterator[Attacker]:
+    """A git server of somebody else's."""
+    there = Attacker()
+
+    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there.connections += 1
+        writer.close()
+
+    server = await asyncio.start_server(count, "127.0.0.1", 0)
+    async with server:
+        there.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/app.git"
+        yield there
+
+
+async def victim(api: Api) -> None:
+    """A credential that was tried on its own server, in vain."""
+    await api.secret("login", "repository-credential", username="ann", password="PLANTED-PASSWORD")
+    await api.credential(repository=VICTIM)
+    await api.until_credential("InvalidCredentials")
+
+
+async def asked(url: str, query: str, *values: Any) -> Any:
+    """The first row of the answer, waited for."""
+
+    def ask() -> Any:
+        with psycopg.connect(url) as owner:
+            return owner.execute(query, values).fetchone()
+
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while (row := await asyncio.to_thread(ask)) is None:  # noqa: ASYNC110 - a table tells nobody
+            await asyncio.sleep(0.1)
+    return row
+
+
+async def test_engine_row_when_it_names_another_url_then_the_login_is_not_sent_there_and_others_go_on(
+    stack: HostedStack, api: Api, other_api: Api, attacker: Attacker
+) -> None:
+    """As Connect, Kafka or the owner of the database could."""
+    await victim(api)
+    url = stack.environment["DATABASE_OWNER_URL"]
+
+    def forge() -> None:
+        with psycopg.connect(url) as owner:
+            (text,) = owner.execute(
+                "SELECT manifest FROM engine_resources WHERE tenant_namespace = %s AND kind = 'RepositorySecret'",
+                [api.namespace],
+            ).fetchone() or ("",)
+            manifest = json.loads(text)
+            manifest["recipe"]["repository"] = attacker.url
+            owner.execute(
+                "UPDATE engine_resources SET manifest = %s, digest = %s"
+                " WHERE tenant_namespace = %s AND kind = 'RepositorySecret'",
+                [json.dumps(manifest), FORGED, api.namespace],
+            )
+
+    await asyncio.to_thread(forge)
+    reason, message = await asked(url, "SELECT reason, message FROM checks WHERE digest = %s", FORGED)
+    assert (reason, "it was given for another URL" in message) == ("SecretUseRefused", True)
+    await victim(other_api)
+    assert attacker.connections == 0
+
+
+async def test_command_when_it_says_another_url_of_the_tenants_credential_then_the_condition_says_why_it_is_not_tried(
+    stack: HostedStack, api: Api, attacker: Attacker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kafka could: with the tenant's own sealed Secret and its own binding, which is for another URL."""
+    await victim(api)
+    rows = await asyncio.to_thread(sealed_rows.bindings_not_under, stack.environment["DATABASE_OWNER_URL"], "")
+    (row,) = [row for row in rows if row.namespace == api.namespace]
+    for name, value in stack.environment.items():
+        monkeypatch.setenv(name, value)
+    await asyncio.to_thread(sealed_rows.publish, KafkaSettings(), [forged(row, attacker.url)])
+    condition = await api.until_credential("SecretUseRefused")
+    assert "it was given for another URL" in condition["message"]
+    assert attacker.connections == 0
+
+
+def forged(row: BoundRow, url: str) -> Command:
+    """A change of the tenant's credential that the tenant has not made."""
+    event = ResourceChanged(
+        api_version=REPOSITORY_CREDENTIAL.api_version,
+        kind=row.kind,
+        name=row.name,
+        uid=row.uid,
+        resource_version=str(int(row.resource_version) + 1),
+        generation=row.generation,
+        epoch=row.epoch,
+        deleting=False,
+        finalizers=(),
+        actor="attacker",
+        spec=json.dumps({"repository": url, "secret": row.refers_to}),
+        created_at=row.created_at,
+        secret_type=row.secret_type,
+        secret_binding=row.secret_binding,
+    )
+    return Command(
+        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    )
