@@ -20,6 +20,12 @@ ID = "uuid5 of workspace/namespace, and the namespace's uid if told."
 ID_BEFORE = "uuid5 of workspace/namespace."
 TENANT = "A tenant is a namespace of a workspace, until it is deleted. It lives on one engine instance."
 TENANT_BEFORE = "A tenant is a namespace of a workspace. It lives on one engine instance."
+INDEXES = ["tenants_workspace_namespace_idx", "parked_tenants_workspace_namespace_idx", "tenants_current_idx"]
+UNFINISHED = sa.text(
+    "SELECT name.relname FROM pg_index i JOIN pg_class name ON name.oid = i.indexrelid"
+    " WHERE NOT i.indisvalid AND name.relname = ANY(:names)"
+)
+"""Left by a run that had to give up: they bear the name, and serve for nothing."""
 
 
 def upgrade() -> None:
@@ -39,6 +45,8 @@ def upgrade() -> None:
     )
     op.create_table_comment("tenants", TENANT, existing_comment=TENANT_BEFORE)
     with op.get_context().autocommit_block():
+        for name in op.get_bind().scalars(UNFINISHED, {"names": INDEXES}).all():
+            op.drop_index(name)
         for table in ("tenants", "parked_tenants"):
             op.create_index(
                 f"{table}_workspace_namespace_idx", table, NAME, postgresql_concurrently=True, if_not_exists=True

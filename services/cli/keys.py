@@ -135,11 +135,12 @@ def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeo
     opening, sealing, settings = OpeningKeys.load(private), SealingKeys.load(public), load(KafkaSettings)
     rows = await_dependency("database", lambda: sealed_rows.secrets_not_under(url, sealing.active_id), timeout)
     bound = await_dependency("database", lambda: sealed_rows.bindings_not_under(url, sealing.active_id), timeout)
-    commands = [sealed_rows.resealed(row, opening, sealing) for row in rows]
-    commands += [sealed_rows.resealed_binding(row, opening, sealing) for row in bound]
+    commands, failures = sealed_rows.all_resealed([*rows, *bound], opening, sealing)
     if commands:
         sealed_rows.publish(settings, commands)
-    typer.echo(f"keys: {len(rows)} Secrets and {len(bound)} bindings sent under {sealing.active_id}")
+    typer.echo(f"keys: {len(commands)} of {len(rows)} Secrets and {len(bound)} bindings sent under {sealing.active_id}")
+    if failures:
+        raise InvalidConfiguration("; ".join([f"{len(failures)} do not open", *failures]))
 
 
 def _private_keys(path: Path) -> dict[str, ECKey]:

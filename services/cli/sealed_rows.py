@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from services.cli.owner_connection import connected
 from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
-from services.common.json_values import canonical
+from services.common.json_values import canonical, dict_of, text_of
 from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
@@ -148,6 +148,20 @@ def bindings_not_under(url: str, key_id: str) -> list[BoundRow]:
     return [row for row in _bindings(url) if _key_id(_sealed(row.secret_binding)) != key_id]
 
 
+def all_resealed(
+    rows: Iterable[SealedRow | BoundRow], opening: OpeningKeys, sealing: SealingKeys
+) -> tuple[list[Command], list[str]]:
+    """The changes that the rows came from, sealed under the active key; and why of some there is none."""
+    commands: list[Command] = []
+    failures: list[str] = []
+    for row in rows:
+        try:
+            commands.append((resealed if isinstance(row, SealedRow) else resealed_binding)(row, opening, sealing))  # type: ignore[arg-type]
+        except InvalidConfiguration as error:
+            failures.append(str(error))
+    return commands, failures
+
+
 def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
     """The change that ``row`` came from, sealed under the active key. Raises InvalidConfiguration if it won't open."""
     spec = orjson.loads(row.spec)
@@ -232,8 +246,11 @@ def _command(row: SealedRow | BoundRow, event: ResourceChanged) -> Command:
 
 
 def _sealed(spec: str) -> str:
-    """In the spec of a Secret, or in a binding."""
-    return str(orjson.loads(spec)["sealed"])
+    """In the spec of a Secret, or in a binding; empty if it is neither: it crossed a wire."""
+    try:
+        return text_of(dict_of(orjson.loads(spec)).get("sealed"))
+    except orjson.JSONDecodeError:
+        return ""
 
 
 def _key_id(sealed: str) -> str:

@@ -72,9 +72,7 @@ URL_NOT_FOUND = _refused(
     "its URL is not allowed.",
     "Correct spec.repository. Many servers say 'not found' when a user lacks access: check that too.",
 )
-OTHER_LETTERS = (
-    "is not spelled as its server spells it; write upper and lower case letters as the server shows them"
-)
+OTHER_LETTERS = "is not spelled as its server spells it; write upper and lower case letters as the server shows them"
 NO_ROOM = (
     "cannot be taken: this namespace has had too many private repositories; what nobody names any more is forgotten in "
     "time, or ask your operators"

@@ -52,10 +52,11 @@ def binding_of(text: str) -> SecretBinding | None:
 
 
 def standing_text(known: str, seen: str) -> str:
-    """The text to keep: the known one if the other says the same, under the same key."""
-    if len(seen) > MAX_BINDING or "\0" in seen:
+    """The text to keep: the known one if the other says the same, under the same key; empty if there is none."""
+    now = None if len(seen) > MAX_BINDING or "\0" in seen else binding_of(seen)
+    if now is None:
         return ""
-    before, now = binding_of(known), binding_of(seen)
-    if before is None or now is None:
+    before = binding_of(known)
+    if before is None:
         return seen
     return known if (before.subject, before.key_id) == (now.subject, now.key_id) else seen

@@ -22,6 +22,10 @@ from services.planner.domain.fleet import FleetView, place
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
 
+CLOCKS_DIFFER_MS = 11_000
+"""By how much at most, as a rule: a watcher's clock, which numbers epochs, and the API server's, which tells whole
+seconds."""
+
 
 class Share(NamedTuple):
     """A tenant, and those events of a batch that are of it."""
@@ -93,12 +97,13 @@ def _may_be(current: Tenant, told: Command) -> bool:
 def _is_after(told: Command, epoch: int, known: Tenant) -> bool:
     """Whether the namespace that is ``told`` of may have its name after that of ``known``.
 
-    A list that began after a namespace was made shows an older one only if the API server was restored. What tells no
-    namespace cannot be known to be after one.
+    A list that began well after a namespace was made shows an older one only if the API server was restored: the two
+    times are of different clocks. What tells no namespace cannot be known to be after one.
     """
     if _is_same(told.namespace_uid, known.namespace_uid):
-        return epoch > known.former_since
-    is_newer = told.namespace_created_at >= known.namespace_created_at or epoch > known.namespace_created_at
+        return epoch > known.former_since + CLOCKS_DIFFER_MS
+    created_at = known.namespace_created_at
+    is_newer = told.namespace_created_at >= created_at or epoch > created_at + CLOCKS_DIFFER_MS
     return bool(told.namespace_uid) and is_newer
 
 

@@ -28,9 +28,10 @@ ENCODED = base64.b64encode(CONTENT.encode()).rstrip(b"=")[:-2]
 """As much of it as any encoding of something longer must contain."""
 
 
-def opened(event: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
+def opened(command: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
+    event, place = command.event, (rig.settings.workspace, tenant.namespace)
     spec = orjson.loads(event.spec)
-    context = SecretContext(rig.settings.workspace, tenant.namespace, event.name, spec["type"])
+    context = SecretContext(*place, event.name, spec["type"], command.namespace_uid)
     return OpeningKeys.load(keys.private).open_secret(spec["sealed"], context)
 
 
@@ -46,8 +47,8 @@ async def test_secrets_when_of_the_two_types_then_they_are_sent_sealed_and_other
         await rig.commands.until("before's end was sent", lambda sent: gone(sent, tenant.namespace, "before"))
     sent = rig.commands.sent
     (before,), (after,) = (changed(sent, tenant.namespace, name) for name in ("before", "after"))
-    assert opened(before.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
-    assert opened(after.event, rig, tenant, keys) == {"password": CONTENT.encode(), "username": b"u"}
+    assert opened(before, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+    assert opened(after, rig, tenant, keys) == {"password": CONTENT.encode(), "username": b"u"}
     assert (after.event.kind, after.event.api_version, after.event.generation) == ("Secret", "v1", 0)
     assert after.event.created_at > 0
     assert about(sent, tenant.namespace, "other") == []
@@ -78,7 +79,7 @@ async def test_secret_when_changed_then_it_is_sent_anew_though_it_has_no_generat
         )
         await rig.commands.until("the change was sent", lambda sent: len(changed(sent, tenant.namespace, "kube")) == 2)
     newest = changed(rig.commands.sent, tenant.namespace, "kube")[-1]
-    assert opened(newest.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+    assert opened(newest, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
 
 
 async def test_secret_when_larger_than_allowed_then_only_that_is_sent(rig: Rig, tenant: Tenant) -> None:
@@ -101,7 +102,7 @@ async def test_keys_when_rotated_then_all_secrets_are_sealed_anew_without_a_rest
     first, second = changed(rig.commands.sent, tenant.namespace, "kube")
     assert first.event.resource_version == second.event.resource_version
     assert first.event.epoch < second.event.epoch
-    assert opened(second.event, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
+    assert opened(second, rig, tenant, keys) == {"kubeconfig": CONTENT.encode()}
     assert len(resyncs(rig.commands.sent)) == PARTITIONS, "kinds that name no Secrets need no new list"
     lists = len(resyncs(rig.commands.sent, REPOSITORY_CREDENTIAL.kind))
     assert lists == 2 * PARTITIONS, "what Secrets may be used for is sealed anew, too"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -235,15 +236,17 @@ def test_reseal_when_a_binding_is_under_a_former_key_then_its_resource_is_sent_a
     assert is_late_reseal(None, event)
 
 
-def test_reseal_when_a_secret_will_not_open_then_it_says_which_and_sends_nothing(bench: Bench) -> None:
+def test_reseal_when_a_secret_will_not_open_then_it_says_which_and_the_others_are_sent(bench: Bench) -> None:
     bench.run("generate")
-    bench.rows = [sealed_row(bench)]
+    lost = sealed_row(bench)
     bench.private.unlink()
     bench.public.unlink()
     bench.run("generate")
+    bench.rows = [lost, replace(sealed_row(bench), uid="uid-kept")]
+    bench.run("rotate")
     outcome = bench.run("reseal")
-    assert "local/team-a/kube: sealed under a key that is not here" in str(outcome.exception)
-    assert bench.sent == []
+    assert "1 do not open; local/team-a/kube: sealed under a key that is not here" in str(outcome.exception)
+    assert [command.event.uid for command in bench.sent] == ["uid-kept"]
 
 
 @pytest.mark.parametrize("command", ["rotate", "reseal"])

@@ -15,6 +15,7 @@ import pytest
 from services.common.messages import Failed
 from services.common.messages.observation import ObservationEvent
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.planner.engines.argocd.repository_access import needs_login
 from tests.unit.planner.given import SYNC_RUN, Applied, changed, observed, spec, status, sync_run
 from tests.unit.planner.tenant import MANUAL, conditions, moved, operation, row, says
 from tests.unit.planner.world import World
@@ -169,3 +170,10 @@ def test_run_when_its_repository_needs_a_login_then_it_does_not_tell_whether_ano
     says(anothers, 7, Failed(digest, permanent=True, message=NEEDS_LOGIN, for_user=True), "SyncOperation")
     assert operation(unknown, "now") == operation(anothers, "now") == {"phase": "Error", "message": NEEDS_LOGIN}
     assert conditions(unknown, SYNC_RUN, "now") == conditions(anothers, SYNC_RUN, "now")
+
+
+@pytest.mark.parametrize("repeated", ["git fetch ", "failed to list refs: ", "git fetch repository '"])
+def test_message_when_a_chart_makes_it_long_then_reading_it_ends(repeated: str) -> None:
+    """A pattern that tries again from each repetition would take hours."""
+    assert not needs_login(repeated * 100_000)
+    assert needs_login(f"git fetch origin: Repository not found {repeated * 100_000}")

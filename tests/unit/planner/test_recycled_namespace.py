@@ -18,6 +18,7 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Event, NamespaceReplaced
 from services.planner.domain.ids import tenant_id
+from services.planner.domain.tenants_of_name import CLOCKS_DIFFER_MS
 from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.parking import kept_event, resolved
 from services.planner.rows import EngineRow
@@ -288,12 +289,22 @@ def test_namespace_when_it_is_told_with_its_logical_cluster_then_it_is_the_same(
 
 def test_namespace_when_its_api_server_is_back_from_a_backup_then_the_older_one_counts(deployed: World) -> None:
     deployed.take(*in_namespace(LATTER, changed(70, "other", uid="uid-other")))
-    later = LATTER[1] + 1
+    later = LATTER[1] + CLOCKS_DIFFER_MS + 1
     deployed.take(*in_namespace(FORMER, *everything(20, "former", epoch=later)))
     assert wanted(deployed)["Application"] == ["gitopsdepl-uid-web-former"]
     assert namespaces(deployed) == {"former": False, "latter": True}
     before = deployed.rows()
     deployed.take(*in_namespace(LATTER, changed(71, "late", uid="uid-late", epoch=LATTER[1])))
+    assert deployed.rows() == before
+
+
+def test_late_message_when_its_list_began_about_when_the_namespace_was_made_again_then_it_changes_nothing(
+    deployed: World,
+) -> None:
+    deployed.take(*in_namespace(LATTER, changed(70, "other", uid="uid-other")))
+    before = deployed.rows()
+    about_then = LATTER[1] + CLOCKS_DIFFER_MS
+    deployed.take(*in_namespace(FORMER, changed(71, "late", uid="uid-late", epoch=about_then)))
     assert deployed.rows() == before
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from services.kinds.shared.secret_binding import MAX_BINDING, SecretBinding
+import pytest
+
+from services.kinds.shared.secret_binding import MAX_BINDING, SecretBinding, standing_text
 from services.planner.domain.events import Event
 from tests.unit.planner.given import CREDENTIAL, REPOSITORY, credential, resource, resource_gone, secret
 from tests.unit.planner.tenant import check, conditions, manifest, row
@@ -122,3 +124,10 @@ def test_binding_when_its_secret_or_resource_changed_before_it_was_sealed_anew_t
     now = resource(6, CREDENTIAL, "login", spec, generation=2, secret_type=TYPE, secret_binding=binding(3, use="newer"))
     world.take(now, resealed(7, of=3))
     assert sent(world)[1] == "binding-3"
+
+
+@pytest.mark.parametrize(
+    "told", ["{", "[]", "null", '"sealed"', '{"sealed": ""}', '{"uid": 1, "sealed": []}', "x" * 9000]
+)
+def test_binding_when_it_is_none_then_none_is_kept(told: str) -> None:
+    assert standing_text("", told) == ""

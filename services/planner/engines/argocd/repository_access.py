@@ -13,25 +13,41 @@ from typing import Any
 
 from services.common.json_values import text_of
 
-_GO_GIT = r"failed to list refs: (?:authentication required|authorization failed|repository not found)"
-_GO_GIT_SSH = r"failed to list refs: .*(?:error creating SSH agent|unable to authenticate)"
-_GIT = (
-    r"git fetch .*(?:could not read (?:Username|Password) for|Authentication failed for|repository '[^']*' not found"
-    r"|Repository not found|Host key verification failed|The requested URL returned error: 403|Permission denied \()"
+_SAYS_NO = (
+    (
+        "failed to list refs: ",
+        re.compile(
+            r"authentication required|authorization failed|repository not found|error creating SSH agent"
+            r"|unable to authenticate",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "git fetch ",
+        re.compile(
+            r"could not read (?:Username|Password) for|Authentication failed for|repository '[^']{0,2048}' not found"
+            r"|Repository not found|Host key verification failed|The requested URL returned error: 403"
+            r"|Permission denied \(",
+            re.IGNORECASE,
+        ),
+    ),
 )
-_CLOSED = re.compile(f"{_GO_GIT}|{_GO_GIT_SSH}|{_GIT}", re.DOTALL | re.IGNORECASE)
-_NOT_PERMITTED = re.compile(r"application repo \S+ is not permitted in project")
+"""What was tried, and the words after it that say so."""
+MAX_READ = 16_384
+"""Characters of a message that are looked at: a tenant's repository can have a say in how long it is."""
+_NOT_PERMITTED = re.compile(r"application repo \S{1,4096} is not permitted in project")
 """Agents take out of a project what its tenant has no login for, and nothing else that an Application of it names."""
 
 
 def needs_login(message: str) -> bool:
-    """Whether a failure says so."""
-    return _CLOSED.search(message) is not None
+    """Whether a failure says so. Takes time in proportion to the message, whatever is in it."""
+    read = message[:MAX_READ]
+    return any((at := read.find(tried)) >= 0 and says_no.search(read, at) for tried, says_no in _SAYS_NO)
 
 
 def is_closed(condition: Mapping[str, Any]) -> bool:
     """Whether a condition of an Application says so, or that its project does not list the repository."""
     type_, message = condition.get("type"), text_of(condition.get("message"))
     if type_ == "InvalidSpecError":
-        return _NOT_PERMITTED.search(message) is not None
+        return _NOT_PERMITTED.search(message[:MAX_READ]) is not None
     return type_ == "ComparisonError" and needs_login(message)
