@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit bench containers
+.PHONY: test unit bench containers node
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest
 
@@ -34,6 +34,10 @@ unit: setup ## Run the tests that need no other process (a minute or two)
 CHOSEN :=
 containers: setup ## Build the images and try them with Compose, in a Docker engine of their own (root; Debian or Ubuntu)
 	@$(RUN)gitopsctl containers run $(RUN)python -m pytest tests/containers $(CHOSEN)
+
+node: setup ## Run the tests on a real node: kubelet, containerd, our services as pods (Linux, root; installs Debian packages)
+	@$(RUN)python -m devstack.node.requirements
+	@$(RUN)python -m pytest tests/node
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-WHOLE_SYSTEM = ("argocd", "containers", "e2e", "stack")
+WHOLE_SYSTEM = ("argocd", "containers", "e2e", "node", "stack")
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
 

@@ -57,11 +57,15 @@ def up(  # noqa: PLR0913 - one for each option
     tls: Annotated[
         bool, typer.Option("--tls", help="Nothing in clear between the components; everybody shows who he is.")
     ] = False,
+    pods: Annotated[
+        bool, typer.Option("--pods", help="A node, and our services on it as pods, not as processes; needs root.")
+    ] = False,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
     # Imported here: it takes longer than most commands of this file do.
     from devstack.harness import background, run  # noqa: PLC0415
+    from devstack.node import requirements  # noqa: PLC0415
     from devstack.toolchain import install as toolchain  # noqa: PLC0415
     from devstack.toolchain.progress_bar import reporter  # noqa: PLC0415
 
@@ -74,14 +78,19 @@ def up(  # noqa: PLR0913 - one for each option
         argocd=argocd,
         argocd_versions=tuple(argocd_version or ()),
         tls=tls,
+        pods=pods,
     )
     if detach and _is_ready(State(state_folder)):
         run.require_same_options(options, State(state_folder))
         console.print("the stack is up already")
         return
+    if pods and tls:
+        raise InvalidConfiguration("--pods and --tls do not go together: certificates have no names of the cluster")
+    if pods:
+        requirements.require()
     with reporter(console) as report:
         versions = options.argocd_versions if argocd else ()
-        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls)
+        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls, pods=pods)
     if detach:
         background.start(State(state_folder), options, console)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from devstack.components import apicurio, argocd, connect, git, kafka, kubernetes, postgres, services, steps
+from devstack.components import apicurio, argocd, connect, git, kafka, kubernetes, node, postgres, services, steps
 from devstack.components.stack import Stack
 from devstack.supervisor.process import Node
 from services.common.errors import InvalidConfiguration
@@ -19,18 +19,20 @@ def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[st
     """
     infrastructure = [postgres, kafka, apicurio, connect, kubernetes, steps]
     infrastructure += [git, argocd] if stack.with_argocd else []
-    nodes = [node for component in infrastructure for node in component.nodes(stack)]
+    nodes = [item for component in infrastructure for item in component.nodes(stack)]
+    if stack.tools.node:
+        nodes += node.nodes(stack, stack.tools.node, infrastructure_only=infrastructure_only)
     nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]
-    kept = [node for node in nodes if node.name not in without]
+    kept = [item for item in nodes if item.name not in without]
     _check(nodes, kept, without)
     return kept
 
 
 def _check(nodes: list[Node], kept: list[Node], without: Collection[str]) -> None:
-    unknown = set(without) - {node.name for node in nodes}
+    unknown = set(without) - {item.name for item in nodes}
     if unknown:
         raise InvalidConfiguration(f"--without {', '.join(sorted(unknown))}: there is no such process")
-    for node in kept:
-        needed = set(node.depends_on) & set(without)
+    for item in kept:
+        needed = set(item.depends_on) & set(without)
         if needed:
-            raise InvalidConfiguration(f"--without {', '.join(sorted(needed))}: {node.name} needs it")
+            raise InvalidConfiguration(f"--without {', '.join(sorted(needed))}: {item.name} needs it")

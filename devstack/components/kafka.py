@@ -8,6 +8,7 @@ from pathlib import Path
 from devstack.components import java
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
+from devstack.stack.node_addresses import KAFKA, name_in_cluster
 from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.child import run_to_end
 from devstack.supervisor.health_checks import HOST
@@ -75,6 +76,8 @@ def _write(stack: Stack, folder: Path, properties: Path) -> None:
     }
     if stack.transport is not None:
         own = java.properties(CONFIGURATION / "tls.properties") | own | _encrypted(stack.transport, own)
+    if stack.with_pods:
+        own |= _listener_of_pods(stack, own)
     properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))
 
 
@@ -82,3 +85,16 @@ def _encrypted(transport: Transport, own: Mapping[str, object]) -> dict[str, obj
     """The listener of the broker itself takes the place of the one that asks for nothing."""
     listeners = {name: str(own[name]).replace("PLAINTEXT://", "BROKER://") for name in LISTENERS}
     return listeners | {"ssl.keystore.location": transport.broker, "ssl.truststore.location": transport.authority}
+
+
+def _listener_of_pods(stack: Stack, own: dict[str, object]) -> dict[str, object]:
+    """One more listener, which is advertised under the name that it has in the cluster."""
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    return {
+        "listeners": f"{own['listeners']},PODS://{HOST}:{stack.ports['kafka-pods']}",
+        "advertised.listeners": f"{own['advertised.listeners']},PODS://{name_in_cluster('kafka')}:{KAFKA}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,PODS:SASL_PLAINTEXT"
+        ),
+        "listener.name.pods.scram-sha-512.sasl.jaas.config": login,
+    }

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.components.stack import Stack
+from devstack.stack import node_addresses
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
-from devstack.stack.pki import Account, Pki
+from devstack.stack.pki import Account, NodeUser, Pki
 from devstack.supervisor.health_checks import HOST, http
 from devstack.supervisor.process import Node, Process
 
@@ -18,7 +19,17 @@ from devstack.supervisor.process import Node, Process
 GO_ENVIRONMENT = {"GOGC": "400"}
 
 CONTROLLERS = ("namespace-controller", "garbage-collector-controller", "serviceaccount-token-controller")
-"""Without the first two nothing that has dependents can be deleted; the third fills token Secrets."""
+"""Without the first two nothing that has dependents can be deleted; the third fills token Secrets. Pods need all."""
+
+
+WITHOUT_PODS = (
+    f"--advertise-address={HOST}",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    "--authorization-mode=RBAC",
+    # Nothing needs accounts in its namespace, nor the address of this server.
+    "--disable-admission-plugins=ServiceAccount",
+    "--endpoint-reconciler-type=none",
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,8 @@ class Cluster:
     accounts: tuple[Account, ...] = ()
     steps: tuple[str, ...] = ()
     """What has to be done before its controllers start."""
+    node_users: tuple[NodeUser, ...] = ()
+    """Programs of its node; none: there is no node."""
 
 
 def nodes(stack: Stack) -> list[Node]:
@@ -59,6 +72,22 @@ def _own(stack: Stack) -> Cluster:
         accounts=(*accounts, *(instance.account for instance in stack.argocd_instances())),
         # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
         steps=("crds-apply", "engine-crds-apply"),
+        node_users=node_users(stack),
+    )
+
+
+def node_users(stack: Stack) -> tuple[NodeUser, ...]:
+    """As whom the programs of the node come; none without a node."""
+    names = {
+        "kubelet": (f"system:node:{node_addresses.NAME}", "system:nodes"),
+        "kube-scheduler": ("system:kube-scheduler", ""),
+        "kube-proxy": ("system:kube-proxy", ""),
+    }
+    if not stack.with_pods:
+        return ()
+    return tuple(
+        NodeUser(user, groups, stack.secrets[f"token-{program}"], stack.state.kubeconfig_of(program))
+        for program, (user, groups) in names.items()
     )
 
 
@@ -103,7 +132,6 @@ def _apiserver(stack: Stack, cluster: Cluster) -> Process:
         argv=(
             str(stack.tools.kubernetes / "kube-apiserver"),
             f"--bind-address={HOST}",
-            f"--advertise-address={HOST}",
             f"--secure-port={port}",
             f"--etcd-servers=http://{HOST}:{stack.ports['etcd']}",
             f"--etcd-prefix={cluster.storage}",
@@ -111,14 +139,10 @@ def _apiserver(stack: Stack, cluster: Cluster) -> Process:
             f"--tls-private-key-file={pki.server_key}",
             f"--token-auth-file={pki.tokens}",
             f"--client-ca-file={pki.authority}",
-            "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={pki.account_key}",
             f"--service-account-key-file={pki.account_key}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            # There are no pods: nothing needs accounts in its namespace, nor the address of this server.
-            "--disable-admission-plugins=ServiceAccount",
-            "--endpoint-reconciler-type=none",
+            *(_for_pods(pki) if cluster.node_users else WITHOUT_PODS),
             "--max-requests-inflight=400",
             "--max-mutating-requests-inflight=200",
             "--profiling=false",
@@ -144,7 +168,7 @@ def _controllers(stack: Stack, cluster: Cluster) -> Process:
             f"--tls-cert-file={pki.server_certificate}",
             f"--tls-private-key-file={pki.server_key}",
             "--authentication-skip-lookup=true",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={'*' if cluster.node_users else ','.join(CONTROLLERS)}",
             f"--service-account-private-key-file={pki.account_key}",
             f"--root-ca-file={pki.authority}",
             "--leader-elect=false",
@@ -156,6 +180,19 @@ def _controllers(stack: Stack, cluster: Cluster) -> Process:
     )
 
 
+def _for_pods(pki: Pki) -> tuple[str, ...]:
+    """Flags of an API server whose pods reach it, and that reaches a kubelet."""
+    return (
+        f"--advertise-address={node_addresses.NODE}",
+        f"--service-cluster-ip-range={node_addresses.SERVICES}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        f"--kubelet-client-certificate={pki.admin_certificate}",
+        f"--kubelet-client-key={pki.admin_key}",
+        "--kubelet-preferred-address-types=InternalIP",
+    )
+
+
 async def _prepare(cluster: Cluster, server: str) -> None:
     cluster.pki.ensure(HOST)
-    cluster.pki.admit(cluster.admin_token, server, cluster.kubeconfig, cluster.accounts)
+    cluster.pki.admit(cluster.admin_token, server, cluster.kubeconfig, (*cluster.accounts, *cluster.node_users))

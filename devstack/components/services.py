@@ -28,16 +28,16 @@ HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
 
 
 def nodes(stack: Stack) -> list[Process]:
-    """Each service as a process that waits for every step."""
+    """Each service as a process that waits for every step; with a node, ours are pods instead."""
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
     # The agents ask the git servers of whom they have the keys.
     needed += ("git-https", "git-ssh", "argocd-apply") if stack.with_argocd else ()
     services = [
         _service(stack, name, module, needed)
         for name, module in MODULES.items()
-        if name != SIMULATOR or not stack.with_argocd
+        if (not stack.with_argocd if name == SIMULATOR else not stack.with_pods)
     ]
-    return [*services, _connector_keeper(stack, needed)]
+    return services if stack.with_pods else [*services, _connector_keeper(stack, needed)]
 
 
 def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:

@@ -132,6 +132,16 @@ class Stack:
         """Whether real Argo CD takes the simulator's place, with git servers and a cluster to deploy to."""
         return self.tools.argocd is not None
 
+    @property
+    def with_pods(self) -> bool:
+        """Whether there is a node, on which our services run as pods."""
+        return self.tools.node is not None
+
+    @property
+    def node_folder(self) -> Path:
+        """Data of the node."""
+        return self.state.folder("node")
+
     def argocd_instances(self) -> list[Instance]:
         """One per engine namespace; none without Argo CD."""
         if self.tools.argocd is None:

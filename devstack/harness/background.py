@@ -43,6 +43,7 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--durable": options.durable,
         "--argocd": options.argocd,
         "--tls": options.tls,
+        "--pods": options.pods,
     }
     left_out = [argument for name in options.without for argument in ("--without", name)]
     versions = [argument for name in options.argocd_versions for argument in ("--argocd-version", name)]

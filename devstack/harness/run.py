@@ -14,6 +14,7 @@ from typing import Any
 from devstack.components import all_nodes
 from devstack.components.stack import Stack
 from devstack.harness import control
+from devstack.node import machine
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.ports import reserve
 from devstack.stack.state_folder import State
@@ -44,6 +45,8 @@ class StackOptions:
     """Of the first instance, of the second, …; those left out run the newest."""
     tls: bool = False
     """Nothing travels in clear between the components."""
+    pods: bool = False
+    """A node, and our services on it as pods."""
 
 
 def require_same_options(options: StackOptions, state: State) -> None:
@@ -72,6 +75,8 @@ def run(
         state.prepare()
         held.enter_context(state.sole_owner())
         if options.fresh:
+            # What a node that was killed has mounted is not to be deleted with the folder.
+            machine.clear(state.root / "node")
             state.wipe()
         state.begin_logs()
         state.remember(OPTIONS, asdict(options))

@@ -15,10 +15,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
+from devstack.stack.node_addresses import API_SERVER, NODE
 from devstack.stack.state_folder import write_private
 
 LIFETIME = timedelta(days=3650)
-OWN_NAMES = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+OWN_NAMES = (
+    *("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+    *(API_SERVER, NODE),  # by pods
+)
 """By which a cluster's API server is always called."""
 
 CLOCK_SKEW = timedelta(minutes=5)
@@ -81,6 +85,16 @@ class Issuer:
 
 
 @dataclass(frozen=True)
+class NodeUser:
+    """Who a program of a node is for the API server, which knows names and groups of these by itself."""
+
+    user: str
+    groups: str
+    token: str
+    kubeconfig: Path
+
+
+@dataclass(frozen=True)
 class Pki:
     """Paths of the files."""
 
@@ -138,7 +152,7 @@ class Pki:
         # Last, because its presence says that all the others are there. The authority's key is not kept at all.
         write_private(self.server_certificate, server.public_bytes(serialization.Encoding.PEM))
 
-    def admit(self, token: str, server: str, kubeconfig: Path, accounts: Sequence[Account] = ()) -> None:
+    def admit(self, token: str, server: str, kubeconfig: Path, accounts: Sequence[Account | NodeUser] = ()) -> None:
         """Make the bearer of ``token`` the cluster's administrator, and write the ``kubeconfig`` for that.
 
         The ``accounts`` may come in as well; what they may do there is for RBAC to say.

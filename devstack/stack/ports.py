@@ -44,6 +44,11 @@ NAMES = (
     "git-ssh",
     "remote-kube-apiserver",
     "remote-kube-controller-manager",
+    "kafka-pods",
+    "kube-scheduler",
+    "kube-proxy",
+    "kube-proxy-metrics",
+    "kubelet",
 )
 BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)

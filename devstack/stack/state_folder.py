@@ -28,6 +28,7 @@ SECRETS = (
     *("postgres", "owner", "planner", "replication", "admin_token"),
     *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
     *("kafka-operator", "connect-stores"),
+    *("token-kubelet", "token-kube-scheduler", "token-kube-proxy"),
     *secret_names(),
 )
 

