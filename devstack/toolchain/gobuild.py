@@ -1,5 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes with etcd, kubectl, Argo CD, kustomize, helm, Compose,
-CoreDNS.
+"""Programs that are built from published Go modules: Kubernetes, etcd, CoreDNS, Argo CD, kustomize, helm, Compose.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import subprocess
 import sys
 import uuid
@@ -22,30 +21,16 @@ from devstack.paths import ROOT
 from services.common.kubernetes import SECRET
 from tests.component.conftest import Servers
 from tests.component.k8s.manifests import Rendered, containers, workloads
+from tests.component.k8s.readme import carry_out, commands, secrets_of_the_table
 from tests.component.plain_http import plain_client
 
-README = (ROOT / "k8s" / "README.md").read_text()
 OURS = "gitops-service"
+EXAMPLE = {"O": "k8s/overlays/example"}
 NOT_TYPED = {
     "kubectl -n gitops-service create secret generic …": "an ellipsis: here those of the README's table are made",
     "kubectl -n gitops-service wait --for condition=complete job/database-upgrade": "no kubelet: here its command runs",
 }
 """Commands that cannot be typed on this machine, and what takes their place."""
-
-
-def commands(section: str) -> list[str]:
-    """Of the first shell block of a section, without comments."""
-    text = README.partition(f"\n## {section}\n")[2]
-    block = re.search(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    return [line.partition(" #")[0].strip() for line in block[1].splitlines()]
-
-
-def secrets_of_the_table() -> dict[str, list[str]]:
-    """Keys by Secret, as the README lists them."""
-    listed = r"(?:`[\w.-]+`(?:, )?)+"
-    rows = re.findall(rf"^\| ({listed}) \| ({listed}) \|", README, re.MULTILINE)
-    return {name: re.findall(r"`([\w.]+)`", keys) for names, keys in rows for name in re.findall(r"`([\w-]+)`", names)}
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def carry_out(command: str, folder: Path, environment: dict[str, str], kubectl: Path) -> None:
-    """In a shell, as typed."""
-    path = f"{kubectl.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    variables = os.environ | environment | {"PATH": path, "O": "k8s/overlays/example"}
-    shell = ["/bin/sh", "-c", command]
-    outcome = subprocess.run(shell, cwd=folder, env=variables, capture_output=True, text=True, check=False)
-    assert outcome.returncode == 0, f"{command}: {outcome.stderr}"
-
-
 def test_installation_when_every_command_is_typed_then_all_that_the_pods_name_is_there(
     stack: HostedStack, kubeconfig: Path, rendered: Rendered, kubectl: Path, empty_database: str, folder: Path
 ) -> None:
-    environment = dict(stack.environment) | {"DATABASE_OWNER_URL": empty_database}
+    environment = stack.environment | {"DATABASE_OWNER_URL": empty_database} | EXAMPLE
     typed = commands("Installing")
     assert set(NOT_TYPED) <= set(typed)
     with plain_client(kubeconfig) as api:
@@ -98,7 +74,7 @@ def test_installation_when_every_command_is_typed_then_all_that_the_pods_name_is
 def test_upgrade_when_every_command_is_typed_then_each_succeeds(
     stack: HostedStack, kubectl: Path, empty_database: str, folder: Path
 ) -> None:
-    environment = dict(stack.environment) | {"DATABASE_OWNER_URL": empty_database}
+    environment = stack.environment | {"DATABASE_OWNER_URL": empty_database} | EXAMPLE
     for command in commands("Upgrading"):
         if command not in NOT_TYPED:
             carry_out(command, folder, environment, kubectl)

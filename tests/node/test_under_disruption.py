@@ -1,0 +1,181 @@
+"""Pods that are updated, evicted, hung, ended or overloaded: tenants notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from devstack.harness.mirror import Mirror
+from devstack.stack.node_addresses import NAME
+from services.common.kubernetes import KubeClient, Manifest
+from tests.e2e.tenant import Tenant, fresh_tenant
+from tests.node import cgroups
+from tests.node.kubectl import OURS, Kubectl, is_ready, restarts
+
+SERVICES = ("watcher", "planner", "agent")
+GRACE_SECONDS = {"watcher": 30, "planner": 75, "agent": 30}
+"""What the manifests give each to end."""
+EVERY_SECONDS = 0.5
+ROLLOUT = "--timeout=240s"
+
+
+async def until(what: str, holds: Callable[[], bool], seconds: float) -> None:
+    """Wait for what kubectl shows."""
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(holds):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+def ready_pods(kubectl: Kubectl, name: str) -> int:
+    return sum(is_ready(pod) for pod in kubectl.pods_of(name))
+
+
+def all_ready(kubectl: Kubectl) -> bool:
+    return all(ready_pods(kubectl, name) == 2 for name in SERVICES)
+
+
+@asynccontextmanager
+async def going_on(tenant: Tenant, kubectl: Kubectl) -> AsyncIterator[list[dict[str, int]]]:
+    """Somebody creates deployments while the block lasts; each has its Application in the end.
+
+    Yields how many pods of each service are ready, again and again.
+    """
+    created: list[Manifest] = []
+    samples: list[dict[str, int]] = []
+    end = asyncio.Event()
+
+    async def go_on() -> None:
+        while not end.is_set():
+            created.append(await tenant.create(f"app-{len(created)}"))
+            samples.append({name: await asyncio.to_thread(ready_pods, kubectl, name) for name in SERVICES})
+
+    going = asyncio.create_task(go_on())
+    try:
+        yield samples
+    finally:
+        end.set()
+        await going
+    assert len(created) > 1
+    for deployment in created:
+        await tenant.application_of(deployment)
+
+
+async def test_update_when_tenants_go_on_then_nothing_is_lost_and_no_pod_is_missing(
+    tenant: Tenant, kubectl: Kubectl
+) -> None:
+    deployments = [f"deployment/{name}" for name in SERVICES]
+    before = {pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name)}
+    async with going_on(tenant, kubectl) as samples:
+        kubectl.run("rollout", "restart", f"--namespace={OURS}", *deployments)
+        for name in deployments:
+            await asyncio.to_thread(kubectl.run, "rollout", "status", f"--namespace={OURS}", name, ROLLOUT, seconds=250)
+    fewest = {name: min(sample[name] for sample in samples) for name in SERVICES}
+    assert fewest == dict.fromkeys(SERVICES, 2)
+    await until("the new pods alone are there", lambda: all_ready(kubectl), 60)
+    assert before.isdisjoint(pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name))
+
+
+async def test_update_when_its_image_is_not_there_then_the_old_pods_stay_until_it_is_undone(
+    tenant: Tenant, kubectl: Kubectl
+) -> None:
+    before = {pod["metadata"]["uid"] for pod in kubectl.pods_of("planner")}
+    kubectl.run("set", "image", f"--namespace={OURS}", "deployment/planner", "service=localhost/nothing:1")
+    await until("the new pod is tried", lambda: len(kubectl.pods_of("planner")) == 3, 60)
+    async with going_on(tenant, kubectl) as samples:
+        await until("the image is not found", lambda: _waits_for_image(kubectl), 60)
+        kubectl.run("rollout", "undo", f"--namespace={OURS}", "deployment/planner")
+        await until("the new pod is gone", lambda: len(kubectl.pods_of("planner")) == 2, 60)
+    assert min(sample["planner"] for sample in samples) == 2
+    assert {pod["metadata"]["uid"] for pod in kubectl.pods_of("planner")} == before
+
+
+def _waits_for_image(kubectl: Kubectl) -> bool:
+    states = [status["state"] for pod in kubectl.pods_of("planner") for status in pod["status"]["containerStatuses"]]
+    return any(state.get("waiting", {}).get("reason") in {"ErrImagePull", "ImagePullBackOff"} for state in states)
+
+
+async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(tenant: Tenant, kubectl: Kubectl) -> None:
+    chosen = "--pod-selector=app.kubernetes.io/part-of=gitops-service"
+    try:
+        async with going_on(tenant, kubectl) as samples:
+            drain = ("drain", NAME, chosen, "--delete-emptydir-data", "--timeout=25s")
+            drained = await asyncio.to_thread(kubectl.attempt, *drain)
+        assert drained.returncode != 0
+        assert "violate the pod's disruption budget" in drained.stderr
+        assert {name: ready_pods(kubectl, name) for name in SERVICES} == dict.fromkeys(SERVICES, 1)
+        assert min(min(sample.values()) for sample in samples) == 1
+    finally:
+        kubectl.run("uncordon", NAME)
+    await until("every pod is ready again", lambda: all_ready(kubectl), 120)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+async def test_pod_when_it_is_ended_at_work_then_it_ends_by_itself_and_nothing_is_lost(
+    tenant: Tenant, kubectl: Kubectl, name: str
+) -> None:
+    pod = kubectl.pods_of(name)[0]["metadata"]["name"]
+    async with going_on(tenant, kubectl):
+        began = time.monotonic()
+        await asyncio.to_thread(kubectl.run, "delete", "pod", f"--namespace={OURS}", pod)
+        seconds = time.monotonic() - began
+    assert seconds < GRACE_SECONDS[name] - 2
+    await until("another has taken its place", lambda: ready_pods(kubectl, name) == 2, 60)
+
+
+async def test_process_when_it_is_slow_for_a_while_then_it_gets_no_work_and_is_left_alone(kubectl: Kubectl) -> None:
+    pod = kubectl.pods_of("planner")[0]
+    name = pod["metadata"]["name"]
+    cgroups.send(pod, signal.SIGSTOP)
+    try:
+        await until("it is not ready", lambda: not is_ready(kubectl.get("pod", f"--namespace={OURS}", name)), 60)
+    finally:
+        cgroups.send(pod, signal.SIGCONT)
+    await until("it is ready", lambda: is_ready(kubectl.get("pod", f"--namespace={OURS}", name)), 60)
+    assert restarts(kubectl.get("pod", f"--namespace={OURS}", name)) == restarts(pod)
+
+
+async def test_process_when_it_hangs_then_the_kubelet_ends_it_and_another_goes_on(
+    tenant: Tenant, kubectl: Kubectl
+) -> None:
+    pod = kubectl.pods_of("watcher")[0]
+    name = pod["metadata"]["name"]
+    cgroups.send(pod, signal.SIGSTOP)
+
+    def is_new() -> bool:
+        now = kubectl.get("pod", f"--namespace={OURS}", name)
+        return restarts(now) == restarts(pod) + 1 and is_ready(now)
+
+    await until("it was started again", is_new, 180)
+    await tenant.application_of(await tenant.create())
+
+
+async def test_limits_when_a_thousand_deployments_come_at_once_then_none_is_reached(
+    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl
+) -> None:
+    before = {pod["metadata"]["name"]: restarts(pod) for name in SERVICES for pod in kubectl.pods_of(name)}
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(_burst(kube, deployments, applications, 50))
+    pods = [pod for name in SERVICES for pod in kubectl.pods_of(name)]
+    assert {pod["metadata"]["name"]: restarts(pod) for pod in pods} == before
+    assert [pod["metadata"]["name"] for pod in pods if cgroups.most_memory(pod) > 0.8 * cgroups.memory_limit(pod)] == []
+    assert [cgroups.times_throttled(pod) for pod in pods] == [0] * len(pods)
+
+
+async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, count: int) -> None:
+    async with fresh_tenant(kube, deployments, applications) as tenant:
+        created = [await tenant.create(f"app-{number}") for number in range(count)]
+        for deployment in created:
+            name = f"{deployment['metadata']['name']} is deployed"
+            await deployments.until(name, lambda _, of=deployment: _is_healthy(tenant, of), 240)
+
+
+def _is_healthy(tenant: Tenant, deployment: Manifest) -> bool:
+    status = tenant.status(deployment["metadata"]["name"])
+    return bool(status.get("health", {}).get("status") == "Healthy")
