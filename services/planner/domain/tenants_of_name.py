@@ -38,15 +38,17 @@ class Share(NamedTuple):
 def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fleet: FleetView) -> list[Share]:
     """The ``events`` of one name, in their order, of each tenant that has it or had it.
 
-    ``known``: those that there are. One that loses its name is told so. Events that are late, and those of a name that
-    nobody has, are left out.
+    ``known``: those that there are. One that loses its name is told so. Events that are late, those of a name that
+    nobody has, and those of a resource that another tenant of the name still has, are left out.
     """
     states = {state.tenant.id: state for state in known}
     tenants = {each: state.tenant for each, state in states.items()}
     shares: dict[UUID, list[Event]] = defaultdict(list)
+    owners: dict[UUID, UUID] = {}
+    """Whose the resources are that this batch tells of."""
     for event in events:
         match event.message:
-            case Command(event=ResourceChanged(epoch=epoch)) as told:
+            case Command(event=ResourceChanged(epoch=epoch, uid=uid)) as told:
                 current = next((each for each in tenants.values() if not each.is_former), None)
                 now = current if current is not None and _may_be(current, told) else None
                 if now is None and all(_is_after(told, epoch, each) for each in tenants.values()):
@@ -55,9 +57,10 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
                         replaced = replace(event, message=_replacement(current, told, epoch))
                         tenants[current.id] = _as_told(current, replaced)
                         shares[current.id].append(replaced)
-                    if now.id not in states:
-                        states[now.id] = TenantState(now)
-                if now is not None:
+                resource = ids.resource_id(told.workspace, uid)
+                if now is not None and not _is_anothers(resource, now, states, owners):
+                    states.setdefault(now.id, TenantState(now))
+                    owners[resource] = now.id
                     tenants[now.id] = _as_told(now, event)
                     shares[now.id].append(event)
             case _:
@@ -86,6 +89,21 @@ def _as_told(tenant: Tenant, event: Event) -> Tenant:
             return replace(tenant, former_since=since)
         case _:
             return tenant
+
+
+def _is_anothers(
+    resource: UUID, tenant: Tenant, states: Mapping[UUID, TenantState], owners: Mapping[UUID, UUID]
+) -> bool:
+    """Whether a tenant of the name other than ``tenant`` has the resource, or is told of it in this batch.
+
+    Who removes a namespace by force leaves its resources to the next one of its name, with their uids. The ids of rows
+    and the names of Applications follow from these, so two tenants cannot have one resource. To the former tenant it
+    has ended, and what was made of it is being removed: given the message, it would deploy it anew. So the message is
+    nobody's until that is done; a list or a change that shows the resource later makes it the newcomer's.
+    """
+    if owners.get(resource, tenant.id) != tenant.id:
+        return True
+    return any(state.find(resource) is not None for each, state in states.items() if each != tenant.id)
 
 
 def _may_be(current: Tenant, told: Command) -> bool:

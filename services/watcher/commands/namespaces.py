@@ -11,13 +11,14 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from services.common.kubernetes import NAMESPACE, Changed, Deleted, ListStarted, Manifest, Reflection, Seen
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import created_at
 
 MOST_KNOWN = 100_000
+NEIGHBOURS_COUNT_FOR = timedelta(minutes=1)
 LOGICAL_CLUSTER = "kcp.io/cluster"
 """Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster.
 
@@ -94,8 +95,9 @@ class Neighbours:
     """The objects of one kind that exist, as far as its watch has come, and in which namespaces they were found to be.
 
     Kubernetes removes a namespace only after all that is in it, and a watch shows removals and creations in order. So
-    two objects that it shows at one time in namespaces of one name are in one namespace. What an administrator leaves
-    behind who removes a namespace by force belongs to the next one in Kubernetes, too.
+    two objects that it shows at one time in namespaces of one name are in one namespace. An administrator who removes a
+    namespace by force leaves them behind in the next one: so a neighbour counts for a minute after the namespace was
+    read. As long as the former tenant has what was left behind, the planner leaves it out.
     """
 
     is_one_watch: bool
@@ -115,12 +117,13 @@ class Neighbours:
             case Deleted(manifest):
                 self._remove(manifest["metadata"])
 
-    def find_namespace(self, uid: str, name: str) -> Namespace | None:
-        """In which namespace of this name the object is; None if that is not known."""
+    def find_namespace(self, uid: str, name: str, seen_at: datetime) -> Namespace | None:
+        """In which namespace of this name the object is that was seen then; None if that is not known."""
         found = self._inhabited.get(name)
         if found is None or uid not in self._existing:
             return None
-        return found.namespace if self.is_one_watch or uid in found.uids else None
+        counts = self.is_one_watch and seen_at - found.namespace.read_at < NEIGHBOURS_COUNT_FOR
+        return found.namespace if counts or uid in found.uids else None
 
     def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:
         """The object was found to be in this namespace, which was read after it; it may be gone by now."""
@@ -130,6 +133,7 @@ class Neighbours:
         if found is None or found.namespace.uid != namespace.uid:
             self._inhabited[name] = _Inhabited(namespace, {uid})
         else:
+            found.namespace = namespace
             found.uids.add(uid)
 
     def _remove(self, meta: Manifest) -> None:

@@ -902,6 +902,20 @@ def test_namespace_when_it_is_made_again_then_both_tenants_are_read_and_each_kee
     assert [row["id"] for row in contents(database)["tenants"]] == [latter]
 
 
+def test_namespace_when_a_resource_of_the_one_before_survives_in_it_then_its_row_stays_the_former_tenants(
+    database: Database, session: DatabaseSession
+) -> None:
+    take(session, *in_namespace(("former", 1000), changed(1)))
+    take(session, *in_namespace(("latter", 60_000), changed(70, epoch=2)))
+    take(session, *in_namespace(("latter", 60_000), changed(71, epoch=2), changed(72, "other", uid="uid-other")))
+    found = contents(database)
+    assert {row["namespace_uid"]: row["former_since"] for row in found["tenants"]} == {"former": 60_000, "latter": 0}
+    assert {(row["uid"], row["tenant_id"], row["present"]) for row in found["deployments"]} == {
+        ("uid-1", tenant_id(*NAME, "former"), False),
+        ("uid-other", tenant_id(*NAME, "latter"), True),
+    }
+
+
 def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_former_one_stays_parked(
     database: Database, session: DatabaseSession
 ) -> None:

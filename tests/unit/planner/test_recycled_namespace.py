@@ -274,6 +274,63 @@ def test_message_when_it_tells_no_namespace_and_only_former_ones_are_known_then_
     assert deployed.rows() == before
 
 
+def test_namespace_when_the_first_that_it_shows_survived_the_one_of_before_then_the_former_tenant_still_ends(
+    deployed: World,
+) -> None:
+    survivor = changed(70, uid="uid-web-former", content=REMOTE, epoch=2)
+    deployed.take(*in_namespace(LATTER, survivor))
+    assert namespaces(deployed) == {"former": True}
+    assert [kind for kind, names in wanted(deployed).items() if names] == ["AppProject"]
+    assert shown(deployed) == {}
+    deployed.take(*in_namespace(LATTER, changed(71, "other", uid="uid-other"), survivor))
+    assert wanted(deployed)["Application"] == ["gitopsdepl-uid-other"]
+    assert namespaces(deployed) == {"former": True, "latter": False}
+
+
+def test_resources_when_they_survive_their_namespace_then_they_are_the_newcomers_once_the_former_tenant_is_gone(
+    deployed: World,
+) -> None:
+    survivors = in_namespace(LATTER, *everything(70, "former", epoch=2))
+    deployed.take(*survivors, *in_namespace(LATTER, changed(76, "other", uid="uid-other")))
+    assert wanted(deployed)["Application"] == ["gitopsdepl-uid-other"]
+    assert [each.name for each in deployed.resources.values() if each.present] == []
+    removes_all(deployed, 90)
+    assert namespaces(deployed) == {"latter": False}
+    deployed.take(*in_namespace(LATTER, *everything(100, "former", epoch=3)))
+    works(deployed, 110)
+    held = [row.name for row in owned(deployed, LATTER) if row.kind == "Application"]
+    assert sorted(held) == ["gitopsdepl-uid-other", "gitopsdepl-uid-web-former"]
+    assert shown(deployed) == {"prod": "uid-prod-former", "login": "uid-login-former"}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_changes_when_resources_survive_their_namespace_then_those_of_both_tenants_have_no_id_in_common(
+    world: World, is_known: bool
+) -> None:
+    former = in_namespace(FORMER, *everything(1, "former"))
+    if is_known:
+        world.take(*former)
+    latter = in_namespace(LATTER, *everything(70, "former", epoch=2), changed(76, "other", uid="uid-other"))
+    batch = plan_batch([*former, *latter], world, world.policy, NOW)
+    ids = [row.id for row in (*batch.written.deployments, *batch.written.plain_resources)]
+    assert len(ids) == len(set(ids))
+    assert [each.tenant.namespace_uid for each in batch.tenants if each.tenant.is_former] == ["former"]
+    world.save_changes(batch)
+    assert wanted(world)["Application"] == ["gitopsdepl-uid-other"]
+
+
+def test_parked_tenant_when_its_resources_survive_its_namespace_then_the_newcomer_has_its_own_alone(
+    deployed: World,
+) -> None:
+    _parks_former(deployed, *in_namespace(FORMER, changed(20, uid="uid-web-former", generation=2, content=REMOTE)))
+    deployed.take(*in_namespace(LATTER, *everything(70, "former", epoch=2)))
+    deployed.take(*in_namespace(LATTER, *everything(80, "former", epoch=2), changed(86, "other", uid="uid-other")))
+    assert [row.name for row in owned(deployed, LATTER) if row.kind == "Application"] == ["gitopsdepl-uid-other"]
+    replay(deployed)
+    removes_all(deployed, 90)
+    assert namespaces(deployed) == {"latter": False}
+
+
 def removes_all_of(world: World, second: int, namespace: tuple[str, int]) -> None:
     for row in owned(world, namespace):
         reports(world, second, row, Removed(forced=False))
