@@ -3,6 +3,10 @@
 It may have become public. And a tenant that is refused at once would learn that somebody here has a login: what nobody
 has a login for is refused by its git server, which takes a round trip. So it is tried before each refusal, and again
 from time to time after it.
+
+A tenant has few attempts under way, however often it changes what it wants: one at each repository, in whichever
+spelling, and ``ATTEMPTS_PER_TENANT`` in all. The others are due, and each is started when one has ended; what nothing
+wants any more is not due.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from services.agent.background_tasks import BackgroundTasks
 from services.agent.credentials.check_result import Checker
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
-from services.agent.private_repositories.repository_identity import Identity, identity_of
+from services.agent.private_repositories.repository_identity import Identity, identity_of, repository_of
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
 from services.common.messages import EngineResource
@@ -26,6 +30,8 @@ log = structlog.get_logger(__name__)
 
 INTERVAL = timedelta(seconds=60)
 """Least time between two attempts for objects whose refusal has been told."""
+ATTEMPTS_PER_TENANT = 4
+"""Attempts of one tenant that are under way at once, with those that wait for one of its slots."""
 
 Public = Callable[[Identity], Awaitable[None]]
 Attempt = tuple[str, str]
@@ -34,7 +40,7 @@ Attempt = tuple[str, str]
 
 @dataclass(slots=True)
 class _Attempts:
-    """Of one tenant at one repository. At most one is under way."""
+    """Of one tenant at one URL: a server may answer each spelling of a repository differently."""
 
     told: dict[ObjectKey, str] = field(default_factory=dict)
     """Digests of the rows for which one has ended without opening it."""
@@ -42,6 +48,30 @@ class _Attempts:
     """Of those for which one is under way."""
     is_running: bool = False
     ended: datetime | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether any object wants the repository."""
+        return bool(self.told or self.waiting)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What one tenant has to be tried."""
+
+    running: set[bytes] = field(default_factory=set)
+    """Repositories at which an attempt is under way, even if nothing wants them any more."""
+    due: dict[str, bytes] = field(default_factory=dict)
+    """URLs to be tried, each with its repository, in the order in which they are."""
+
+    def pop_startable(self) -> str | None:
+        """The next URL whose attempt may start; it counts as running from now on."""
+        if len(self.running) >= ATTEMPTS_PER_TENANT:
+            return None
+        url = next((url for url, repository in self.due.items() if repository not in self.running), None)
+        if url is not None:
+            self.running.add(self.due.pop(url))
+        return url
 
 
 class VisibilityChecks:
@@ -65,6 +95,7 @@ class VisibilityChecks:
         self._registry, self._on_public, self._on_closed = registry, on_public, on_closed
         self._attempts: dict[Attempt, _Attempts] = {}
         self._wanted: dict[ObjectKey, Attempt] = {}
+        self._lanes: dict[str, _Lane] = {}
 
     def has_tried(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
         """Whether an attempt at ``url`` for this state of the row has ended; if not, ``key`` is told when it has."""
@@ -78,8 +109,8 @@ class VisibilityChecks:
         if not is_told:
             attempts.waiting[key] = row.digest
         if not attempts.is_running and (is_due or not is_told):
-            attempts.is_running = True
-            self._tasks.start_task(self._try(row.tenant, url, attempts), "check visibility")
+            self._lanes.setdefault(row.lane, _Lane()).due.setdefault(url, repository_of(url))
+            self._start_due(row.lane, row.tenant)
         return is_told
 
     def forget_object(self, key: ObjectKey) -> None:
@@ -90,19 +121,35 @@ class VisibilityChecks:
             return
         attempts.told.pop(key, None)
         attempts.waiting.pop(key, None)
-        if not attempts.told and not attempts.waiting:
-            del self._attempts[wanted]
+        self._drop_unwanted(wanted, attempts)
 
     def clear(self) -> None:
         """What was tried is tried again."""
         self._attempts.clear()
         self._wanted.clear()
+        self._lanes.clear()
 
-    async def _try(self, tenant: str, url: str, attempts: _Attempts) -> None:
+    def _start_due(self, lane: str, tenant: str) -> None:
+        while (url := self._lanes[lane].pop_startable()) is not None:
+            self._attempts[lane, url].is_running = True
+            self._tasks.start_task(self._try(lane, tenant, url), "check visibility")
+
+    def _drop_unwanted(self, wanted: Attempt, attempts: _Attempts) -> None:
+        """Forget what nothing wants any more; an attempt that is under way is kept until it has ended."""
+        if attempts.is_wanted or attempts.is_running:
+            return
+        lane, url = wanted
+        del self._attempts[wanted]
+        if lane in self._lanes:
+            self._lanes[lane].due.pop(url, None)
+
+    async def _try(self, lane: str, tenant: str, url: str) -> None:
         is_public = await self._checker.is_public_repository(url, tenant)
-        attempts.is_running, attempts.ended = False, self._clock.now()
-        waited, attempts.waiting = attempts.waiting, {}
-        attempts.told |= waited
+        waited = self._end_attempt((lane, url))
+        self._lanes[lane].running.discard(repository_of(url))
+        self._start_due(lane, tenant)
+        if not self._lanes[lane].running:
+            del self._lanes[lane]
         identity = identity_of(url)
         if is_public and self._registry.identity_in_force(identity.repository) == identity:
             await self._open(identity)
@@ -114,3 +161,12 @@ class VisibilityChecks:
         except GitOpsError as error:
             # In force all the same: it is written with the next change, or else it is checked again.
             log.warning("public repository not recorded yet", error=str(error))
+
+    def _end_attempt(self, wanted: Attempt) -> dict[ObjectKey, str]:
+        """Returns the objects that waited for it."""
+        attempts = self._attempts[wanted]
+        attempts.is_running, attempts.ended = False, self._clock.now()
+        waited, attempts.waiting = attempts.waiting, {}
+        attempts.told |= waited
+        self._drop_unwanted(wanted, attempts)
+        return waited
