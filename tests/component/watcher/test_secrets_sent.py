@@ -28,10 +28,10 @@ ENCODED = base64.b64encode(CONTENT.encode()).rstrip(b"=")[:-2]
 """As much of it as any encoding of something longer must contain."""
 
 
-def opened(command: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
-    event, place = command.event, (rig.settings.workspace, tenant.namespace)
+def opened(sent: Any, rig: Rig, tenant: Tenant, keys: KeyFiles) -> dict[str, bytes]:
+    event, place = sent.event, (rig.settings.workspace, tenant.namespace)
     spec = orjson.loads(event.spec)
-    context = SecretContext(*place, event.name, spec["type"], command.namespace_uid)
+    context = SecretContext(*place, event.name, spec["type"], sent.command.namespace_uid)
     return OpeningKeys.load(keys.private).open_secret(spec["sealed"], context)
 
 
