@@ -20,8 +20,8 @@ class AgentSettings(ServiceSettings):
     accept_unseen_engines: bool = Field(
         default=False,
         description="Deploy by an Argo CD of which neither Deployment argocd-repo-server nor StatefulSet "
-        "argocd-application-controller is in its namespace, so that its version and settings cannot be judged. Only if "
-        "it is a version that needs no compensation, or runs elsewhere.",
+        "argocd-application-controller is in its namespace, or which the agent may not read, so that its version and "
+        "settings cannot be judged. Only if it is a version that needs no compensation, or runs elsewhere.",
     )
     kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(

@@ -1,12 +1,20 @@
-"""Rights that were just given: an API server's authorizer learns of them by a watch, so some time after the answer."""
+"""Service accounts with rights that were just given.
+
+An API server's authorizer learns of rights by a watch, so some time after the answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 
-from services.common.kubernetes import KubeClient, Manifest
+import yaml
+
+from services.common.kubernetes import ApiResource, KubeClient, Manifest
+
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEADLINE_SECONDS = 30
@@ -33,3 +41,20 @@ async def _may(kube: KubeClient, user: str, attributes: Manifest, resource: str)
         "spec": {"user": user, "resourceAttributes": attributes},
     }
     return bool((await kube._call("POST", REVIEWS, body=review))["status"]["allowed"])
+
+
+async def token_of(kube: KubeClient, namespace: str, account: str) -> str:
+    """A token of a service account."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await kube._call("POST", SERVICE_ACCOUNT.path(namespace, account, "token"), body=request)
+    return str(answer["status"]["token"])
+
+
+def kubeconfig_with(token: str, kubeconfig: Path, folder: Path) -> Path:
+    """A copy of ``kubeconfig`` in ``folder`` with these credentials alone."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path

@@ -1,25 +1,43 @@
 """Inspects each instance's Argo CD: reports by log and gauges what it lacks, and decides whether it may be used.
 
 An agent of an instance that is refused deploys nothing new there, and says so on the resources. It goes on to withdraw
-credentials, to narrow projects and to delete, and other instances do not notice. What the agent may not read, or what
-does not answer, changes nothing. A config map may change at any time, so the inspection is repeated.
+credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing.
+What the agent may not read is refused: at once if it was never read, else if that lasts, because an API server that
+has just started may not know all rights yet. A config map may change at any time, so the inspection is repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import structlog
 
 from services.agent.instances.controller_rights import excessive_rights
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
-from services.agent.instances.engine_requirements import CONFIG, DEFAULT_PROJECT, Found, Verdict, verdicts
+from services.agent.instances.engine_requirements import (
+    CONFIG,
+    DEFAULT_PROJECT,
+    Found,
+    Verdict,
+    verdict_on_unreadable,
+    verdicts,
+)
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
 from services.agent.objects.engine_state import EngineState
 from services.common.argocd_names import GROUP, VERSION
 from services.common.clock import Clock
-from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, ApiResource, KubeClient, Manifest, NotFound
+from services.common.errors import Retry, Wait
+from services.common.kubernetes import (
+    APP_PROJECT,
+    CONFIG_MAP,
+    ApiResource,
+    ForbiddenGrace,
+    KubeClient,
+    Manifest,
+    NotFound,
+    Rejected,
+)
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -45,6 +63,8 @@ class EngineInspection:
         self._accept_unseen = accept_unseen
         self._cluster, self._namespaces, self._states, self._clock = cluster, namespaces, states, clock
         self._reported: dict[str, Verdict] = {}
+        self._graces = {name: ForbiddenGrace(0, clock) for name in namespaces}
+        """None for an instance that was never read: nothing is known that could stand meanwhile."""
 
     async def run(self) -> None:
         """For ever."""
@@ -53,28 +73,40 @@ class EngineInspection:
             await self._clock.sleep(INTERVAL_SECONDS if complete else RETRY_SECONDS)
 
     async def inspect_engines(self) -> bool:
-        """Inspect each instance once; returns whether all could be read. One that could not keeps its last result."""
-        found: dict[str, Found] = {}
-        try:
-            unserved = await self._unserved()
-        except (Permanent, Retry, Wait) as error:
-            log.warning("engines not inspected", error=str(error))
-            return False
-        complete = True
-        for name, namespace in self._namespaces.items():
+        """Inspect each instance once; returns whether all could be read. One that does not answer keeps its verdict."""
+        found, rejected = await self._read_engines()
+        judged = verdicts(found, accept_unseen=self._accept_unseen)
+        for name in found:
+            self._graces[name] = ForbiddenGrace(clock=self._clock)
+        for name, error in rejected.items():
             try:
-                found[name] = await self._found(namespace, unserved)
-            except Permanent as error:
-                known = self._reported.get(name)
-                told = (f"the agent may not see it: {error}",)
-                self._report(name, Verdict(None, told, known.refusal if known is not None else ""))
-                complete = False
-            except (Retry, Wait):
-                complete = False
-        for name, verdict in verdicts(found, accept_unseen=self._accept_unseen).items():
+                self._graces[name].tolerate_rejection(error)
+            except Rejected:
+                before = self._states[name].refusal
+                judged[name] = verdict_on_unreadable(str(error), before, accept_unseen=self._accept_unseen)
+        for name, verdict in judged.items():
             self._states[name].refusal = verdict.refusal
             self._report(name, verdict)
-        return complete
+        return found.keys() == self._namespaces.keys()
+
+    async def _read_engines(self) -> tuple[dict[str, Found], dict[str, Rejected]]:
+        """What there is of each instance, and of which it may not be read. One that does not answer is in neither."""
+        try:
+            unserved = await self._unserved()
+        except Rejected as error:
+            return {}, dict.fromkeys(self._namespaces, error)
+        except (Retry, Wait) as error:
+            log.warning("engines not inspected", error=str(error))
+            return {}, {}
+        found: dict[str, Found] = {}
+        rejected: dict[str, Rejected] = {}
+        for name, namespace in self._namespaces.items():
+            with suppress(Retry, Wait):
+                try:
+                    found[name] = await self._found(namespace, unserved)
+                except Rejected as error:
+                    rejected[name] = error
+        return found, rejected
 
     async def _unserved(self) -> tuple[str, ...]:
         """Fields that we need and the CRDs drop; those that we can do without are noted by the way."""

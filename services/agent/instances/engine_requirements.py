@@ -36,6 +36,10 @@ UNSEEN = (
     f"there is neither a Deployment {REPO_SERVER} nor a StatefulSet {CONTROLLER}, so it is not known which version of "
     "Argo CD runs, and how: give them these names, or set ACCEPT_UNSEEN_ENGINES if it is one that needs nothing"
 )
+UNREADABLE = (
+    "the agent may not look at this Argo CD, so it is not known which version runs, and how: grant it what "
+    "k8s/rbac/agent.yaml has ('gitopsctl rbac apply'), or set ACCEPT_UNSEEN_ENGINES if it is one that needs nothing"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,15 @@ class Verdict:
 def verdicts(engines: Mapping[str, Found], *, accept_unseen: bool = False) -> dict[str, Verdict]:
     """By instance; the instances are of one cluster.
 
-    ``accept_unseen``: one is used though its workloads are not found.
+    ``accept_unseen``: one is used though its workloads are not found, or may not be read.
     """
     ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
     return {name: _verdict(found, ids, accept_unseen=accept_unseen) for name, found in engines.items()}
+
+
+def verdict_on_unreadable(error: str, refusal: str, *, accept_unseen: bool) -> Verdict:
+    """On an instance that may not be read; ``refusal`` is what was said of it before."""
+    return Verdict(None, (f"the agent may not see it: {error}",), refusal if accept_unseen else UNREADABLE)
 
 
 def _verdict(found: Found, ids: Mapping[str, int], *, accept_unseen: bool) -> Verdict:

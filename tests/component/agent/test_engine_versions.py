@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from pathlib import Path
 from typing import Any
 
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, RETRY_REFRESH, dropped
-from services.agent.instances.engine_inspection import DEPLOYMENT
+from services.agent.instances.engine_inspection import DEPLOYMENT, EngineInspection
+from services.agent.instances.engine_requirements import UNREADABLE
+from services.agent.objects.engine_state import EngineState
+from services.cli.rbac import KINDS, placed
 from services.common.argocd_names import APPLICATION, GROUP, VERSION
-from services.common.kubernetes import NAMESPACE, KubeClient, NotFound
+from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound, connect
+from services.common.kubernetes.access import GRACE_SECONDS
 from services.common.kubernetes.builtin_kinds import APPLICATION as APPLICATIONS
 from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION
 from services.common.messages import Applied, Failed
+from services.common.package_data import RBAC
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, application, row
+from tests.component.rights import kubeconfig_with, token_of
+from tests.unit.fake_clock import FakeClock
 
 PROJECT = "app-project-t"
 
@@ -54,6 +63,43 @@ async def test_engine_when_it_lacks_fixes_and_settings_then_it_deploys_nothing_n
     except NotFound:
         return
     raise AssertionError("it was made")
+
+
+async def test_engine_when_it_may_not_be_read_for_half_a_minute_then_it_is_refused_until_it_may(
+    kube: KubeClient, kubeconfig: Path, tmp_path: Path
+) -> None:
+    engine = await engine_of(kube, "quay.io/argoproj/argocd:v3.4.13")
+    role = await agent_account(kube, engine)
+    account = kubeconfig_with(await token_of(kube, engine, "agent"), kubeconfig, tmp_path)
+    state, clock = EngineState(), FakeClock()
+    async with asyncio.timeout(30), await connect(account) as agent:
+        inspection = EngineInspection(agent, {INSTANCE: engine}, {INSTANCE: state}, clock, accept_unseen=False)
+        while not await inspection.inspect_engines():
+            pass
+        assert state.refusal == ""
+        blind = role | {"rules": [rule for rule in role["rules"] if rule["apiGroups"] != ["apps"]]}
+        await kube.apply_object(KINDS["Role"], blind, field_manager="tests")
+        while await inspection.inspect_engines():
+            pass
+        assert state.refusal == "", "it may be an API server that does not know all rights yet"
+        await clock.advance(GRACE_SECONDS)
+        await inspection.inspect_engines()
+        assert state.refusal == UNREADABLE
+        await kube.apply_object(KINDS["Role"], role, field_manager="tests")
+        while not await inspection.inspect_engines():
+            pass
+        assert state.refusal == ""
+
+
+async def agent_account(kube: KubeClient, engine: str) -> Manifest:
+    """Make account "agent" in an engine namespace; returns its role, which is the one that is shipped."""
+    shipped = {item["kind"]: item for item in placed(RBAC, [engine]) if item["metadata"].get("namespace") == engine}
+    binding = shipped["RoleBinding"]
+    (subject,) = binding["subjects"]
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": subject["name"], "namespace": engine}}
+    for item in (account, shipped["Role"], binding | {"subjects": [subject | {"namespace": engine}]}):
+        await kube.apply_object(KINDS[item["kind"]], item, field_manager="tests")
+    return shipped["Role"]
 
 
 async def test_schemas_when_read_from_the_api_server_then_they_tell_what_it_would_drop(kube: KubeClient) -> None:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import yaml
 
 from services.cli.key_rotation import FILE, PRIVATE, PUBLIC, Schedule, rotate_secrets
 from services.cli.rbac import KINDS
@@ -15,7 +14,7 @@ from services.common.errors import NoPermission
 from services.common.kubernetes import SECRET, KubeClient
 from services.common.sealing import ECKey, generate_key, jwk_set, parse_keys
 from tests.component.k8s.manifests import Rendered
-from tests.component.rights import until_granted
+from tests.component.rights import kubeconfig_with, token_of, until_granted
 
 NAME = "key-rotation"
 AT_ONCE = Schedule(older_than=timedelta(0), settled=timedelta(0))
@@ -30,17 +29,10 @@ async def account(kube: KubeClient, namespace: str, rendered: Rendered, kubeconf
         if "subjects" in item:
             placed |= {"subjects": [subject | {"namespace": namespace} for subject in item["subjects"]]}
         await kube.apply_object(KINDS[item["kind"]], placed, field_manager="tests")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    path = f"{KINDS['ServiceAccount'].path(namespace, NAME)}/token"
-    token = (await kube._call("POST", path, {}, request))["status"]["token"]
-    mine = yaml.safe_load(kubeconfig.read_text())  # noqa: ASYNC240 - a few bytes
-    (user,) = mine["users"]
-    user["user"] = {"token": token}
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(mine))
     (role,) = [item for item in ours if item["kind"] == "Role"]
     rules = [{key: rule[key] for key in ("apiGroups", "resources", "verbs")} for rule in role["rules"]]
     await until_granted(kube, f"system:serviceaccount:{namespace}:{NAME}", rules, namespace, name=PUBLIC)
-    return tmp_path / "kubeconfig"
+    return kubeconfig_with(await token_of(kube, namespace, NAME), kubeconfig, tmp_path)
 
 
 async def keys_of(kube: KubeClient, namespace: str, name: str) -> list[str]:

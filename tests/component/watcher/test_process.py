@@ -28,11 +28,10 @@ from services.common.kubernetes import ApiResource, KubeClient, connect, require
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.commands.epochs import newest_timestamp
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS, FollowedKind, access_to, access_to_lease
-from tests.component.rights import until_granted
+from tests.component.rights import SERVICE_ACCOUNT, kubeconfig_with, token_of, until_granted
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant, until
 
 ENDS_WITHIN_SECONDS = 8
-SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 CLUSTER_ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
 CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 
@@ -60,25 +59,14 @@ async def with_rights(
         typed = {"apiVersion": kind.api_version, "kind": kind.kind} | manifest
         await kube.create_object(kind, typed, field_manager="tests")
     await until_granted(kube, f"system:serviceaccount:{namespace}:{name}", rules)
-    path = SERVICE_ACCOUNT.path(namespace, name, "token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await kube._call("POST", path, body=request)
-    return str(answer["status"]["token"])
+    return await token_of(kube, namespace, name)
 
 
 @pytest.fixture
 def as_account(kubeconfig: Path, tmp_path: Path) -> Any:
     """Writes a kubeconfig for a token."""
 
-    def write(token: str) -> Path:
-        config = yaml.safe_load(kubeconfig.read_text())
-        for user in config["users"]:
-            user["user"] = {"token": token}
-        path = tmp_path / "kubeconfig"
-        path.write_text(yaml.safe_dump(config))
-        return path
-
-    return write
+    return lambda token: kubeconfig_with(token, kubeconfig, tmp_path)
 
 
 LACKS = {

@@ -10,9 +10,11 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from services.agent.instances.engine_inspection import EngineInspection
+from services.agent.instances.engine_requirements import UNREADABLE
 from services.agent.objects.engine_state import EngineState
 from services.common.errors import Retry
 from services.common.kubernetes import ApiResource, Manifest, NotFound, Rejected
+from services.common.kubernetes.access import GRACE_SECONDS
 from tests.unit.agent.instances.shipped import PROJECT, SHIPPED, workloads_of
 from tests.unit.fake_clock import FakeClock
 
@@ -72,10 +74,15 @@ def state() -> EngineState:
 
 
 @pytest.fixture
-def inspection(cluster: FakeCluster, state: EngineState) -> EngineInspection:
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def inspection(cluster: FakeCluster, state: EngineState, clock: FakeClock) -> EngineInspection:
     structlog.reset_defaults()
     api: Any = cluster
-    return EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accept_unseen=False)
+    return EngineInspection(api, {"one": "argocd"}, {"one": state}, clock, accept_unseen=False)
 
 
 def gauge(name: str = "unmet_requirements") -> float | None:
@@ -115,13 +122,73 @@ async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
     assert (gauge(), gauge("refused")) == (0, 0)
 
 
-async def test_inspection_when_the_role_is_older_and_forbids_it_then_that_is_told(
-    cluster: FakeCluster, inspection: EngineInspection
+FORBIDDEN = Rejected("API server answered 403 Forbidden: no", 403)
+
+
+async def test_engine_when_it_may_not_be_read_from_the_beginning_then_it_is_refused_until_it_may(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState
 ) -> None:
-    cluster.config = Rejected("API server answered 403 Forbidden: no", 403)
+    cluster.controller = FORBIDDEN
     with capture_logs() as logs:
         assert not await inspection.inspect_engines(), "rights may be on their way: it looks again soon"
-    assert ["403" in line["lacks"] for line in logs] == [True]
+    assert "403" in logs[0]["lacks"]
+    assert (state.refusal, gauge("refused")) == (UNREADABLE, 1)
+    cluster.controller = workloads_of("v3.2.11").controller
+    assert await inspection.inspect_engines()
+    assert (state.refusal, gauge("refused")) == ("", 0)
+
+
+@pytest.mark.parametrize("what", ["controller", "project", "config", "schemas"])
+async def test_engine_when_it_may_not_be_read_any_more_then_it_is_refused_after_a_while(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock, what: str
+) -> None:
+    await inspection.inspect_engines()
+    setattr(cluster, what, FORBIDDEN)
+    assert not await inspection.inspect_engines()
+    assert (state.refusal, gauge()) == ("", 0)
+    await clock.advance(GRACE_SECONDS)
+    await inspection.inspect_engines()
+    assert state.refusal == UNREADABLE
+
+
+async def test_engine_when_it_could_be_read_meanwhile_then_what_is_forbidden_is_borne_anew(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock
+) -> None:
+    for outcome in (SHIPPED["argocd-cm"], FORBIDDEN, SHIPPED["argocd-cm"], FORBIDDEN):
+        cluster.config = outcome
+        await inspection.inspect_engines()
+        await clock.advance(GRACE_SECONDS - 1)
+    assert state.refusal == ""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["never read", "read before"])
+async def test_engine_when_it_does_not_answer_then_it_is_not_refused_for_that(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock, first: bool
+) -> None:
+    if not first:
+        await inspection.inspect_engines()
+    cluster.server = Retry("away")
+    for _ in range(3):
+        await inspection.inspect_engines()
+        await clock.advance(GRACE_SECONDS)
+    assert state.refusal == ""
+
+
+async def test_engine_when_operators_accept_unseen_ones_then_one_that_may_not_be_read_keeps_its_verdict(
+    cluster: FakeCluster, state: EngineState
+) -> None:
+    api: Any = cluster
+    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accept_unseen=True)
+    cluster.config = FORBIDDEN
+    await accepting.inspect_engines()
+    assert (state.refusal, gauge(), gauge("refused")) == ("", 1, 0)
+    cluster.config, cluster.project = SHIPPED["argocd-cm"], PERMISSIVE
+    await accepting.inspect_engines()
+    refused = state.refusal
+    assert refused, "this one was seen"
+    cluster.project = FORBIDDEN
+    await accepting.inspect_engines()
+    assert state.refusal == refused
 
 
 async def test_inspection_when_the_api_server_is_away_then_the_last_verdict_stands(
