@@ -28,7 +28,7 @@ from services.agent.stream.faust_app import faust_app
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
-from services.common.avro import SchemaRegistry, decode_record
+from services.common.avro import SchemaRegistry, decode_record, report_token_expiry
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
@@ -54,6 +54,7 @@ log = structlog.get_logger(__name__)
 def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
+    report_token_expiry(SERVICE, settings)
     keys, topic = OpeningKeys.load(settings.sealing_private_keys), _engine_topic(settings.engine_topic)
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
     namespaces, timeout = settings.engine_namespaces.values(), settings.start_timeout_seconds

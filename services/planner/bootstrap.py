@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import structlog
 
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.avro import AvroCodec, SchemaRegistry, report_token_expiry, value_subject
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import (
@@ -47,6 +47,7 @@ STUCK_SECONDS = 120.0
 def start(settings: PlannerSettings) -> None:
     """Run the planner until it is told to stop."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
+    report_token_expiry(SERVICE, settings)
     with ExitStack() as closing:
         planner = build(settings, closing)
         handle_stop_signals(planner.stopping.set)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from services.common.avro import report_token_expiry
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
@@ -74,6 +75,7 @@ class Topics:
 def start(settings: WatcherSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises StartupError when something is missing or lost."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
+    report_token_expiry(SERVICE, settings)
     watchers: list[Watcher] = []
     probes = Probes(
         SERVICE,

@@ -8,8 +8,10 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from pydantic import SecretStr
 
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.mirror import mirrored
+from devstack.stack.transport import LIFETIME
 from devstack.supervisor.health_checks import HOST
 from services.cli.connect import ConnectSettings, connect_client
 from services.common.avro import SchemaRegistry
@@ -181,6 +184,15 @@ def test_registry_when_a_service_writes_then_it_may_only_read(stack: HostedStack
     assert registry.id_of(SUBJECT) == SchemaRegistry(stack.log).register_schema(SUBJECT)
     with pytest.raises(NoPermission, match="SCHEMA_REGISTRY_TOKEN"):
         registry.register_schema(SUBJECT)
+
+
+def test_services_when_they_show_the_registry_a_token_then_each_tells_when_it_expires(stack: HostedStack) -> None:
+    ports = {item["name"]: item["ports"] for item in stack.processes()}
+    for process, service in (("watcher", "watcher"), ("planner", "planner"), ("agent-1", "agent")):
+        told = httpx2.get(f"http://{HOST}:{ports[process]['metrics']}/metrics").text
+        series = f'gitops_registry_token_expiration_timestamp_seconds{{service="{service}"}} '
+        (expiry,) = [float(line.removeprefix(series)) for line in told.splitlines() if line.startswith(series)]
+        assert timedelta(days=29) < timedelta(seconds=expiry - time.time()) < LIFETIME
 
 
 def test_registry_when_it_refuses_a_token_then_its_log_does_not_show_it(stack: HostedStack) -> None:

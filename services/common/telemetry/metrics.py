@@ -80,6 +80,11 @@ SEALING_KEY_AGE = Gauge(
     "Since the key that seals Secrets was made; infinite if it does not say when. Rotate it.",
     ["service"],
 )
+REGISTRY_TOKEN_EXPIRATION = Gauge(
+    "gitops_registry_token_expiration_timestamp_seconds",
+    "When our token for the schema registry expires, since the epoch; not there if it has no end. Renew it before.",
+    ["service"],
+)
 ENGINE_REFUSED = Gauge(
     "gitops_engine_refused",
     "1 while an agent deploys nothing new by an Argo CD, for want of fixes and of what makes up for them.",
