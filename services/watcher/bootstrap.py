@@ -33,6 +33,7 @@ from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
 from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
+from services.watcher.commands.resyncs import Resyncs
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
@@ -145,11 +146,13 @@ def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topi
         dead_letters=DeadLetterQueue(publisher, messaging.dead_letters, SERVICE),
         limit=settings.statuses_waiting,
     )
+    feeds = _feeds(settings, messaging, topics, kube, publisher, epochs)
     leadership = Leadership(
-        feeds=_feeds(settings, messaging, topics, kube, publisher, epochs),
+        feeds=feeds,
         epochs=epochs,
         newest_command=partial(asyncio.to_thread, newest_timestamp, settings, topics.commands),
         election=_election(settings, kube) if settings.leader_election else None,
+        list_in_turn=Resyncs(feeds, settings.resync_interval).run,
     )
     return Watcher(leadership, rows, reporter, publisher, settings.status_writers)
 

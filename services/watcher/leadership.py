@@ -21,7 +21,7 @@ from services.common.startup import one_line
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.epochs import Epochs
-from services.watcher.commands.feed import Feed
+from services.watcher.commands.feed import Feed, never
 from services.watcher.followed_kinds import access_to
 
 log = structlog.get_logger(__name__)
@@ -50,6 +50,8 @@ class Leadership:
     newest_command: Callable[[], Awaitable[int]]
     """Greatest timestamp in the log of commands."""
     election: Election | None = None
+    list_in_turn: Callable[[], Awaitable[None]] = never
+    """Has the feeds list anew now and then, for ever."""
 
     @property
     def is_standby(self) -> bool:
@@ -84,6 +86,7 @@ class Leadership:
         self.epochs.raise_to(await self._newest_command())
         metrics.LEADER.labels(SERVICE).set(1)
         feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
+        feeding.append(asyncio.ensure_future(self.list_in_turn()))
         try:
             await asyncio.gather(*feeding)
         finally:

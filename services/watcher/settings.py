@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import Field
@@ -44,6 +45,12 @@ class WatcherSettings(ServiceSettings):
         default=500,
         ge=1,
         description="Resources that lists show passed on in a second: a planner should keep up, or new changes wait.",
+    )
+    resync_interval: timedelta = Field(
+        default=timedelta(days=3),
+        ge=timedelta(minutes=1),
+        le=timedelta(days=6),
+        description="Each kind is listed anew once in this time, kinds in turn: gitops.commands forgets after 14 days.",
     )
     commands_in_flight: int = Field(
         default=10_000, ge=1, description="Commands that Kafka has not acknowledged, before reading on waits."

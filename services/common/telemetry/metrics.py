@@ -37,6 +37,11 @@ DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["serv
 
 WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
+COMPLETE_EPOCH_AGE = Gauge(
+    "gitops_complete_epoch_age_seconds",
+    "Since the newest list of a kind began that was sent as a whole. The log of commands forgets what is older.",
+    ["service", "kind"],
+)
 RESOURCES = Gauge("gitops_resources", "Resources known to this service.", ["service", "kind"])
 CHANGES_COLLAPSED = Counter(
     "gitops_changes_collapsed_total", "Changes that a later one replaced while they waited to be sent.", ["kind"]

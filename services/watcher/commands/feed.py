@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -84,7 +84,7 @@ class Feed:
     namespaces: Namespaces
     state_version: TakeStateVersion = state_version
     until_outdated: Callable[[], Awaitable[None]] = never
-    """Returns when every command has to be sent again."""
+    """Returns when every command has to be sent again: what was sent is wrong by now."""
     observe: Callable[[Reflection], None] = ignore
     """Called with every event."""
     sealer: Sealer | None = None
@@ -93,6 +93,8 @@ class Feed:
     delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     listed: bool = False
     """Whether a list was completed and acknowledged since :meth:`run` began."""
+    complete_epoch: int = 0
+    """Of the newest such list."""
     _last_sent: LastSent = field(default_factory=LastSent)
     _references: References = field(default_factory=References)
     _rechecks: SecretRechecks | None = None
@@ -104,6 +106,7 @@ class Feed:
     _news_since: str = ""
     """What has changed since then is news of the list that is being read, "" if nothing is known of that."""
     _losses: int = 0
+    _asked_anew: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(is_one_watch=len(self.kind.parts) == 1)
@@ -113,12 +116,28 @@ class Feed:
         if self._rechecks is not None:
             self._rechecks.observe_secret(event)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the newest list was completed and acknowledged."""
+        return self.listed and self.complete_epoch == self._epoch
+
+    def list_anew(self) -> None:
+        """Begin a new list, though nothing else asks for it."""
+        self._asked_anew.set()
+
     async def run(self) -> None:
         """Follow for ever.
 
         Raises Rejected if the API server forbids it, Unavailable if Kafka takes no commands for long.
         """
-        self.listed = False
+        self.listed, self.complete_epoch = False, 0
+        try:
+            await self._run()
+        finally:
+            with suppress(KeyError):  # how old it is, is the next leader's to tell
+                metrics.COMPLETE_EPOCH_AGE.remove(SERVICE, self.kind.name)
+
+    async def _run(self) -> None:
         while True:
             try:
                 await self._follow()
@@ -131,7 +150,7 @@ class Feed:
                 await asyncio.sleep(self.delays.next_delay())
 
     async def _follow(self) -> None:
-        """Follow until a command is lost (raises Retry), or everything has to be sent again (returns).
+        """Follow until a command is lost (raises Retry).
 
         A command can be lost while the watch is silent, so all are waited for together.
         """
@@ -139,7 +158,7 @@ class Feed:
         rechecks = SecretRechecks(self._references, self.types, self._last_sent, changes, self.recheck_seconds)
         sender = self._new_sender(changes, producer, rechecks)
         self._rechecks = rechecks
-        steps = [self._read(changes), sender.start_builds(), sender.send_commands(), self.until_outdated()]
+        steps = [self._read(changes), sender.start_builds(), sender.send_commands()]
         if self.kind.refers_to is SECRET:
             steps.append(rechecks.run())
         tasks = [asyncio.ensure_future(step) for step in steps]
@@ -147,7 +166,6 @@ class Feed:
             done, _ = await asyncio.wait([*tasks, producer.lost], return_when=asyncio.FIRST_COMPLETED)
             for outcome in done:
                 outcome.result()
-            log.info("listing anew", kind=self.kind.name)
         finally:
             self._rechecks = None
             for task in tasks:
@@ -172,6 +190,22 @@ class Feed:
         )
 
     async def _read(self, changes: PendingChanges) -> None:
+        """For ever; from a new list on whenever everything has to be sent again. What waits is sent meanwhile."""
+        while True:
+            self._asked_anew.clear()
+            steps = [self._reflect(changes), self.until_outdated(), self._asked_anew.wait()]
+            tasks = [asyncio.ensure_future(step) for step in steps]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for outcome in done:
+                    outcome.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+            log.info("listing anew", kind=self.kind.name)
+
+    async def _reflect(self, changes: PendingChanges) -> None:
         kind = self.kind
         reflection = reflect(self.kube, kind.resource, parts=kind.parts, metadata_only=kind.metadata_only)
         async with aclosing(reflection) as events:
@@ -278,7 +312,9 @@ class Feed:
         marker = self.translate.resync_completed(epoch, datetime.now(UTC))
         await producer.send_to_all_partitions(marker, await self.count_partitions())
         await producer.wait_for_delivery()
-        self.listed, self._losses = True, 0
+        self.listed, self.complete_epoch, self._losses = True, epoch, 0
+        age = metrics.COMPLETE_EPOCH_AGE.labels(SERVICE, self.kind.name)
+        age.set_function(lambda: (_now_ms() - self.complete_epoch) / 1000)
         self.delays.reset()
         log.info("resync completed", kind=self.kind.name, epoch=epoch, resources=len(self._last_sent))
 

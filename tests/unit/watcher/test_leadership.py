@@ -132,3 +132,26 @@ def test_lease_when_any_workspaces_need_one_then_its_name_is_valid_and_nobody_el
     assert len(set(names.values())) == len(WORKSPACES)
     assert names["local"] == "gitops-watcher-local"
     assert lease_name(names["a_b"].removeprefix("gitops-watcher.")) != names["a_b"]
+
+
+async def test_lists_in_turn_when_not_elected_then_none_is_asked_for_and_they_end_with_the_lead() -> None:
+    turns: list[str] = []
+
+    async def list_in_turn() -> None:
+        turns.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            turns.append("ended")
+
+    election = FakeElection()
+    leading = leadership(FakeFeed(), election=election)
+    leading.list_in_turn = list_in_turn
+    running = asyncio.ensure_future(leading.run())
+    await asyncio.sleep(0)
+    assert turns == []
+    election.elected.set()
+    await until(lambda: turns == ["begun"])
+    running.cancel()
+    await asyncio.wait([running])
+    assert turns == ["begun", "ended"]

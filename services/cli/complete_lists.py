@@ -1,0 +1,125 @@
+"""Which complete lists the log of commands holds: what a database could be built from that is lost now.
+
+A list is in the log, whole, if its end is there, a resync marker, and the log was not cut off behind its beginning:
+retention takes messages away from the front only. All that a list shows is written after its epoch was taken, which is
+a time. So it is whole if the oldest message that the partition has is older than that, or if nothing was ever taken
+away. Of each partition no more is held than one such list for each workspace and kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from services.common.avro import AvroCodec
+from services.common.errors import Poison, Retry
+from services.common.kafka import (
+    WORKSPACE,
+    Brokers,
+    ConsumedMessage,
+    PartitionReader,
+    TopicPartition,
+    client_properties,
+    count_partitions,
+)
+from services.common.messages import Command, ResyncCompleted
+
+CLOCKS_DIFFER_SECONDS = 60.0
+"""By how much at most, as a rule: those of watchers, which number epochs and date messages."""
+REQUEST_SECONDS = 10.0
+
+
+class Scope(NamedTuple):
+    """What a resync marker is about."""
+
+    workspace: str
+    kind: str
+    partition: int
+
+
+class CompleteList(NamedTuple):
+    """A list of which everything was sent."""
+
+    epoch: int
+    """When it began: milliseconds since 1970."""
+    end: int
+    """Offset of its marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What the log lacks."""
+
+    scope: Scope
+    reason: str
+
+
+@dataclass(slots=True)
+class LoggedLists:
+    """What was found in the log so far."""
+
+    first_offsets: Mapping[int, int]
+    """The oldest that each partition still has."""
+    newest: dict[Scope, CompleteList] = field(default_factory=dict)
+    oldest_times: dict[int, float] = field(default_factory=dict)
+    """Of each partition's oldest message: seconds since 1970."""
+
+    def add_message(self, message: ConsumedMessage, decode: Callable[[bytes | None], Command]) -> None:
+        """Take note of the next message of a partition. Only markers, which have no key, are decoded."""
+        self.oldest_times.setdefault(message.partition, message.timestamp)
+        if message.key:
+            return
+        try:
+            command = decode(message.value)
+        except Poison:
+            return  # no watcher's
+        if isinstance(command.event, ResyncCompleted):
+            scope = Scope(command.source, command.event.kind, message.partition)
+            found = CompleteList(command.event.epoch, message.offset)
+            self.newest[scope] = max(found, self.newest.get(scope, found))
+
+    def find_gaps(self, workspaces: Iterable[str], kinds: Iterable[str]) -> list[Gap]:
+        """What is missing of every workspace, kind and partition."""
+        kinds = tuple(kinds)
+        scopes = (Scope(name, kind, each) for name in workspaces for kind in kinds for each in self.first_offsets)
+        return [Gap(scope, reason) for scope in scopes if (reason := self._lack(scope))]
+
+    def _lack(self, scope: Scope) -> str:
+        known, oldest = self.newest.get(scope), self.oldest_times.get(scope.partition, 0.0)
+        if known is None:
+            return "the end of no list is in the log"
+        if self.first_offsets[scope.partition] and known.epoch / 1000 - CLOCKS_DIFFER_SECONDS < oldest:
+            return "the log no longer has the beginning of its newest list"
+        return ""
+
+
+def read_lists(
+    brokers: Brokers, topic: str, codec: AvroCodec[Command], tell: Callable[[int, int], None] = lambda *_: None
+) -> LoggedLists:
+    """Read the log up to its present end. ``tell`` is called with how many messages were read, and of how many.
+
+    Raises Retry if the brokers do not answer.
+    """
+    with PartitionReader(brokers, "gitopsctl") as reader:
+        sources = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
+        ends, first = reader.end_offsets(sources), reader.first_offsets(sources)
+        lists = LoggedLists({source.partition: first[source] for source in sources})
+        total = sum(ends[source] - first[source] for source in sources)
+        for number, message in enumerate(reader.read_messages(ends), 1):
+            lists.add_message(message, codec.decode_message)
+            tell(number, total)
+    return lists
+
+
+def added_workspaces(brokers: Brokers) -> list[str]:
+    """Workspaces that have a topic, sorted. Raises Retry if the brokers do not answer."""
+    try:
+        topics = AdminClient(client_properties(brokers) | {"log_level": 0}).list_topics(timeout=REQUEST_SECONDS).topics
+    except KafkaException as error:
+        raise Retry(str(error.args[0])) from error
+    prefix = f"{WORKSPACE}."
+    return sorted(name.removeprefix(prefix) for name in topics if name.startswith(prefix))
