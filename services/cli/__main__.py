@@ -28,6 +28,7 @@ GROUPS = {
     "crds": "services.cli.crds",
     "rbac": "services.cli.rbac",
     "dlq": "services.cli.dlq",
+    "audit": "services.cli.audit",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 

@@ -1,17 +1,19 @@
 """The audit of a plan: audit_records that it opens, and what has become of those that are open.
 
-An operation is a row for one change of a resource. It stays open only while an agent still has something to find out.
+An operation is a row for one change of a resource. It stays open while an agent still has something to find out, or
+while the change waits for what it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.shared.catalogue import Reason
+from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
@@ -27,7 +29,7 @@ MOST_NAMED = 50
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
 Audited = Deployment | PlainResource
-Outcome = tuple[Literal["Completed", "Failed"], str]
+Outcome = tuple[AuditState, str]
 COMPLETED: Outcome = ("Completed", "")
 
 
@@ -109,7 +111,13 @@ def _is_change(before: Audited, now: Audited) -> bool:
 
 
 def _problem(subject: Audited) -> str:
-    return subject.problem if isinstance(subject, Deployment) else ""
+    """Why the newest spec of a deployment is not in force.
+
+    What keeps one from being used that is in force already is no matter of its change: that has come to its end.
+    """
+    if not isinstance(subject, Deployment) or not subject.is_active:
+        return ""
+    return subject.error or (subject.pending_reason if subject.pending_spec is not None else "")
 
 
 def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Context) -> Iterator[AuditOutcome]:
@@ -129,10 +137,11 @@ def _is_remembered_only(planned: PlannedTenant, known: PlainResource) -> bool:
 
 
 def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> Outcome | None:
-    """The outcome of a change that is refused, or that an engine has nothing to do for; None while it has."""
+    """The outcome of a change that is refused or waits, or that an engine has nothing to do for; None while it has."""
     refusal = refusal_of(known)
     if refusal is not None and known.is_active:
-        return ("Failed", f"{refusal.reason}: {refusal.message}")
+        state: AuditState = "Waiting" if _waits(known, refusal) else "Failed"
+        return (state, f"{refusal.reason}: {refusal.message}")
     kind = context.policy.kinds[known.kind]
     if not known.is_active:
         return None
@@ -144,6 +153,12 @@ def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> 
     if check is None or not is_known or now is None or now != before or check.digest != now[1].digest:
         return None
     return COMPLETED if check.reason == kind.check_reasons.succeeded else ("Failed", check.message)
+
+
+def _waits(known: PlainResource, refusal: Refused) -> bool:
+    """Whether the change takes effect by itself once something else comes: a Secret, its content, or room."""
+    is_awaited = refusal.reason == Reason.SECRET_NOT_FOUND and bool(known.refers_to)
+    return refusal.pending or is_awaited or refusal.reason == Reason.QUOTA_EXCEEDED
 
 
 def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> AuditRecord:
@@ -172,10 +187,10 @@ def _action(before: Audited | None, now: Audited) -> Action:
 
 
 def _state(before: Audited | None, now: Audited) -> AuditState:
-    """Of a deployment completed at once if the engine has nothing to do for it."""
+    """Of a deployment completed at once if the engine has nothing to do for it, failed if its spec can never be had."""
     if not isinstance(now, Deployment):
         return "Waiting"
-    if now.problem and now.is_active:
+    if now.error and now.is_active:
         return "Failed"
     compiled = (before.digest, before.is_active) if isinstance(before, Deployment) else (None, False)
     idle = now.pending_spec is None and (now.digest is None or compiled == (now.digest, now.is_active))

@@ -1,0 +1,81 @@
+"""How commands show a list: a table for people, JSON or YAML for programs. The same values in each.
+
+Much of what is shown was written by tenants, so no table lets control characters or markup through to the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from services.kinds.shared.text import readable
+
+Row = Mapping[str, Any]
+"""Values that JSON has, by their name in it, and times."""
+
+WIDE = 250
+"""Columns of a table that goes to no terminal."""
+
+
+class Output(StrEnum):
+    """As ``-o`` says it."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OUTPUT = typer.Option(Output.TABLE, "-o", "--output", help="How to show it.")
+
+
+def print_rows(rows: Sequence[Row], columns: Mapping[str, str], output: Output, nothing: str) -> None:
+    """Show ``rows``.
+
+    Args:
+        rows: in the order in which they are shown.
+        columns: of a table: heading by name of the value. JSON and YAML have every value.
+        output: how.
+        nothing: what is said in place of a table without rows.
+    """
+    match output:
+        case Output.JSON:
+            typer.echo(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
+        case Output.YAML:
+            plain = orjson.loads(orjson.dumps(list(rows), option=orjson.OPT_UTC_Z))
+            typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+        case Output.TABLE if not rows:
+            typer.echo(nothing)
+        case Output.TABLE:
+            _print_table(rows, columns)
+
+
+def tell(text: str) -> None:
+    """Something about what is shown, where it does not end in a program's input."""
+    typer.echo(text, err=True)
+
+
+def _print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    table = Table(*columns.values(), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(_cell(row[name])) for name in columns))
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case datetime():
+            return value.strftime("%Y-%m-%d %H:%M:%S")
+        case _:
+            return readable(str(value))

@@ -1,0 +1,120 @@
+"""The audit of changes that wait: their records stay open until they are in force, or can never be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from services.kinds.gitops_deployment.catalogue import ENVIRONMENT_UNUSABLE_ON_CREATE
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY
+from services.planner.domain.events import Event
+from services.planner.rows import AuditRecord
+from tests.unit.planner.given import (
+    CREDENTIAL,
+    ENVIRONMENT,
+    Applied,
+    changed,
+    environment,
+    gone,
+    observed,
+    resource,
+    resource_gone,
+    secret,
+    spec,
+)
+from tests.unit.planner.tenant import REMOTE, check, row
+from tests.unit.planner.world import World
+
+SECRET_TYPE = "managed-gitops.redhat.com/managed-environment"
+
+
+def record(world: World, kind: str, name: str, generation: int = 1) -> AuditRecord:
+    wanted = (kind, name, generation)
+    (found,) = [each for each in world.audit_records.values() if (each.kind, each.name, each.generation) == wanted]
+    return found
+
+
+def of_deployment(world: World, name: str = "web", generation: int = 1) -> tuple[str, str]:
+    found = record(world, GITOPS_DEPLOYMENT.kind, name, generation)
+    return (found.state, found.message)
+
+
+def remote(second: int, generation: int = 1) -> Event:
+    return changed(second, generation=generation, content=REMOTE)
+
+
+def applied(world: World, second: int) -> None:
+    """An agent has applied the one Application that there is."""
+    application = row(world, "Application")
+    report = Applied(application.digest)
+    world.take(observed(second, report, instance=application.engine_instance_id, name=application.name))
+
+
+def test_deployment_when_its_environment_is_not_there_then_its_record_waits_until_it_is_applied(world: World) -> None:
+    world.take(remote(1))
+    assert of_deployment(world) == ("Waiting", ENVIRONMENT_UNUSABLE_ON_CREATE.message)
+    world.take(secret(2), environment(3, secret_type=SECRET_TYPE))
+    check(world, 4)
+    assert of_deployment(world) == ("Waiting", "")
+    applied(world, 5)
+    assert of_deployment(world) == ("Completed", "")
+
+
+def test_deployment_when_there_is_no_room_then_its_record_waits_until_there_is(world: World) -> None:
+    world.policy = replace(world.policy, limits=REGISTRY.limits({GITOPS_DEPLOYMENT.kind: 1}))
+    world.take(changed(1), changed(2, "api", uid="uid-2"))
+    state, message = of_deployment(world, "api")
+    assert (state, message.partition(":")[0]) == ("Waiting", "quota exceeded")
+
+
+def test_deployment_when_its_spec_can_never_be_had_then_its_record_has_failed(world: World) -> None:
+    world.take(changed(1, content=spec(source={"path": "/"})))
+    state, message = of_deployment(world)
+    assert (state, "cannot be '/'" in message) == ("Failed", True)
+
+
+def test_deployment_when_its_environment_goes_later_then_the_record_of_its_change_stays_completed(
+    connected: World,
+) -> None:
+    connected.take(remote(5))
+    applied(connected, 6)
+    connected.take(resource_gone(7, ENVIRONMENT, "prod"))
+    assert of_deployment(connected) == ("Completed", "")
+
+
+def test_deployment_when_it_is_deleted_while_it_waits_then_the_deletion_says_nothing_of_that(world: World) -> None:
+    world.take(remote(1))
+    world.take(gone(2))
+    (deletion,) = [each for each in world.audit_records.values() if each.action == "delete"]
+    assert (deletion.state, deletion.message) == ("Completed", "")
+
+
+def test_environment_when_its_secret_is_missing_then_its_record_waits_until_the_check(world: World) -> None:
+    world.take(environment(1))
+    found = record(world, ENVIRONMENT, "prod")
+    assert (found.state, found.message.partition(":")[0]) == ("Waiting", "SecretNotFound")
+    world.take(secret(2))
+    check(world, 3)
+    assert record(world, ENVIRONMENT, "prod").state == "Completed"
+
+
+def test_environment_when_it_names_no_secret_then_its_record_has_failed(world: World) -> None:
+    world.take(environment(1, secret_name=""))
+    assert record(world, ENVIRONMENT, "prod").state == "Failed"
+
+
+def test_environment_when_its_secret_is_on_its_way_then_its_record_waits(world: World) -> None:
+    world.take(environment(1, secret_type=SECRET_TYPE))
+    assert record(world, ENVIRONMENT, "prod").state == "Waiting"
+
+
+def test_environment_when_there_is_no_room_then_its_record_waits(world: World) -> None:
+    world.policy = replace(world.policy, limits=REGISTRY.limits({MANAGED_ENVIRONMENT.kind: 1}))
+    world.take(environment(1), environment(2, "more"))
+    assert record(world, ENVIRONMENT, "more").state == "Waiting"
+
+
+def test_credential_when_its_url_is_refused_then_its_record_has_failed(world: World) -> None:
+    world.take(resource(1, CREDENTIAL, "login", {"repository": "ftp://example.com/a", "secret": "login"}))
+    assert record(world, CREDENTIAL, "login").state == "Failed"
