@@ -35,9 +35,9 @@ CHOSEN :=
 containers: setup ## Build the images and try them with Compose, in a Docker engine of their own (root; Debian or Ubuntu)
 	@$(RUN)gitopsctl containers run $(RUN)python -m pytest tests/containers $(CHOSEN)
 
-node: setup ## Run the tests on a real node: kubelet, containerd, our services as pods (Linux, root; installs Debian packages)
+node: setup ## Run the tests on a real node: kubelet, containerd, our services as pods (root; Debian or Ubuntu)
 	@$(RUN)python -m devstack.node.requirements
-	@$(RUN)python -m pytest tests/node
+	@$(RUN)python -m pytest tests/node $(CHOSEN)
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench

@@ -262,7 +262,7 @@ async def _write_files(stack: Stack) -> None:
     (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     for name in PROGRAMS:
         image = Image(f"localhost/{name}:1", [f"/{name}"])
-        image_archive.write_programs(image, [tools.pods / name], folder / f"{name}.tar")
+        image_archive.write_programs(image, {name: tools.pods / name}, folder / f"{name}.tar")
 
 
 def _is_there(path: Path) -> Probe:

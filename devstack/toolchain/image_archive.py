@@ -8,7 +8,7 @@ import json
 import platform
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ class Image:
     entrypoint: Sequence[str]
     user: str = "65534"
     environment: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    folder: str = "/"
+    """In which its program starts."""
 
 
 def write(image: Image, layer: Path, archive: Path) -> None:
@@ -50,14 +53,19 @@ def write(image: Image, layer: Path, archive: Path) -> None:
         tar.add(layer, _place(content["digest"]))
 
 
-def write_programs(image: Image, programs: Sequence[Path], archive: Path) -> None:
-    """The same of an image that has nothing but these static programs, each in its root folder."""
+def write_programs(image: Image, programs: Mapping[str, Path], archive: Path) -> None:
+    """The same of an image that has nothing but these programs, by their place in it."""
     layer = archive.with_suffix(".layer")
     with tarfile.open(layer, "w") as tar:
-        for program in programs:
-            _add(tar, program.name, program.read_bytes(), mode=0o755)
+        add_programs(tar, programs)
     write(image, layer, archive)
     layer.unlink()
+
+
+def add_programs(layer: tarfile.TarFile, programs: Mapping[str, Path]) -> None:
+    """Into a layer, by their place in it."""
+    for place, program in programs.items():
+        _add(layer, place, program.read_bytes(), mode=0o755)
 
 
 def _described(layer: Path) -> dict[str, Any]:
@@ -67,10 +75,17 @@ def _described(layer: Path) -> dict[str, Any]:
 
 
 def _config(image: Image, layer: str) -> Mapping[str, Any]:
+    told = {
+        "Entrypoint": list(image.entrypoint),
+        "User": image.user,
+        "Env": list(image.environment),
+        "Labels": dict(image.labels),
+        "WorkingDir": image.folder,
+    }
     return {
         "architecture": ARCHITECTURES[platform.machine()],
         "os": "linux",
-        "config": {"Entrypoint": list(image.entrypoint), "User": image.user, "Env": list(image.environment)},
+        "config": told,
         "rootfs": {"type": "layers", "diff_ids": [layer]},
     }
 

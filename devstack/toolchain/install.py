@@ -65,7 +65,7 @@ class NodeTools:
     """CoreDNS and the process that holds a pod's namespaces."""
     kubectl: Path
     service_image: Path
-    """Archive of the image of our services."""
+    """Archive of the production image."""
 
 
 @dataclass(frozen=True)

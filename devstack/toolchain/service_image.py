@@ -1,103 +1,134 @@
-"""The image of our services as a node takes it: an archive, made from Debian's packages and the lock file.
+"""The production image as a node takes it: an archive, made as the Containerfile says, on Debian's packages.
 
-No registry and no engine is needed for it, only root: a root file system is installed in a folder, and uv called in it.
+No registry and no engine is needed for it, only root: the stages are carried out one after the other in a folder.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from devstack.paths import ROOT
+from devstack.paths import COMPOSE, ROOT
 from devstack.toolchain import image_archive
 from devstack.toolchain.cache import cache_root, provide
-from devstack.toolchain.gobuild import GENTLY
+from devstack.toolchain.containerfile import Instruction, Stage, lineage, read_arguments, read_stages
+from devstack.toolchain.debian import digest_of, pack, provide_root, run
 from devstack.toolchain.image_archive import Image
 from devstack.toolchain.progress_bar import Reporter
-from services.common.errors import Unavailable
+from services.common.errors import InvalidConfiguration
 
 NAME = "docker.io/library/gitops-service:node"
-SUITE = "bookworm"
-PACKAGES = ("ca-certificates", "netbase", "python3", "python3-venv", "tzdata")
-SOURCES = ("LICENSE", "README.md", "pyproject.toml", "uv.lock", "k8s", "migrations", "schemas", "services")
-"""What a wheel is made of."""
-USER = 10001
-AUTHORITIES = Path("usr/local/share/ca-certificates")
-"""Of the machine: whoever is between it and the package index."""
-BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-ENVIRONMENT = (
-    "PATH=/opt/venv/bin:/usr/bin:/bin",
-    "LANG=C.UTF-8",
-    "PYTHONUNBUFFERED=1",
-    "PYTHONDONTWRITEBYTECODE=1",
-    f"SSL_CERT_FILE={BUNDLE}",
+CONTAINERFILE = COMPOSE / "Containerfile"
+BUILT, SHIPPED = "root", "service"
+"""The stage that fills a folder, and the one that is this folder."""
+PACKAGES = ("ca-certificates", "netbase", "python3", "python3-pip", "python3-venv", "tzdata")
+AS_PUBLIC = (
+    "rm --force /usr/lib/python3*/EXTERNALLY-MANAGED",
+    "ln --symbolic /usr/bin/python3 /usr/local/bin/python",
 )
-SYNC = "cd /app && uv sync --quiet --locked --no-default-groups --no-editable"
+"""So that Debian's Python is what the public image has: pip installs for everybody, and python is Python 3."""
+PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
+"""Instructions that change nothing in the folder."""
 
 
 def provide_archive(report: Reporter) -> Path:
     """The archive for these sources, made if it is absent. Raises Unavailable."""
-    debian = provide(cache_root() / "debian" / _key(SUITE, *PACKAGES), lambda fresh: _bootstrap(fresh, report))
-    key = _key(debian.name, *ENVIRONMENT, *(_digest(path) for name in SOURCES for path in _files(ROOT / name)))
+    debian = provide_root(report, PACKAGES, *AS_PUBLIC)
+    read = [CONTAINERFILE, *sources(lineage(read_stages(CONTAINERFILE.read_text()), BUILT))]
+    key = digest_of(debian.name, *(_digest(file) for path in read for file in _files(path)))
     return provide(cache_root() / "service-image" / key, lambda fresh: _build(debian, fresh, report)) / "image.tar"
 
 
-def _bootstrap(folder: Path, report: Reporter) -> None:
-    task = report.task(f"installing Debian {SUITE} into a folder", None)
-    root = folder / "root"
-    _run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root))
-    shutil.copytree(Path("/") / AUTHORITIES, root / AUTHORITIES, dirs_exist_ok=True)
-    _run("chroot", str(root), "update-ca-certificates")
-    _run("tar", "--create", "--directory", str(root), "--exclude=./dev/*", "--file", str(folder / "root.tar"), ".")
-    shutil.rmtree(root)
-    task.finish()
+def sources(instructions: Iterable[Instruction]) -> list[Path]:
+    """What they copy of ours."""
+    copied = (item.words() for item in instructions if item.name == "COPY")
+    return [ROOT / name for words in copied if not words[0].startswith("--") for name in words[:-1]]
+
+
+def describe(text: str) -> Image:
+    """What the last stage of a Containerfile says of the image."""
+    arguments, stage = read_arguments(text), read_stages(text)[SHIPPED]
+    labels: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    user, entrypoint = "", list[str]()
+    for item in stage.instructions:
+        match item.name:
+            case "LABEL":
+                labels |= item.pairs(arguments)
+            case "ENV":
+                environment |= item.pairs({})
+            case "USER":
+                user = item.arguments
+            case "ENTRYPOINT":
+                entrypoint = item.listed()
+    return Image(NAME, entrypoint, user, [f"{name}={value}" for name, value in environment.items()], labels)
 
 
 def _build(debian: Path, folder: Path, report: Reporter) -> None:
-    task = report.task("building the services' image", None)
-    root = folder / "root"
+    task = report.task("building the production image", None)
+    text = CONTAINERFILE.read_text()
+    root, layer = folder / "root", folder / "layer.tar"
     root.mkdir(mode=0o755)
-    _run("tar", "--extract", "--directory", str(root), "--file", str(debian / "root.tar"))
-    _run("mknod", "--mode=666", str(root / "dev" / "null"), "c", "1", "3")
+    run("tar", "--extract", "--directory", str(root), "--file", str(debian / "root.tar"))
+    run("mknod", "--mode=666", str(root / "dev" / "null"), "c", "1", "3")
     for name in ("resolv.conf", "hosts"):
         shutil.copy(Path("/etc") / name, root / "etc" / name)
-    shutil.copy(Path(sys.executable).parent / "uv", root / "usr" / "bin" / "uv")
-    sources = root / "app"
-    sources.mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, sources / name)
-    _run("chroot", str(root), "/bin/sh", "-c", SYNC)
-    shutil.rmtree(sources)
-    (root / "usr" / "bin" / "uv").unlink()
-    (root / "dev" / "null").unlink()
-    shutil.rmtree(root / "root" / ".cache", ignore_errors=True)
-    layer = folder / "layer.tar"
-    _run("tar", "--create", "--directory", str(root), "--exclude=./dev/*", "--file", str(layer), ".")
+    stages = read_stages(text)
+    _Chroot(root).carry_out(lineage(stages, BUILT))
+    pack(root / _shipped_folder(stages[SHIPPED]), layer)
     shutil.rmtree(root)
-    image = Image(NAME, ["python", "-m"], user=str(USER), environment=ENVIRONMENT)
-    image_archive.write(image, layer, folder / "image.tar")
+    image_archive.write(describe(text), layer, folder / "image.tar")
     layer.unlink()
     task.finish()
 
 
-def _run(*argv: str) -> None:
-    bundle = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), BUNDLE)
-    own = {"UV_PROJECT_ENVIRONMENT": "/opt/venv", "UV_PYTHON": "/usr/bin/python3", "UV_COMPILE_BYTECODE": "1"}
-    outcome = subprocess.run(
-        [*GENTLY, *argv], env=os.environ | bundle | own, capture_output=True, text=True, check=False
-    )
-    if outcome.returncode != 0:
-        said = (outcome.stderr.strip() or outcome.stdout.strip()).splitlines()[-3:]
-        raise Unavailable(f"{argv[0]} failed while the services' image was made: {' | '.join(said)}")
+def _shipped_folder(stage: Stage) -> Path:
+    (copied,) = (item.words() for item in stage.instructions if item.name == "COPY")
+    if copied[0] != f"--from={BUILT}" or copied[2] != "/":
+        raise InvalidConfiguration(f"{CONTAINERFILE}: stage {SHIPPED} is more than a folder of stage {BUILT}")
+    return Path(copied[1].lstrip("/"))
 
 
-def _key(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+class _Chroot:
+    """A root file system in which instructions are carried out."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._environment, self._place = root, {"PATH": PATH}, Path("/")
+
+    def carry_out(self, instructions: Iterable[Instruction]) -> None:
+        """One after the other. Raises Unavailable, InvalidConfiguration."""
+        for item in instructions:
+            match item.name:
+                case "ENV":
+                    self._environment |= item.pairs(self._environment)
+                case "WORKDIR":
+                    self._place = self._place / item.arguments
+                    self._inside(self._place).mkdir(parents=True, exist_ok=True)
+                case "RUN":
+                    command = f"cd {self._place} && {item.arguments}"
+                    run("chroot", str(self._root), "/bin/sh", "-ec", command, **self._environment)
+                case "COPY":
+                    *found, target = item.words()
+                    self._copy([ROOT / name for name in found], self._place / target)
+                case other if other not in NO_FILE:
+                    raise InvalidConfiguration(f"{CONTAINERFILE}: {other} is not known here")
+
+    def _copy(self, found: list[Path], target: Path) -> None:
+        """A folder's content goes to the target, a file into it, as a Containerfile has it."""
+        for path in found:
+            if path.is_dir():
+                shutil.copytree(path, self._inside(target), dirs_exist_ok=True, ignore=_NOT_OURS)
+            else:
+                shutil.copy(path, self._inside(target))
+
+    def _inside(self, path: Path) -> Path:
+        return self._root / path.relative_to("/")
+
+
+_NOT_OURS = shutil.ignore_patterns("__pycache__")
 
 
 def _files(path: Path) -> list[Path]:

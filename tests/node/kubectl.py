@@ -67,4 +67,10 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 def restarts(pod: dict[str, Any]) -> int:
     """How often its container was started again."""
-    return sum(int(item["restartCount"]) for item in pod["status"]["containerStatuses"])
+    return sum(int(item["restartCount"]) for item in container_statuses(pod))
+
+
+def container_statuses(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the kubelet says of its containers; nothing if it has only just been given the pod."""
+    found: list[dict[str, Any]] = pod["status"].get("containerStatuses", [])
+    return found

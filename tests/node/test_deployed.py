@@ -7,6 +7,8 @@ import pytest
 from tests.e2e.tenant import Tenant
 from tests.node.kubectl import OURS, Kubectl, is_ready, restarts
 
+pytestmark = pytest.mark.short
+
 PODS = {"watcher": 2, "planner": 2, "agent": 2, "connector-keeper": 1}
 
 

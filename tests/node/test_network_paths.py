@@ -15,6 +15,8 @@ from devstack.stack.node_addresses import API_SERVER, CONNECT, DNS, KAFKA, NODE,
 from tests.node.kubectl import OURS, Kubectl
 from tests.node.paths import METADATA, PRIVATE, PUBLIC, Place, Source, labelled, on_this_machine, stand_in
 
+pytestmark = pytest.mark.short
+
 ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
 TENANT, MONITORING = "paths-tenant", "monitoring"
 
@@ -48,6 +50,7 @@ PATHS = {
     "key rotation": {"dns", "api server"},
     "repo server": {"dns", "redis", *PUBLIC_PORTS, "public http"},
     "controller": {"dns", "redis", "repo server", "api server", *PUBLIC_PORTS, "public http"},
+    "redis": {"api server"},
 }
 """Where each of our pods, and of Argo CD's, gets to; nothing comes back from any other place."""
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from devstack.harness.mirror import Mirror
+from devstack.harness.mirror import Mirror, Objects
 from devstack.stack.node_addresses import NAME
 from services.common.kubernetes import KubeClient, Manifest
 from tests.e2e.tenant import Tenant, fresh_tenant
 from tests.node import cgroups
-from tests.node.kubectl import OURS, Kubectl, is_ready, restarts
+from tests.node.kubectl import OURS, Kubectl, container_statuses, is_ready, restarts
+from tests.node.load import SERVICES, going_on
 
-SERVICES = ("watcher", "planner", "agent")
 GRACE_SECONDS = {"watcher": 30, "planner": 75, "agent": 30}
 """What the manifests give each to end."""
 EVERY_SECONDS = 0.5
@@ -40,76 +40,52 @@ def all_ready(kubectl: Kubectl) -> bool:
     return all(ready_pods(kubectl, name) == 2 for name in SERVICES)
 
 
-@asynccontextmanager
-async def going_on(tenant: Tenant, kubectl: Kubectl) -> AsyncIterator[list[dict[str, int]]]:
-    """Somebody creates deployments while the block lasts; each has its Application in the end.
-
-    Yields how many pods of each service are ready, again and again.
-    """
-    created: list[Manifest] = []
-    samples: list[dict[str, int]] = []
-    end = asyncio.Event()
-
-    async def go_on() -> None:
-        while not end.is_set():
-            created.append(await tenant.create(f"app-{len(created)}"))
-            samples.append({name: await asyncio.to_thread(ready_pods, kubectl, name) for name in SERVICES})
-
-    going = asyncio.create_task(go_on())
-    try:
-        yield samples
-    finally:
-        end.set()
-        await going
-    assert len(created) > 1
-    for deployment in created:
-        await tenant.application_of(deployment)
-
-
 async def test_update_when_tenants_go_on_then_nothing_is_lost_and_no_pod_is_missing(
-    tenant: Tenant, kubectl: Kubectl
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl
 ) -> None:
     deployments = [f"deployment/{name}" for name in SERVICES]
     before = {pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name)}
-    async with going_on(tenant, kubectl) as samples:
+    async with going_on(tenant, kube) as load:
         kubectl.run("rollout", "restart", f"--namespace={OURS}", *deployments)
         for name in deployments:
             await asyncio.to_thread(kubectl.run, "rollout", "status", f"--namespace={OURS}", name, ROLLOUT, seconds=250)
-    fewest = {name: min(sample[name] for sample in samples) for name in SERVICES}
-    assert fewest == dict.fromkeys(SERVICES, 2)
+    assert load.fewest == dict.fromkeys(SERVICES, 2)
     await until("the new pods alone are there", lambda: all_ready(kubectl), 60)
     assert before.isdisjoint(pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name))
 
 
 async def test_update_when_its_image_is_not_there_then_the_old_pods_stay_until_it_is_undone(
-    tenant: Tenant, kubectl: Kubectl
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl
 ) -> None:
     before = {pod["metadata"]["uid"] for pod in kubectl.pods_of("planner")}
     kubectl.run("set", "image", f"--namespace={OURS}", "deployment/planner", "service=localhost/nothing:1")
-    await until("the new pod is tried", lambda: len(kubectl.pods_of("planner")) == 3, 60)
-    async with going_on(tenant, kubectl) as samples:
-        await until("the image is not found", lambda: _waits_for_image(kubectl), 60)
+    try:
+        async with going_on(tenant, kube) as load:
+            await until("the image is not found", lambda: _waits_for_image(kubectl), 60)
+    finally:
         kubectl.run("rollout", "undo", f"--namespace={OURS}", "deployment/planner")
-        await until("the new pod is gone", lambda: len(kubectl.pods_of("planner")) == 2, 60)
-    assert min(sample["planner"] for sample in samples) == 2
+    await until("the new pod is gone", lambda: len(kubectl.pods_of("planner")) == 2, 60)
+    assert load.fewest["planner"] == 2
     assert {pod["metadata"]["uid"] for pod in kubectl.pods_of("planner")} == before
 
 
 def _waits_for_image(kubectl: Kubectl) -> bool:
-    states = [status["state"] for pod in kubectl.pods_of("planner") for status in pod["status"]["containerStatuses"]]
+    states = [status["state"] for pod in kubectl.pods_of("planner") for status in container_statuses(pod)]
     return any(state.get("waiting", {}).get("reason") in {"ErrImagePull", "ImagePullBackOff"} for state in states)
 
 
-async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(tenant: Tenant, kubectl: Kubectl) -> None:
+async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl
+) -> None:
     chosen = "--pod-selector=app.kubernetes.io/part-of=gitops-service"
     try:
-        async with going_on(tenant, kubectl) as samples:
+        async with going_on(tenant, kube) as load:
             drain = ("drain", NAME, chosen, "--delete-emptydir-data", "--timeout=25s")
             drained = await asyncio.to_thread(kubectl.attempt, *drain)
         assert drained.returncode != 0
         assert "violate the pod's disruption budget" in drained.stderr
         assert {name: ready_pods(kubectl, name) for name in SERVICES} == dict.fromkeys(SERVICES, 1)
-        assert min(min(sample.values()) for sample in samples) == 1
+        assert load.fewest == dict.fromkeys(SERVICES, 1)
     finally:
         kubectl.run("uncordon", NAME)
     await until("every pod is ready again", lambda: all_ready(kubectl), 120)
@@ -117,10 +93,10 @@ async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(tena
 
 @pytest.mark.parametrize("name", SERVICES)
 async def test_pod_when_it_is_ended_at_work_then_it_ends_by_itself_and_nothing_is_lost(
-    tenant: Tenant, kubectl: Kubectl, name: str
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl, name: str
 ) -> None:
     pod = kubectl.pods_of(name)[0]["metadata"]["name"]
-    async with going_on(tenant, kubectl):
+    async with going_on(tenant, kube):
         began = time.monotonic()
         await asyncio.to_thread(kubectl.run, "delete", "pod", f"--namespace={OURS}", pod)
         seconds = time.monotonic() - began
@@ -173,9 +149,9 @@ async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, co
         created = [await tenant.create(f"app-{number}") for number in range(count)]
         for deployment in created:
             name = f"{deployment['metadata']['name']} is deployed"
-            await deployments.until(name, lambda _, of=deployment: _is_healthy(tenant, of), 240)
+            await deployments.until(name, partial(_is_healthy, tenant, deployment), 240)
 
 
-def _is_healthy(tenant: Tenant, deployment: Manifest) -> bool:
+def _is_healthy(tenant: Tenant, deployment: Manifest, _: Objects) -> bool:
     status = tenant.status(deployment["metadata"]["name"])
     return bool(status.get("health", {}).get("status") == "Healthy")

@@ -14,19 +14,19 @@ from services.common.kubernetes import Manifest
 from services.common.settings import parse_engine_namespaces
 from tests.component.k8s.manifests import PART, Pod, Rendered, allowed, may_reach, of_kind, selects, within, workloads
 
-REPO_SERVER, CONTROLLER = "argocd-repo-server", "argocd-application-controller"
+REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
 WAYS = {
     "argocd-to-dns": {REPO_SERVER, CONTROLLER},
     "argocd-to-redis": {REPO_SERVER, CONTROLLER},
     "argocd-to-repo-server": {CONTROLLER},
-    "argocd-to-api-server": {CONTROLLER},
+    "argocd-to-api-server": {CONTROLLER, REDIS},
     "argocd-to-tenants": {REPO_SERVER, CONTROLLER},
 }
 """Whom each policy lets out."""
 
 SERVER = "argocd-server"
 CONTROLLERS = {CONTROLLER, "argocd-applicationset-controller", "argocd-notifications-controller"}
-REDIS, PROXY, REPLICATED = "argocd-redis", "argocd-redis-ha-haproxy", "argocd-redis-ha"
+PROXY, REPLICATED = "argocd-redis-ha-haproxy", "argocd-redis-ha"
 METRICS = "prometheus"
 VISITORS = {
     (REDIS, 6379): {REPO_SERVER, CONTROLLER, SERVER},
@@ -110,7 +110,7 @@ def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(
     assert found == VISITORS
 
 
-@pytest.mark.parametrize("pod", [REPO_SERVER, CONTROLLER])
+@pytest.mark.parametrize("pod", [REPO_SERVER, CONTROLLER, REDIS])
 def test_pod_when_it_lets_tenants_choose_then_it_gets_out_by_these_ways_alone(rendered: Rendered, pod: str) -> None:
     for namespace in engines(rendered):
         policies = [item for item in policies_of(pod, rendered, namespace) if item["spec"]["policyTypes"] == ["Egress"]]

@@ -77,7 +77,7 @@ def test_requirements_when_programs_are_missing_then_their_packages_are_named(
 def test_image_when_written_then_it_is_a_chain_of_digests_from_its_name_to_its_program(tmp_path: Path) -> None:
     program, archive = tmp_path / "pause", tmp_path / "pause.tar"
     program.write_bytes(b"static")
-    image_archive.write_programs(Image("localhost/pause:1", ["/pause"]), [program], archive)
+    image_archive.write_programs(Image("localhost/pause:1", ["/pause"]), {"pause": program}, archive)
     with tarfile.open(archive) as tar:
         blobs = {item.name: tar.extractfile(item).read() for item in tar.getmembers()}  # type: ignore[union-attr]
     found = {f"sha256:{hashlib.sha256(content).hexdigest()}": content for content in blobs.values()}

@@ -1,0 +1,89 @@
+"""Tenants that go on while something is done to our pods: what became of their changes, and of the pods."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+from devstack.node.policy_enforcer import POD
+from services.common.errors import Unavailable
+from services.common.kubernetes import Informer, KubeClient, Manifest, ObjectStore, namespace_and_name, reflect
+from tests.e2e.tenant import Tenant
+from tests.node.kubectl import OURS, PART, is_ready
+
+SERVICES = ("watcher", "planner", "agent")
+EVERY_SECONDS = 0.25
+"""One change."""
+
+
+class Load:
+    """What was seen while it lasted."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        """From each change to what follows from it for Argo CD."""
+        self.lost: list[str] = []
+        """Changes from which nothing followed in time."""
+        self.fewest: dict[str, int] = {}
+        """Of each service the pods that were ready and not about to go, at the worst moment."""
+
+    def __str__(self) -> str:
+        sent, slowest = len(self.seconds) + len(self.lost), max(self.seconds, default=0)
+        return f"{sent} changes sent, {len(self.lost)} lost, the slowest took {slowest:.1f} s"
+
+    async def send_changes(self, tenant: Tenant, end: asyncio.Event) -> None:
+        """Create deployments until the end, then wait for what follows from each."""
+        number = 0
+        async with asyncio.TaskGroup() as group:
+            while not end.is_set():
+                group.create_task(self._send_change(tenant, f"app-{number}"))
+                number += 1
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(end.wait(), EVERY_SECONDS)
+
+    async def _send_change(self, tenant: Tenant, name: str) -> None:
+        began = time.monotonic()
+        created = await tenant.create(name)
+        try:
+            await tenant.application_of(created)
+        except Unavailable:
+            self.lost.append(name)
+        else:
+            self.seconds.append(time.monotonic() - began)
+
+    async def watch_readiness(self, kube: KubeClient) -> None:
+        """For ever: every state that the API server has shown."""
+        pods: ObjectStore[tuple[str, str], Manifest] = ObjectStore(namespace_and_name, lambda item, _: item)
+        async for _ in Informer(reflect(kube, POD, OURS), pods).changes():
+            if pods.is_complete:
+                now = ready_by_service(pods.values())
+                self.fewest = {name: min(self.fewest.get(name, now[name]), now[name]) for name in SERVICES}
+
+
+def ready_by_service(pods: Iterable[Manifest]) -> dict[str, int]:
+    """How many are ready and not about to go."""
+    counted = [
+        pod["metadata"]["labels"].get(PART)
+        for pod in pods
+        if is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+    ]
+    return {name: counted.count(name) for name in SERVICES}
+
+
+@asynccontextmanager
+async def going_on(tenant: Tenant, kube: KubeClient) -> AsyncIterator[Load]:
+    """While the block lasts; afterwards every change has led to something."""
+    load, end = Load(), asyncio.Event()
+    watching = asyncio.create_task(load.watch_readiness(kube))
+    sending = asyncio.create_task(load.send_changes(tenant, end))
+    try:
+        yield load
+    finally:
+        end.set()
+        await sending
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    assert load.lost == []
+    assert len(load.seconds) > 1
