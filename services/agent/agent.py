@@ -66,7 +66,9 @@ class Agent:
 
     def not_ready(self) -> str:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
-        return self._shutdown.reason() or self._instances.not_ready() or self._stream.stalled()
+        return (
+            self._shutdown.reason() or self._instances.not_ready() or self._stream.stalled() or self._stream.held_back()
+        )
 
     def unhealthy(self) -> str:
         """Why this process should be replaced, empty if it need not."""

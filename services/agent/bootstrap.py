@@ -35,6 +35,7 @@ from services.common.kafka import (
     ENGINE,
     OBSERVATIONS,
     Brokers,
+    DeadLetterLimit,
     DeadLetterQueue,
     OffsetTracker,
     Publisher,
@@ -119,7 +120,8 @@ def build(
     reader = SnapshotReader(settings, topic.name, settings.agent_group)
     stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
-    stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, offsets), instances)
+    limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
+    stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, limit, offsets), instances)
     inspection = EngineInspection(
         cluster,
         settings.engine_namespaces,

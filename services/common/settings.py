@@ -97,6 +97,16 @@ class ServiceSettings(KafkaSettings):
         gt=0,
         description="How long a dependency may stay silent at start before the process gives up.",
     )
+    dead_letter_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Share of the tenants (agents: objects) heard of last whose newest message may be a dead letter; "
+        "beyond, the consumer stands still and is not ready. 1: it never does.",
+    )
+    dead_letter_minimum: int = Field(
+        default=5, ge=1, description="How many of them may be in any case, whatever share that is."
+    )
 
 
 def require_https(url_setting: str, url: str, **others: object) -> None:

@@ -16,6 +16,7 @@ from services.common.kafka import (
     DEAD_LETTERS,
     OBSERVATIONS,
     Brokers,
+    DeadLetterLimit,
     DeadLetterQueue,
     OffsetTracker,
     Publisher,
@@ -71,7 +72,8 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
     registry = SchemaRegistry(settings)
-    decoder = await_dependency(registry.name, lambda: _decoder(registry, publisher, consumer.offsets), timeout)
+    limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
+    decoder = await_dependency(registry.name, lambda: _decoder(registry, publisher, limit, consumer.offsets), timeout)
     return Planner(
         consumer=consumer,
         decoder=decoder,
@@ -114,13 +116,13 @@ class _OffsetLoader:
                     return {}
 
 
-def _decoder(registry: SchemaRegistry, publisher: Publisher, offsets: OffsetTracker) -> Decoder:
+def _decoder(registry: SchemaRegistry, publisher: Publisher, limit: DeadLetterLimit, offsets: OffsetTracker) -> Decoder:
     codecs: dict[str, Codec] = {
         COMMANDS: AvroCodec(registry, Command, value_subject(COMMANDS)),
         OBSERVATIONS: AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
     }
     letters = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
-    return Decoder(codecs, DeadLetterQueue(publisher, letters, SERVICE), offsets)
+    return Decoder(codecs, DeadLetterQueue(publisher, letters, SERVICE), limit, offsets)
 
 
 def _check_topics(brokers: Brokers) -> None:

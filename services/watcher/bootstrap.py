@@ -15,6 +15,7 @@ from services.common.avro import report_token_expiry
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
+    DeadLetterLimit,
     DeadLetterQueue,
     Publisher,
     count_partitions,
@@ -139,11 +140,13 @@ def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topi
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     publisher = Publisher(settings, SERVICE)
     epochs = Epochs()
-    rows = RowConsumer(settings, messaging.registry, settings.workspace, topics.workspace)
+    letters = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
+    rows = RowConsumer(settings, messaging.registry, letters, settings.workspace, topics.workspace)
     reporter = StatusDelivery(
         write=StatusWriter(kube).write_status,
         offsets=rows.offsets,
         dead_letters=DeadLetterQueue(publisher, messaging.dead_letters, SERVICE),
+        dead_letter_limit=letters,
         limit=settings.statuses_waiting,
     )
     feeds = _feeds(settings, messaging, topics, kube, publisher, epochs)

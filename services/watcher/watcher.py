@@ -69,7 +69,8 @@ class Watcher:
 
     def unready_because(self) -> str:
         """Why no work is done yet, "" if it is."""
-        return self.leadership.unready_because() or ("" if self.rows.was_assigned else "no partitions assigned yet")
+        unassigned = "" if self.rows.was_assigned else "no partitions assigned yet"
+        return self.leadership.unready_because() or unassigned or self.reporter.dead_letter_limit.reason
 
     def role(self) -> str:
         """What is to be said of a process that is well but does not follow the workspace: "standby"; else ""."""

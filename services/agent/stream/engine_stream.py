@@ -65,6 +65,10 @@ class EngineStream:
         """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
         return self._stalls.stalled()
 
+    def held_back(self) -> str:
+        """Why no message is given up, and so none consumed; "" while that is not so."""
+        return self._messages.limit.reason
+
     def connect_callbacks(self, messages: MessageHandler, instances: OwnedInstances) -> None:
         """Register what faust calls. Before the app starts."""
         self._messages, self._instances, self._offsets = messages, instances, messages.offsets

@@ -19,7 +19,14 @@ from services.agent.stream.owned_instances import OwnedInstances
 from services.common.avro import unframe
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterLimit,
+    DeadLetterQueue,
+    OffsetTracker,
+    TooManyDeadLetters,
+    TopicPartition,
+)
 from services.common.kafka.consumed_message import measure_messages
 from services.common.messages import EngineResource
 from services.common.telemetry import metrics
@@ -36,10 +43,11 @@ class MessageHandler:
         desired: DesiredState,
         instances: OwnedInstances,
         dead_letters: DeadLetterQueue,
+        limit: DeadLetterLimit,
         offsets: OffsetTracker,
     ) -> None:
         self._decode, self._desired, self._instances, self._dead_letters = decode, desired, instances, dead_letters
-        self.offsets = offsets
+        self.limit, self.offsets = limit, offsets
         self._known_schemas: set[int] = set()
         self._assignment = asyncio.Event()
         self.is_busy = False
@@ -80,7 +88,7 @@ class MessageHandler:
         if message.value is None or self._desired.is_superseded(message):
             return acknowledge()  # a tombstone is compaction's business, not ours
         try:
-            row = await self._decoded(message.value)
+            row = await self._understood(message, message.value)
         except Poison as error:
             metrics.count_failure(SERVICE, error, "decode")
             # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
@@ -90,6 +98,23 @@ class MessageHandler:
             return None  # revoked while it waited for its schema
         self._desired.keep_row(message.tracked.source, row)
         return self._instances.submit_row(row, acknowledge)
+
+    async def _understood(self, message: ConsumedMessage, value: bytes) -> EngineResource:
+        """Its row. Raises Poison if it is to be given up; while that would be one too many, it is tried again."""
+        delays = Backoff(limit=5)
+        while True:
+            try:
+                row = await self._decoded(value)
+            except Poison as error:
+                try:
+                    self.limit.require_room([message.key], error)
+                except TooManyDeadLetters:
+                    await asyncio.sleep(delays.next_delay())
+                else:
+                    raise
+            else:
+                self.limit.count_handled([message.key])
+                return row
 
     async def _decoded(self, value: bytes) -> EngineResource:
         """Decode; while the registry does not answer nothing can be understood, so everything behind waits too."""

@@ -3,6 +3,7 @@
 from services.common.kafka.brokers import Brokers, check_login, client_properties, count_partitions, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import Consumer, Membership
+from services.common.kafka.dead_letter_limit import DeadLetterLimit, TooManyDeadLetters
 from services.common.kafka.dead_letter_queue import DeadLetterQueue
 from services.common.kafka.latest_messages import LatestMessages
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
@@ -33,6 +34,7 @@ __all__ = [
     "Brokers",
     "ConsumedMessage",
     "Consumer",
+    "DeadLetterLimit",
     "DeadLetterQueue",
     "LatestMessages",
     "Membership",
@@ -40,6 +42,7 @@ __all__ = [
     "PartitionReader",
     "Publisher",
     "Rights",
+    "TooManyDeadLetters",
     "Topic",
     "TopicPartition",
     "TrackedOffset",

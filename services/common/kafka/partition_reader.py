@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
@@ -71,9 +72,12 @@ class PartitionReader:
                 raise Retry(f"could not be read: {error.str()}")
         return messages
 
-    def read_messages(self, ends: Mapping[TopicPartition, int]) -> Iterator[ConsumedMessage]:
-        """Every message before these offsets, from the beginning."""
-        self.assign_partitions({source: 0 for source, end in ends.items() if end > 0})
+    def read_messages(
+        self, ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int] = MappingProxyType({})
+    ) -> Iterator[ConsumedMessage]:
+        """Every message before ``ends``, from ``starts`` on; where that says nothing, from the beginning."""
+        begin = {source: starts.get(source, 0) for source in ends}
+        self.assign_partitions({source: begin[source] for source, end in ends.items() if end > begin[source]})
         silent_since = time.monotonic()
         while unread := [source for source, offset in self._next.items() if offset < ends[source]]:
             messages = self.read_batch(READ_BATCH, READ_SECONDS)

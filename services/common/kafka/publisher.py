@@ -61,7 +61,7 @@ class Publisher:
         self,
         topic: str,
         key: bytes | None,
-        value: bytes,
+        value: bytes | None,
         headers: Mapping[str, str | bytes] | None = None,
         partition: int = PARTITION_BY_KEY,
     ) -> Future[int]:

@@ -34,6 +34,11 @@ BATCH_SIZE = Histogram("gitops_batch_size_messages", "Messages per batch.", ["se
 BATCH_SECONDS = Histogram("gitops_batch_seconds", "Time of one step of a batch.", ["service", "step"], buckets=LATENCY)
 ERRORS = Counter("gitops_errors_total", "Failures by what is done about them.", ["service", "type", "operation"])
 DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["service", "topic"])
+CONSUMER_STOPPED = Gauge(
+    "gitops_consumer_stopped",
+    "1 while a consumer stands still, because the messages of too many tenants would become dead letters.",
+    ["service"],
+)
 
 WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])

@@ -17,6 +17,7 @@ from services.common.avro import AvroCodec
 from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import (
     ConsumedMessage,
+    DeadLetterLimit,
     DeadLetterQueue,
     OffsetTracker,
     TopicPartition,
@@ -49,27 +50,40 @@ KEPT = "parked_events"
 class Decoder:
     """Knows the codec of each topic."""
 
-    def __init__(self, codecs: Mapping[str, Codec], dead_letters: DeadLetterQueue, offsets: OffsetTracker) -> None:
+    def __init__(
+        self,
+        codecs: Mapping[str, Codec],
+        dead_letters: DeadLetterQueue,
+        limit: DeadLetterLimit,
+        offsets: OffsetTracker,
+    ) -> None:
         """``codecs``: what each topic holds; ``offsets``: where messages given up are acknowledged."""
-        self._codecs, self._dead_letters, self._offsets = codecs, dead_letters, offsets
+        self._codecs, self._dead_letters, self._limit, self._offsets = codecs, dead_letters, limit, offsets
 
     def decode_messages(self, messages: Iterable[ConsumedMessage]) -> list[Event]:
         """The events in ``messages``, less those given up, which a batch that is tried again still holds.
 
-        Raises Retry (registry away), Unavailable (dead letter not written).
+        Raises Retry (registry away, or too many dead letters), Unavailable (dead letter not written).
         """
-        events, refused = [], []
+        events, refused, understood = [], [], set[bytes | None]()
         for message in messages:
             try:
                 if not self._offsets.is_acknowledged(message.tracked):
                     events.append(self._event(message))
+                    understood.add(message.key)
             except Poison as error:
                 refused.append((message, error))
+        self._limit.count_handled(understood)
         self.give_up_messages(refused)
         return events
 
     def give_up_messages(self, refused: Sequence[tuple[ConsumedMessage, Poison]]) -> None:
-        """Acknowledge these when their dead letters are delivered. Raises Unavailable if they cannot be."""
+        """Acknowledge these when their dead letters are delivered.
+
+        Raises TooManyDeadLetters, and Unavailable if they cannot be delivered.
+        """
+        if refused:
+            self._limit.require_room({message.key for message, _ in refused}, refused[0][1])
         for letter in [self._send(message, error) for message, error in refused]:
             _await(letter)
         for message, _ in refused:

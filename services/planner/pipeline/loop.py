@@ -17,6 +17,7 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable, Wait
+from services.common.kafka import TooManyDeadLetters
 from services.common.telemetry import Heartbeat
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
@@ -242,10 +243,17 @@ class Planner:
         return [*parts[: refused.part], *parts[refused.part + 1 :]]
 
     def _until_done(self, batch: Batch) -> bool:
-        try:
-            return self.until_done(partial(self.process_batch, batch))
-        except Poison as error:
-            return self._narrow_down(batch, error)
+        delays = Backoff()
+        while True:
+            try:
+                return self.until_done(partial(self.process_batch, batch))
+            except Poison as error:
+                try:
+                    return self._narrow_down(batch, error)
+                except TooManyDeadLetters as held_back:
+                    self._failed(held_back)
+            if self.stopping.wait(delays.next_delay()):
+                return False
 
     def _narrow_down(self, batch: Batch, error: Poison) -> bool:
         """One message is to blame: each is tried alone, the one that fails alone is given up.

@@ -25,7 +25,14 @@ from datetime import UTC, datetime
 import structlog
 
 from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
-from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterLimit,
+    DeadLetterQueue,
+    OffsetTracker,
+    TooManyDeadLetters,
+    TopicPartition,
+)
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
@@ -46,6 +53,7 @@ class StatusDelivery:
     write: Callable[[WorkspaceResource], Awaitable[bool]]
     offsets: OffsetTracker
     dead_letters: DeadLetterQueue
+    dead_letter_limit: DeadLetterLimit
     limit: int
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: PendingStatuses = field(init=False)
@@ -105,6 +113,7 @@ class StatusDelivery:
         try:
             if self.offsets.is_current(item.message.tracked):
                 await self._write(item.row)
+                self.dead_letter_limit.count_handled([item.row.namespace])
         except (Retry, Wait, Permanent) as error:
             return self._failed_to_write(item, error)
         return None
@@ -121,7 +130,7 @@ class StatusDelivery:
         """What becomes of a row that could not be written: later again, or its message is a dead letter."""
         metrics.count_failure(SERVICE, error, "status")
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
-        if isinstance(error, Permanent):
+        if isinstance(error, Permanent) and self._may_give_up(item.row, error):
             log.error("status refused; the row is given up", **about)
             self._pending.withdraw_item(item)
             self._give_up(item.message, error)
@@ -129,6 +138,14 @@ class StatusDelivery:
         seconds = item.delays.next_delay()
         log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
         return seconds
+
+    def _may_give_up(self, row: WorkspaceResource, error: Permanent) -> bool:
+        """Not if the API server refuses the statuses of most tenants, such as one with older CRDs."""
+        try:
+            self.dead_letter_limit.require_room([row.namespace], error)
+        except TooManyDeadLetters:
+            return False
+        return True
 
     def _acknowledge(self, message: ConsumedMessage) -> None:
         self.offsets.acknowledge_offset(message.tracked)

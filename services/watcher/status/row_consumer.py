@@ -16,7 +16,7 @@ import structlog
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable
-from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
+from services.common.kafka import Brokers, ConsumedMessage, Consumer, DeadLetterLimit, Membership, TopicPartition
 from services.common.messages import WorkspaceResource
 from services.watcher import SERVICE
 from services.watcher.status.status_writer import require_known_kind
@@ -57,9 +57,11 @@ def consumer_group(workspace: str) -> str:
 class RowConsumer:
     """Consumes the rows of one workspace; what was handed over is acknowledged at ``offsets``."""
 
-    def __init__(self, brokers: Brokers, registry: SchemaRegistry, workspace: str, topic: str) -> None:
+    def __init__(
+        self, brokers: Brokers, registry: SchemaRegistry, limit: DeadLetterLimit, workspace: str, topic: str
+    ) -> None:
         """Joins the group when it runs."""
-        self._registry, self._workspace = registry, workspace
+        self._registry, self._limit, self._workspace = registry, limit, workspace
         self._handler: RowHandler | None = None
         self._stopping = threading.Event()
         group = consumer_group(workspace)
@@ -97,13 +99,19 @@ class RowConsumer:
         delays = Backoff(limit=2)
         while True:
             try:
-                return DecodedRow(message, self._row(message.value))
-            except Poison as error:
-                return DecodedRow(message, error)
+                return DecodedRow(message, self._row_or_poison(message))
             except Retry as error:
-                log.warning("a row waits for its schema", error=str(error))
+                log.warning("a row waits", error=str(error))
                 if self._stopping.wait(delays.next_delay()):
                     raise Unavailable(str(error)) from error
+
+    def _row_or_poison(self, message: ConsumedMessage) -> WorkspaceResource | Poison | None:
+        """Raises Retry while its schema is not to be had, and while it must not be given up."""
+        try:
+            return self._row(message.value)
+        except Poison as error:
+            self._limit.require_room([message.key], error)
+            return error
 
     def _row(self, value: bytes | None) -> WorkspaceResource | None:
         """The row to write; None for a tombstone, a deleted row and one of another workspace."""

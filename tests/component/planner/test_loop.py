@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
-from services.common.kafka import DEAD_LETTERS, DeadLetterQueue, Publisher, tenant_key
+from services.common.kafka import DEAD_LETTERS, DeadLetterLimit, DeadLetterQueue, Publisher, tenant_key
 from services.common.messages import Command, DeadLetter, Observation
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession
@@ -85,7 +85,7 @@ class Rig:
         with closing(session), closing(consumer):
             yield Planner(
                 consumer=consumer,
-                decoder=Decoder(self.codecs(), given_up, consumer.offsets),
+                decoder=Decoder(self.codecs(), given_up, DeadLetterLimit("planner", 0.5, 3), consumer.offsets),
                 session=session,
                 policy=Policy(),
                 batch_limit=500,

@@ -246,7 +246,8 @@ def _dead_letters(bootstrap: str, codec: AvroCodec[DeadLetter], topic: str) -> l
         end = consumer.get_watermark_offsets(partition, timeout=10)[1]
         consumer.assign([partition])
         messages = consumer.consume(end, timeout=10) if end else []
-        letters = [codec.decode_message(message.value()) for message in messages]  # type: ignore[arg-type]
+        values = [message.value() for message in messages]
+        letters = [codec.decode_message(value) for value in values if value is not None]  # others say what was done
         return [letter for letter in letters if letter.topic == topic]
     finally:
         consumer.close()

@@ -18,7 +18,15 @@ from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.common.avro import frame
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, DeadLetterQueue, OffsetTracker, TopicPartition, TrackedOffset
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterLimit,
+    DeadLetterQueue,
+    OffsetTracker,
+    TooManyDeadLetters,
+    TopicPartition,
+    TrackedOffset,
+)
 from services.common.messages import EngineResource
 from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import settle
@@ -53,12 +61,12 @@ class Rig:
 
     def __init__(self) -> None:
         self.fleet, self.letters, self.offsets = FakeFleet(), FakeDeadLetters(), OffsetTracker()
-        self.desired = DesiredState(self.decode)
+        self.desired, self.limit = DesiredState(self.decode), DeadLetterLimit("agent", 0.5, 3)
         self.trouble: list[Exception] = []
         self.registry_answers = threading.Event()
         self.registry_answers.set()
         instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetterQueue", self.letters)
-        self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.offsets)
+        self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.limit, self.offsets)
 
     def decode(self, value: bytes) -> EngineResource:
         assert self.registry_answers.wait(10)
@@ -229,3 +237,15 @@ async def test_offsets_when_there_are_several_partitions_then_each_has_its_own(r
     await rig.consume(4, source=SOURCE)
     await rig.consume(9, source=OTHER)
     assert [rig.offsets.next_offset(source) for source in (SOURCE, OTHER)] == [5, 10]
+
+
+async def test_messages_when_most_cannot_be_understood_then_the_next_waits_until_it_can(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.common.backoff.random.uniform", lambda *_: 0.0)
+    with pytest.raises(TooManyDeadLetters):
+        rig.limit.require_room([b"a", b"b", b"c", b"d"], Poison("wrong schema"))
+    rig.limit.count_handled([b"d"])
+    rig.trouble = [Poison("wrong schema"), Poison("wrong schema")]
+    await rig.consume(0)
+    assert (rig.submitted, rig.letters.sent, rig.committable) == (["a row"], [], 0)

@@ -132,7 +132,7 @@ async def test_stream_when_the_brokers_are_silent_then_nothing_is_concluded(worl
 async def test_agent_when_its_consumer_stands_still_then_it_is_neither_ready_nor_healthy(
     stalled: str, ready: str
 ) -> None:
-    stream: Any = SimpleNamespace(stalled=lambda: stalled)
+    stream: Any = SimpleNamespace(stalled=lambda: stalled, held_back=str)
     instances: Any = SimpleNamespace(not_ready=str)
     shutdown: Any = SimpleNamespace(reason=str)
     unused: Any = None

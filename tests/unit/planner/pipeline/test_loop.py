@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.common.errors import Poison, Retry, Wait
-from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
+from services.common.kafka import ConsumedMessage, DeadLetterLimit, OffsetTracker, TopicPartition
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database import periodic_queries
 from services.planner.database.load import Loaded
@@ -49,7 +49,8 @@ class Log:
         self.offsets.assign_partitions({PARTITION: 0})
         tracked = [self.offsets.track_offset(PARTITION, offset) for offset in range(messages)]
         self.batch = Batch.starting_at(
-            {PARTITION: 0}, [ConsumedMessage(each, None, b"%d" % each.offset, {}, 0) for each in tracked if each]
+            {PARTITION: 0},
+            [ConsumedMessage(each, b"%d" % each.offset, b"%d" % each.offset, {}, 0) for each in tracked if each],
         )
         self.acknowledged: list[Span] = []
         self.rejoined = 0
@@ -140,7 +141,8 @@ def planner_with(
 ) -> tuple[Planner, Log, DeadLetterQueue]:
     """A planner that takes one batch and then stops."""
     log, letters = Log(messages), DeadLetterQueue()
-    decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, log.offsets)  # type: ignore[dict-item, arg-type]
+    limit = DeadLetterLimit("planner", 0.5, 3)
+    decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, limit, log.offsets)  # type: ignore[dict-item, arg-type]
     parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "session": session}
     planner = Planner(**parts, policy=Policy(), batch_limit=500, periodic=lambda _: None)
 
@@ -225,6 +227,44 @@ def test_message_when_it_was_given_up_then_a_batch_that_is_tried_again_does_not_
     planner.run()
     assert letters.sent == [0]
     assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
+
+
+class Mending(threading.Event):
+    """Whoever waits for it finds the fault mended."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        super().__init__()
+        self.mend = mend
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.mend()
+        return self.is_set()
+
+
+def test_messages_when_most_cannot_be_read_then_none_is_given_up_and_they_are_planned_once_they_can() -> None:
+    planner, log, letters = planner_with(Memory(), messages=5, unreadable=frozenset(range(4)))
+    codec: Any = planner.decoder._codecs[TOPIC]
+    reasons = []
+
+    def mend() -> None:
+        reasons.append(planner.failing)
+        codec.unreadable = frozenset()
+
+    planner.stopping = Mending(mend)
+    planner.run()
+    assert "messages of 4 of the last 5 keys would be dead letters" in reasons[0]
+    assert (letters.sent, planner.failing) == ([], "")
+    assert log.acknowledged == [Span(TOPIC, 0, 0, 5)]
+
+
+def test_messages_when_the_database_refuses_most_then_no_more_than_the_share_are_given_up() -> None:
+    session = Memory(poisonous=frozenset(f"web-{number}" for number in range(10)))
+    planner, log, letters = planner_with(session, messages=10)
+    planner.stopping = Mending(lambda: setattr(session, "poisonous", frozenset()))
+    planner.run()
+    assert letters.sent == [0, 1, 2, 3, 4]
+    assert sorted(d.name for d in session.world.deployments.values()) == [f"web-{number}" for number in range(5, 10)]
+    assert log.offsets.committable_offset(PARTITION) == session.offset == 10
 
 
 def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_looked_at() -> None:

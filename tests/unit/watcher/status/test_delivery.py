@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
-from services.common.kafka import ConsumedMessage, OffsetTracker, TopicPartition
+from services.common.kafka import ConsumedMessage, DeadLetterLimit, OffsetTracker, TopicPartition
 from services.common.messages import WorkspaceResource
 from services.watcher.status import delivery
 from services.watcher.status.delivery import StatusDelivery
@@ -56,13 +56,14 @@ class Bench:
 
     cluster: FakeCluster = field(default_factory=FakeCluster)
     dead_letters: Any = field(default_factory=FakeDeadLetters)
+    letter_limit: DeadLetterLimit = field(default_factory=lambda: DeadLetterLimit("watcher", 0.5, 3))
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
     reporter: StatusDelivery = field(init=False)
     working: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
-        self.reporter = StatusDelivery(self.cluster.write, self.offsets, self.dead_letters, limit=2)
+        self.reporter = StatusDelivery(self.cluster.write, self.offsets, self.dead_letters, self.letter_limit, 2)
         self.working = asyncio.create_task(self.reporter.run(writers=4))
 
     @property
@@ -229,3 +230,16 @@ async def test_delivery_when_as_many_wait_as_allowed_then_it_is_full(bench: Benc
     bench.read(row("e"), row("f"), first=4)
     await settle()
     assert bench.reporter.is_full()
+
+
+async def test_statuses_when_those_of_most_tenants_are_refused_then_they_wait_and_none_more_is_given_up(
+    bench: Bench,
+) -> None:
+    names = [f"web-{number}" for number in range(6)]
+    bench.cluster.failures = {name: [Permanent("older CRD")] * (1 + (number > 2)) for number, name in enumerate(names)}
+    bench.dead_letters.outcome.set_result(0)
+    bench.read(*(replace(row(name), namespace=f"team-{name}") for name in names))
+    await until(lambda: "older CRD" in bench.letter_limit.reason)
+    assert len(bench.dead_letters.sent) == 3
+    await until(lambda: len(bench.cluster.written) == 3)
+    assert (len(bench.dead_letters.sent), bench.letter_limit.reason) == (3, "")

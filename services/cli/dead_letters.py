@@ -1,0 +1,154 @@
+"""The dead letters that are kept, and what operators have done about each.
+
+A topic has no way to take one message out of it. So what is done about a letter is a message of the same topic, without
+a value, whose headers name the letter. It is kept for as long as the letter, and somewhat longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.errors import InvalidConfiguration, Poison, Retry, Unavailable
+from services.common.json_values import dict_of, text_of
+from services.common.kafka import (
+    COMMANDS,
+    DEAD_LETTERS,
+    OBSERVATIONS,
+    ConsumedMessage,
+    PartitionReader,
+    Publisher,
+    TopicPartition,
+    count_partitions,
+    kafka_at,
+)
+from services.common.messages import DeadLetter
+from services.common.settings import KafkaSettings
+
+CLIENT = "gitopsctl"
+LETTER, DONE = "gitops-dead-letter", "gitops-done"
+"""Headers of a message that says what was done about a letter: its id, and what."""
+KEYED_BY_TENANT = frozenset({COMMANDS, OBSERVATIONS, "parked_events"})
+"""The last is no topic: it stands for what was kept of a parked tenant."""
+
+Done = Literal["redriven", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A dead letter where it is kept."""
+
+    id: str
+    """Its partition and offset among the dead letters."""
+    letter: DeadLetter
+    tenant: str
+    """Workspace and namespace; empty if the letter does not tell."""
+    done: str
+    """What was done about it; empty: nothing yet."""
+
+    @property
+    def source(self) -> TopicPartition:
+        """Where the message was consumed."""
+        return TopicPartition(self.letter.topic, self.letter.partition)
+
+
+class LetterFilter(NamedTuple):
+    """Which letters are meant; what is empty leaves all."""
+
+    ids: tuple[str, ...] = ()
+    topic: str = ""
+    service: str = ""
+    tenant: str = ""
+    reason: str = ""
+    """Part of it."""
+    since: datetime | None = None
+
+    def matches(self, stored: StoredLetter) -> bool:
+        """Whether this one is meant."""
+        letter = stored.letter
+        wanted = ((self.topic, letter.topic), (self.service, letter.service), (self.tenant, stored.tenant))
+        return (
+            (not self.ids or stored.id in self.ids)
+            and all(not value or value == found for value, found in wanted)
+            and self.reason.casefold() in letter.error.casefold()
+            and (self.since is None or letter.failed_at >= self.since)
+        )
+
+
+def read_letters(settings: KafkaSettings, registry: SchemaRegistry) -> list[StoredLetter]:
+    """All that are kept, oldest first. Raises Unavailable."""
+    codec = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
+    found: dict[str, tuple[DeadLetter, str]] = {}
+    done: dict[str, str] = {}
+    try:
+        for message in _messages(settings):
+            if message.value is None:
+                headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
+                done[headers.get(LETTER, "")] = headers.get(DONE, "")
+            else:
+                letter = _letter(message, codec)
+                found[f"{message.partition}/{message.offset}"] = (letter, tenant_of(letter, registry))
+    except Retry as error:
+        raise Unavailable(f"{kafka_at(settings)}: {error}") from error
+    return [StoredLetter(id_, letter, tenant, done.get(id_, "")) for id_, (letter, tenant) in found.items()]
+
+
+def chosen(letters: Collection[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:
+    """Those that are meant. Raises InvalidConfiguration if an id is none, or the filter leaves nothing."""
+    known = {stored.id for stored in letters}
+    if unknown := [id_ for id_ in wanted.ids if id_ not in known]:
+        raise InvalidConfiguration(f"there is no dead letter {', '.join(unknown)}; 'gitopsctl dlq list' shows them")
+    return [stored for stored in letters if wanted.matches(stored)]
+
+
+def mark_done(publisher: Publisher, stored: StoredLetter, what: Done) -> None:
+    """Write what was done about a letter. Raises Retry."""
+    publisher.send_message(DEAD_LETTERS, None, None, {LETTER: stored.id, DONE: what}).result()
+
+
+def tenant_of(letter: DeadLetter, registry: SchemaRegistry) -> str:
+    """Workspace and namespace of a letter: from its key, or from the row that was streamed if that can be decoded."""
+    if letter.topic in KEYED_BY_TENANT:
+        return (letter.key or b"").decode(errors="replace")
+    row = row_of(letter.value, registry)
+    namespace = text_of(row.get("tenant_namespace")) or text_of(row.get("namespace"))
+    return f"{text_of(row.get('workspace'))}/{namespace}" if row.get("workspace") else ""
+
+
+def row_of(datum: bytes | None, registry: SchemaRegistry) -> dict[str, object]:
+    """Key or value of a streamed row; empty if it cannot be decoded. Raises Retry if the registry does not answer."""
+    try:
+        return dict_of(decode_record(registry, datum))
+    except Poison:
+        return {}
+
+
+def _letter(message: ConsumedMessage, codec: AvroCodec[DeadLetter]) -> DeadLetter:
+    """What is none is shown like one, so that it can be looked at, and dropped."""
+    try:
+        return codec.decode_message(message.value)
+    except Poison as error:
+        at = datetime.fromtimestamp(message.timestamp, UTC)
+        place = (message.topic, message.partition, message.offset)
+        return DeadLetter("unknown", *place, message.key, message.value, {}, f"not a dead letter: {error}", at)
+
+
+def _messages(settings: KafkaSettings) -> Iterator[ConsumedMessage]:
+    count = count_partitions(settings, [DEAD_LETTERS])[DEAD_LETTERS]
+    with PartitionReader(settings, CLIENT) as reader:
+        ends = reader.end_offsets(TopicPartition(DEAD_LETTERS, number) for number in range(count))
+        yield from reader.read_messages(ends)
+
+
+def publishing(settings: KafkaSettings, work: Callable[[Publisher], None]) -> None:
+    """Do ``work`` with a publisher, and wait until all is delivered. Raises Unavailable."""
+    publisher = Publisher(settings, CLIENT)
+    try:
+        work(publisher)
+    except Retry as error:
+        raise Unavailable(f"not everything was sent: {error}; run it again") from error
+    finally:
+        publisher.close()

@@ -1,0 +1,85 @@
+"""How much a consumer gives up before it stands still: what concerns most tenants is a fault of ours.
+
+If the registry answers wrong, every message looks broken, and a consumer that gave each up would drain its topic into
+the dead letters. So it is remembered of whom the newest message was given up. When that are too many of those heard of
+last, the next dead letter is refused: the consumer keeps the message, is not ready, and tries it again, so it goes on
+by itself once the fault is mended. A tenant counts once, whatever it sends: it cannot stop a consumer of others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterable
+
+import structlog
+
+from services.common.errors import Retry
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+REMEMBERED = 1000
+"""Origins; of more, those are forgotten that were heard of longest ago."""
+
+
+class TooManyDeadLetters(Retry):
+    """A message must not become a dead letter now."""
+
+
+class DeadLetterLimit:
+    """Of one consumer. May be used from several threads.
+
+    An origin is whose message it is: its key, or the tenant where that is known better.
+    """
+
+    def __init__(self, service: str, share: float, minimum: int) -> None:
+        """``share``: of those heard of last; ``minimum``: so many may have a dead letter in any case."""
+        self._service, self._share, self._minimum = service, share, minimum
+        self._given_up: dict[Hashable, bool] = {}
+        self._reason = ""
+        self._lock = threading.Lock()
+
+    @property
+    def reason(self) -> str:
+        """Why the consumer stands still; empty if it does not."""
+        return self._reason
+
+    def count_handled(self, origins: Iterable[Hashable]) -> None:
+        """A message of each was understood, or had its effect."""
+        with self._lock:
+            self._remember(origins, given_up=False)
+            if self._reason and not self._is_exceeded():
+                self._set_reason("")
+
+    def require_room(self, origins: Iterable[Hashable], error: Exception) -> None:
+        """A message of each is to be given up, because of ``error``. Raises TooManyDeadLetters if it must not be."""
+        with self._lock:
+            self._remember(origins, given_up=True)
+            if not self._is_exceeded():
+                self._set_reason("")
+                return
+            count, known = sum(self._given_up.values()), len(self._given_up)
+            self._set_reason(
+                f"messages of {count} of the last {known} keys would be dead letters; nothing is consumed until that "
+                f"is mended: {error}"
+            )
+            raise TooManyDeadLetters(self._reason) from error
+
+    def _is_exceeded(self) -> bool:
+        return sum(self._given_up.values()) > max(self._minimum, self._share * len(self._given_up))
+
+    def _remember(self, origins: Iterable[Hashable], *, given_up: bool) -> None:
+        for origin in origins:
+            self._given_up.pop(origin, None)
+            self._given_up[origin] = given_up
+        while len(self._given_up) > REMEMBERED:
+            del self._given_up[next(iter(self._given_up))]
+
+    def _set_reason(self, reason: str) -> None:
+        if reason and not self._reason:
+            metrics.count_failure(self._service, metrics.Failure.REFUSED, "dead letter")
+            log.error("the consumer stands still", reason=reason)
+        elif self._reason and not reason:
+            log.info("the consumer goes on")
+        self._reason = reason
+        metrics.CONSUMER_STOPPED.labels(self._service).set(1 if reason else 0)

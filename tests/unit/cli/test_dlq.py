@@ -1,0 +1,83 @@
+"""What is asked of ``gitopsctl dlq`` in a wrong way is named, and nothing is done to all letters by mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from services.cli import dlq
+from services.cli.dead_letters import StoredLetter
+from services.common.errors import InvalidConfiguration
+from services.common.messages import DeadLetter
+from tests.unit.planner.given import at
+
+ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:1", "SCHEMA_REGISTRY_URL": "http://localhost:1"}
+
+
+def stored(number: int, done: str = "") -> StoredLetter:
+    key = f"local/team-{number}"
+    letter = DeadLetter(
+        "planner", "gitops.commands", 3, number, key.encode(), b"", {}, f"reason \x1b[2J {number}", at(1)
+    )
+    return StoredLetter(f"0/{number}", letter, key, done)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Three letters, of which the second was dropped; what is sent is collected."""
+    sent: list[Any] = []
+    letters = [stored(1), stored(2, "dropped"), stored(3)]
+    monkeypatch.setattr(dlq, "read_letters", lambda *_: letters)
+    monkeypatch.setattr(dlq, "publishing", lambda _, work: work(None))
+    monkeypatch.setattr(dlq, "mark_done", lambda _, each, what: sent.append((each.id, what)))
+    return sent
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(dlq.app, arguments, env=ENVIRONMENT)
+
+
+def ids(result: Result) -> list[str]:
+    return [row["id"] for row in orjson.loads(result.stdout)]
+
+
+def test_list_when_something_was_done_about_a_letter_then_only_all_shows_it(sent: list[Any]) -> None:
+    assert ids(call("list", "-o", "json")) == ["0/1", "0/3"]
+    assert ids(call("list", "-o", "json", "--all")) == ["0/1", "0/2", "0/3"]
+
+
+def test_list_when_shown_as_a_table_then_nothing_in_it_reaches_the_terminal_as_a_command(sent: list[Any]) -> None:
+    assert "reason [2J 1" in call("list").stdout
+
+
+def test_drop_when_a_tenant_is_given_then_its_letters_are_dropped_alone(sent: list[Any]) -> None:
+    result = call("drop", "--tenant", "local/team-3")
+    assert (sent, "1 dropped" in result.stderr) == ([("0/3", "dropped")], True)
+
+
+def test_drop_when_it_is_only_tried_then_nothing_is_done(sent: list[Any]) -> None:
+    result = call("drop", "--all", "--dry-run", "-o", "json")
+    assert (sent, ids(result)) == ([], ["0/1", "0/3"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["drop"], "which dead letters"),
+        (["redrive"], "which dead letters"),
+        (["drop", "0/9"], "there is no dead letter 0/9"),
+        (["show", "9"], "there is no dead letter 9"),
+        (["list", "--since", "yesterday"], "'yesterday' is neither a time"),
+        (["list", "--tenant", "team-a"], "'team-a' is not WORKSPACE/NAMESPACE"),
+    ],
+)
+def test_command_when_it_is_wrong_then_the_error_names_what_is(
+    sent: list[Any], arguments: list[str], named: str
+) -> None:
+    result = call(*arguments)
+    assert isinstance(result.exception, InvalidConfiguration)
+    assert named in str(result.exception)
+    assert sent == []

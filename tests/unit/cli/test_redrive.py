@@ -1,0 +1,172 @@
+"""A dead letter is redriven only if nothing newer has come about what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.cli import dead_letters
+from services.cli.dead_letters import LetterFilter, StoredLetter, chosen
+from services.cli.redrive import Position, refusal, supersedes, table_of
+from services.common.avro import SchemaRegistry
+from services.common.errors import InvalidConfiguration, Poison
+from services.common.messages import DeadLetter, Observation, SyncMoved
+from tests.unit.common.kafka.messages import consumed
+from tests.unit.planner.given import CREDENTIAL, Applied, at, changed, credential, gone, observed, resync
+
+WEB = changed(5).message
+FIRST, AT = 100, 200
+"""Offsets: of the first message that the log still has, and of the letter."""
+
+
+class Codec:
+    """Decodes each letter as ``message``, or fails with it."""
+
+    def __init__(self, message: Any) -> None:
+        self.message = message
+
+    def decode_message(self, _: bytes | None) -> Any:
+        if isinstance(self.message, Poison):
+            raise self.message
+        return self.message
+
+
+def stored(offset: int = AT, **changes: Any) -> StoredLetter:
+    key = b"local/team-a"
+    letter = DeadLetter("planner", "gitops.commands", 3, offset, key, b"", {}, "not avro", at(1))
+    return replace(StoredLetter("0/7", letter, "local/team-a", ""), **changes)
+
+
+def refused(message: Any, *later: tuple[int, Any], offset: int = AT) -> str:
+    codec: Any = Codec(message)
+    return refusal(stored(offset), codec, FIRST, [Position(*each) for each in later])
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param([(AT - 1, changed(6).message)], id="the-same-before-it"),
+        pytest.param([(AT, WEB)], id="itself"),
+        pytest.param([(AT + 1, changed(6, "api", uid="uid-2").message)], id="another-resource"),
+        pytest.param([(AT + 1, credential(6, "web").message)], id="another-kind"),
+        pytest.param([(AT + 1, changed(6, namespace="team-b").message)], id="another-tenant"),
+        pytest.param([(AT + 1, resync(6, epoch=1).message)], id="a-list-that-it-is-part-of"),
+        pytest.param([(AT + 1, resync(6, epoch=9, kind=CREDENTIAL).message)], id="a-list-of-another-kind"),
+    ],
+)
+def test_letter_when_nothing_newer_is_about_the_same_then_it_may_be_redriven(later: list[tuple[int, Any]]) -> None:
+    assert refused(WEB, *later) == ""
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(changed(6, generation=2).message, id="changed"),
+        pytest.param(changed(6, uid="uid-2").message, id="made-again"),
+        pytest.param(gone(6).message, id="gone"),
+        pytest.param(resync(6, epoch=2).message, id="a-newer-list-that-lacks-it"),
+        pytest.param(None, id="not-understood"),
+    ],
+)
+def test_letter_when_something_newer_is_about_the_same_then_it_stays(newer: Any) -> None:
+    assert refused(WEB, (AT + 7, newer)).startswith(f"superseded: the message at {AT + 7} ")
+
+
+def test_letter_when_it_cannot_be_understood_yet_then_it_stays_and_says_why() -> None:
+    assert refused(Poison("schema 7 is not in the registry")).endswith("schema 7 is not in the registry")
+
+
+def test_letter_when_the_log_begins_behind_it_then_it_stays() -> None:
+    assert refused(WEB, offset=FIRST - 1) == f"its log begins at {FIRST} by now: what came behind it is not known"
+
+
+def test_letter_when_it_is_the_end_of_a_list_then_it_stays() -> None:
+    assert "restart the watcher" in refused(resync(5, epoch=1).message)
+
+
+def observation(event: Any, name: str = "gitopsdepl-uid-1") -> Observation:
+    message = observed(5, event, instance="engine-1", name=name).message
+    assert isinstance(message, Observation)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (observation(Applied("new")), True),
+        (observation(Applied("new"), "gitopsdepl-uid-2"), False),
+        (observation(SyncMoved("run", "Running", "", "", "", "")), False),
+        (replace(observation(Applied("new")), engine_instance_id="engine-2"), False),
+    ],
+)
+def test_observation_when_a_later_one_is_about_the_same_object_then_it_is_superseded(
+    later: Observation, expected: bool
+) -> None:
+    assert supersedes(later, observation(Applied("old"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("gitops.engine", "public.engine_resources"),
+        ("gitops.workspace", "public.workspace_resources"),
+        ("gitops.workspace.a.b", "public.workspace_resources_a.b"),
+        ("parked_events", None),
+        ("gitops.dead-letters", None),
+    ],
+)
+def test_table_when_a_topic_streams_rows_then_it_is_theirs(topic: str, table: str | None) -> None:
+    assert table_of(topic) == table
+
+
+@pytest.mark.parametrize(
+    ("wanted", "matches"),
+    [
+        (LetterFilter(topic="gitops.commands", service="planner", tenant="local/team-a", reason="AVRO"), True),
+        (LetterFilter(topic="gitops.engine"), False),
+        (LetterFilter(service="agent"), False),
+        (LetterFilter(tenant="local/team-b"), False),
+        (LetterFilter(reason="too long"), False),
+        (LetterFilter(since=at(1)), True),
+        (LetterFilter(since=at(2)), False),
+        (LetterFilter(ids=("0/7",)), True),
+    ],
+)
+def test_filter_when_all_of_it_fits_then_the_letter_is_meant(wanted: LetterFilter, matches: bool) -> None:
+    assert wanted.matches(stored()) == matches
+
+
+def test_letters_when_an_id_is_none_then_the_error_names_it() -> None:
+    with pytest.raises(InvalidConfiguration, match="there is no dead letter 0/8, 0/9; 'gitopsctl dlq list'"):
+        chosen([stored()], LetterFilter(("0/7", "0/8", "0/9")))
+
+
+def test_letters_when_read_then_each_tells_what_was_done_and_what_is_none_is_shown_like_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, letter = "gitops.dead-letters", stored().letter
+
+    class Codec:
+        def __init__(self, *_: object) -> None: ...
+
+        def decode_message(self, value: bytes | None) -> DeadLetter:
+            if value != b"letter":
+                raise Poison("not in the wire format")
+            return letter
+
+    messages = [
+        consumed(topic, 7, value=b"letter"),
+        consumed(topic, 8, value=b"what is this"),
+        consumed(topic, 9, value=None, headers=[("gitops-dead-letter", b"0/7"), ("gitops-done", b"dropped")]),
+    ]
+    monkeypatch.setattr(dead_letters, "AvroCodec", Codec)
+    monkeypatch.setattr(dead_letters, "_messages", lambda _: messages)
+    unused: Any = None
+    found = dead_letters.read_letters(unused, SchemaRegistry("http://localhost:1"))
+    assert [(each.id, each.done, each.letter.error) for each in found] == [
+        ("0/7", "dropped", "not avro"),
+        ("0/8", "", "not a dead letter: not in the wire format"),
+    ]
