@@ -29,6 +29,7 @@ GROUPS = {
     "rbac": "services.cli.rbac",
     "dlq": "services.cli.dlq",
     "audit": "services.cli.audit",
+    "resync": "services.cli.resync",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 

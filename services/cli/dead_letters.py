@@ -6,11 +6,12 @@ a value, whose headers name the letter. It is kept for as long as the letter, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
 from services.common.errors import InvalidConfiguration, Poison, Retry, Unavailable
 from services.common.json_values import dict_of, text_of
@@ -28,7 +29,6 @@ from services.common.kafka import (
 from services.common.messages import DeadLetter
 from services.common.settings import KafkaSettings
 
-CLIENT = "gitopsctl"
 LETTER, DONE = "gitops-dead-letter", "gitops-done"
 """Headers of a message that says what was done about a letter: its id, and what."""
 KEYED_BY_TENANT = frozenset({COMMANDS, OBSERVATIONS, "parked_events"})
@@ -141,14 +141,3 @@ def _messages(settings: KafkaSettings) -> Iterator[ConsumedMessage]:
     with PartitionReader(settings, CLIENT) as reader:
         ends = reader.end_offsets(TopicPartition(DEAD_LETTERS, number) for number in range(count))
         yield from reader.read_messages(ends)
-
-
-def publishing(settings: KafkaSettings, work: Callable[[Publisher], None]) -> None:
-    """Do ``work`` with a publisher, and wait until all is delivered. Raises Unavailable."""
-    publisher = Publisher(settings, CLIENT)
-    try:
-        work(publisher)
-    except Retry as error:
-        raise Unavailable(f"not everything was sent: {error}; run it again") from error
-    finally:
-        publisher.close()

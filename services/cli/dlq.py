@@ -14,13 +14,13 @@ from services.cli.dead_letters import (
     StoredLetter,
     chosen,
     mark_done,
-    publishing,
     read_letters,
     row_of,
 )
 from services.cli.filters import SINCE, TENANT, parse_since, parse_tenant
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.cli.redrive import CLASSES, Judge, send_letters
+from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Poison, Retry, Unavailable
 from services.common.kafka import Publisher

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from psycopg import sql
 
-from services.cli.dead_letters import CLIENT, StoredLetter, mark_done, row_of
+from services.cli.dead_letters import StoredLetter, mark_done, row_of
 from services.cli.owner_connection import connected
+from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import (

@@ -89,6 +89,23 @@ class AuditOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedSweep:
+    """A resync marker that would have removed an implausible share, and what it would have removed."""
+
+    source: str
+    kind: str
+    partition: int
+    epoch: int
+    known: int
+    """Resources that there were."""
+    subjects: str
+    """JSON of the ids of those that would have been removed, sorted."""
+    digest: str
+    """Of all that an operator approves with it: an approval names it."""
+    refused_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ParkedTenant:
     """A tenant on which a rule of ours failed: nothing of it is planned until that is mended."""
 

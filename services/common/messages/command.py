@@ -55,6 +55,8 @@ class ResyncCompleted:
 
     kind: str
     epoch: int
+    approved: str = ""
+    """Digest of what an operator was shown that this would remove, and has approved; empty: the watcher sent it."""
 
 
 CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted

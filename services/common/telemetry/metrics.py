@@ -74,6 +74,11 @@ TENANTS_PARKED = Gauge(
     "Tenants on which a rule of ours failed: what happens to them is kept, and planned when that is mended.",
     ["service"],
 )
+SWEEPS_REFUSED = Gauge(
+    "gitops_sweeps_refused",
+    "Resyncs that would have removed too much, by kind and partition: they wait for an operator, or for a better list.",
+    ["service"],
+)
 TENANTS_IN_MEMORY = Gauge("gitops_tenants_in_memory_bytes", "Tenants that need not be read, estimated.", ["service"])
 NAME_COLLISIONS = Counter(
     "gitops_name_collisions_total", "Objects that were not written, because another tenant has their name.", ["kind"]

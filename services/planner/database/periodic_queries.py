@@ -71,6 +71,7 @@ DELETE FROM audit_records
 COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
+COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
 KEPT = f"""
 SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)
@@ -97,6 +98,12 @@ def delete_ended_runs(connection: Connection[Any], before: datetime, limit: int)
 def delete_audit_records(connection: Connection[Any], before: datetime, limit: int) -> int:
     """Delete up to ``limit`` audit rows made before ``before``; returns how many."""
     return connection.execute(PRUNE, (before, limit)).rowcount
+
+
+def count_refused_sweeps(connection: Connection[Any], partitions: Sequence[int]) -> int:
+    """Resyncs of these partitions that would have removed too much, and wait."""
+    row = connection.execute(COUNT_REFUSED, (list(partitions),)).fetchone()
+    return int(row[0]) if row is not None else 0
 
 
 def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:

@@ -27,6 +27,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
+from services.planner.domain.events import SweepScope
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
@@ -35,6 +36,7 @@ from services.planner.rows import (
     EngineRow,
     ParkedEvent,
     ParkedTenant,
+    RefusedSweep,
     Tenant,
     WorkspaceKey,
     WorkspaceRow,
@@ -162,6 +164,15 @@ PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
 PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"
 UNPARKED = f"DELETE FROM parked_tenants WHERE tenant_id IN {IDS}"
 
+# A marker that comes late does not hide what a newer one would remove.
+REFUSED_SWEEPS = upsert(tables.refused_sweeps, RefusedSweep, only="known.epoch <= EXCLUDED.epoch")
+SWEEPS_DONE = f"""
+DELETE FROM refused_sweeps AS refused
+ USING {recordset(SweepScope, "done")}
+ WHERE (refused.source, refused.kind, refused.partition) = (done.source, done.kind, done.partition)
+   AND refused.epoch <= done.epoch
+"""
+
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""
   WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
@@ -223,6 +234,8 @@ STATEMENTS = (
     Statement("plain_resources_gone", "resources", RESOURCES_GONE),
     Statement("deployments_gone", "deployments", DEPLOYMENTS_GONE),
     Statement("tenants_gone", "tenants", TENANTS_GONE),
+    Statement("sweeps_done", "refused_sweeps", SWEEPS_DONE),
+    Statement("refused_sweeps", "refused_sweeps", REFUSED_SWEEPS),
 )
 
 

@@ -12,9 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
+from psycopg.rows import class_row
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.planner.domain.events import SweepScope
+from services.planner.database.columns import names
+from services.planner.domain.events import SweepPlace, SweepScope
+from services.planner.rows import RefusedSweep
 
 SWEEPS = f"""
 WITH markers AS (
@@ -39,6 +42,10 @@ SELECT source, kind, partition, epoch, count(*), coalesce(array_agg(id) FILTER (
        coalesce(array_agg(namespace) FILTER (WHERE late), '{{}}')
   FROM present GROUP BY source, kind, partition, epoch
 """
+REFUSED = f"""
+SELECT {names(RefusedSweep)} FROM refused_sweeps
+ WHERE (source, kind, partition) IN (SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[]))
+"""
 PARKED = "SELECT partition, workspace, namespace FROM parked_tenants WHERE partition = ANY(%b::int4[])"
 
 
@@ -52,6 +59,8 @@ class SweepFound:
     """Those of them that were not seen in time, with workspace and namespace of their tenant."""
     parked: tuple[tuple[str, str], ...] = ()
     """Workspace and namespace of the tenants of which that is not known yet; nothing of theirs is counted."""
+    refused: RefusedSweep | None = None
+    """The newest marker of its source, kind and partition that was refused, if none has come through since."""
 
 
 def find_unseen(connection: Connection[Any], scopes: Sequence[SweepScope]) -> dict[SweepScope, SweepFound]:
@@ -66,4 +75,11 @@ def find_unseen(connection: Connection[Any], scopes: Sequence[SweepScope]) -> di
         tenants = zip(workspaces, namespaces, strict=True)
         scope = SweepScope(*key)
         found[scope] = replace(found[scope], known=known, unseen=dict(zip(ids, tenants, strict=True)))
-    return found
+    refused = _refused(connection, columns[:3])
+    return {scope: replace(each, refused=refused.get(scope.place)) for scope, each in found.items()}
+
+
+def _refused(connection: Connection[Any], columns: Sequence[Sequence[Any]]) -> dict[SweepPlace, RefusedSweep]:
+    with connection.cursor(binary=True, row_factory=class_row(RefusedSweep)) as cursor:
+        rows = cursor.execute(REFUSED, columns).fetchall()
+    return {(row.source, row.kind, row.partition): row for row in rows}

@@ -237,6 +237,20 @@ audit_records = Table(
     postgresql_with=_ROOM_FOR_UPDATES,
 )
 
+refused_sweeps = Table(
+    "refused_sweeps",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("known", Integer, nullable=False, comment="Resources that there were."),
+    Column("subjects", Text, nullable=False, comment="JSON of the ids of those that it would have removed, sorted."),
+    Column("digest", Text, nullable=False, comment="Names exactly this refusal: an approval is of what was shown."),
+    Column("refused_at", _TIME, nullable=False),
+    comment="The newest resync of a kind and partition, if it would have removed an implausible share.",
+)
+
 parked_tenants = Table(
     "parked_tenants",
     metadata,

@@ -20,6 +20,7 @@ from services.planner.rows import (
     EngineRow,
     ParkedEvent,
     ParkedTenant,
+    RefusedSweep,
     Tenant,
     TenantName,
     WorkspaceKey,
@@ -73,8 +74,10 @@ class Changes(NamedTuple):
     parked_events: tuple[ParkedEvent, ...] = ()
     unparked: tuple[UUID, ...] = ()
     """Tenants whose kept events have been planned; their rows go before new ones come."""
-    refused_sweeps: tuple[SweepScope, ...] = ()
+    refused_sweeps: tuple[RefusedSweep, ...] = ()
     """Markers that would have removed an implausible share; nothing was."""
+    sweeps_done: tuple[SweepScope, ...] = ()
+    """Markers that were refused, or older ones of their scope were, and are not any more."""
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

@@ -19,6 +19,10 @@ class Due:
     id: UUID
 
 
+SweepPlace = tuple[str, str, int]
+"""Source, kind and partition: what a newer resync is about again."""
+
+
 @dataclass(frozen=True, slots=True)
 class SweepScope:
     """The resources that a resync marker is about."""
@@ -27,6 +31,11 @@ class SweepScope:
     kind: str
     partition: int
     epoch: int
+
+    @property
+    def place(self) -> SweepPlace:
+        """Of all markers that take each other's place."""
+        return (self.source, self.kind, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,10 @@ from services.planner.domain.parked_statuses import Subjects, known_subjects, na
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
+from services.planner.domain.sweeps import is_approved, refuse_sweep
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, TenantName
+from services.planner.rows import ParkedTenant, RefusedSweep, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
-    routed, refused = route(events, database, policy.guard, now)
+    routed, sweeps = route(events, database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load_tenants(routed.keys())
@@ -96,13 +97,13 @@ def plan_batch(
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged([Changes(refused_sweeps=tuple(refused), parked=failed), *kept]))
+    return BatchChanges(done, Changes.merged([sweeps, Changes(parked=failed), *kept]))
 
 
 def route(
     events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime
-) -> tuple[dict[TenantName, list[Event]], list[SweepScope]]:
-    """The events of each name, and the resync markers that would have removed an implausible share.
+) -> tuple[dict[TenantName, list[Event]], Changes]:
+    """The events of each name, and which resync markers are refused, or are not any more.
 
     A marker is about many tenants: each is told what the list did not show of it. Of a parked one that is not known:
     it is told of the marker.
@@ -110,19 +111,24 @@ def route(
     scopes = [scope for event in events if (scope := _scope(event)) is not None]
     found = database.find_unseen(scopes) if scopes else {}
     routed: dict[TenantName, list[Event]] = defaultdict(list)
-    refused: list[SweepScope] = []
+    refused: list[RefusedSweep] = []
+    done: list[SweepScope] = []
     for event in events:
         scope = _scope(event)
         if scope is None:
             routed[event.message.workspace, event.message.namespace].append(event)
-        elif guard.allows(len(found[scope].unseen), found[scope].known):
-            for name, subjects in _by_tenant(found[scope].unseen).items():
+            continue
+        there = found[scope]
+        if guard.allows(len(there.unseen), there.known) or is_approved(_approved(event), there.refused, there.unseen):
+            for name, subjects in _by_tenant(there.unseen).items():
                 routed[name].append(_unseen(event, scope, name, subjects, now))
-            for name in found[scope].parked:
+            for name in there.parked:
                 routed[name].append(event)
+            if there.refused is not None:
+                done.append(scope)
         else:
-            refused.append(scope)
-    return routed, refused
+            refused.append(refuse_sweep(scope, there.known, there.unseen, event.cause(now).at))
+    return routed, Changes(refused_sweeps=tuple(refused), sweeps_done=tuple(done))
 
 
 def _scope(event: Event) -> SweepScope | None:
@@ -131,6 +137,15 @@ def _scope(event: Event) -> SweepScope | None:
             return SweepScope(command.source, marker.kind, event.partition, marker.epoch)
         case _:
             return None
+
+
+def _approved(event: Event) -> str:
+    """The digest of what an operator has approved; empty if the event is no approval."""
+    match event.message:
+        case Command(event=ResyncCompleted(approved=approved)):
+            return approved
+        case _:
+            return ""
 
 
 def _by_tenant(unseen: Mapping[UUID, TenantName]) -> dict[TenantName, list[UUID]]:

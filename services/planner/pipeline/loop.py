@@ -134,9 +134,16 @@ class Planner:
             log.error(
                 "manifest too long; it stays as it is", instance=instance, kind=kind, object=f"{namespace}/{name}"
             )
-        for scope in changes.other.refused_sweeps:
+        for sweep in changes.other.refused_sweeps:
             count_failure(SERVICE, Failure.REFUSED, "resync")
-            log.error("resync would remove too much; nothing was removed", partition=scope.partition, epoch=scope.epoch)
+            log.error(
+                "resync would remove too much; nothing was removed, see 'gitopsctl resync status'",
+                source=sweep.source,
+                kind=sweep.kind,
+                partition=sweep.partition,
+                epoch=sweep.epoch,
+                known=sweep.known,
+            )
 
     def _keep_up(self) -> None:
         """What is due by the clock is tried once and then again when it is due: messages do not wait for it.

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from services.common.telemetry.metrics import RESOURCES, TENANTS_IN_MEMORY, TENANTS_PARKED
+from services.common.telemetry.metrics import RESOURCES, SWEEPS_REFUSED, TENANTS_IN_MEMORY, TENANTS_PARKED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import periodic_queries
@@ -122,5 +122,6 @@ class PeriodicTasks:
                 periodic_queries.count_deployments(connection, partitions)
             )
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
+            SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

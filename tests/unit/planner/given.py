@@ -98,8 +98,8 @@ def in_namespace(namespace: tuple[str, int], *events: Event) -> list[Event]:
     return [replace(event, message=message) for event, message in zip(events, told, strict=True)]
 
 
-def resync(second: int, epoch: int, partition: int = 0, kind: str = "GitOpsDeployment") -> Event:
-    event = ResyncCompleted(kind, epoch)
+def resync(second: int, epoch: int, partition: int = 0, kind: str = "GitOpsDeployment", approved: str = "") -> Event:
+    event = ResyncCompleted(kind, epoch, approved)
     return Event(Command(WORKSPACE, "", "", at(second), event), partition, traceparent(second))
 
 

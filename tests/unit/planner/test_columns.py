@@ -22,6 +22,7 @@ from services.planner.rows import (
     EngineRow,
     ParkedEvent,
     ParkedTenant,
+    RefusedSweep,
     StoredStatus,
     Tenant,
     WorkspaceKey,
@@ -39,6 +40,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (EngineRow, tables.engine_resources),
     (WorkspaceRow, tables.workspace_statuses),
     (ParkedTenant, tables.parked_tenants),
+    (RefusedSweep, tables.refused_sweeps),
 ]
 PARTS: list[tuple[type[Any], Table]] = [
     (Sighting, tables.deployments),

@@ -16,7 +16,7 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.events import Due, Event, SweepScope
+from services.planner.domain.events import Due, Event, SweepPlace, SweepScope
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
@@ -34,6 +34,7 @@ from services.planner.rows import (
     Owner,
     ParkedEvent,
     ParkedTenant,
+    RefusedSweep,
     StoredStatus,
     Tenant,
     TenantName,
@@ -47,7 +48,7 @@ FLEET = tuple(
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
-    "workspace", "parked", "parked_events",
+    "workspace", "refused_sweeps", "parked", "parked_events",
 )  # fmt: skip
 
 
@@ -68,6 +69,7 @@ class World:
     audit_records: dict[UUID, AuditRecord] = field(default_factory=dict)
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[tuple[str, str, str, str], WorkspaceRow] = field(default_factory=dict)
+    refused_sweeps: dict[SweepPlace, RefusedSweep] = field(default_factory=dict)
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
     parked_events: list[ParkedEvent] = field(default_factory=list)
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -182,7 +184,8 @@ class World:
             if each.epoch < scope.epoch
         }
         parked = [each for each in self.parked.values() if each.partition == scope.partition]
-        return SweepFound(len(known), unseen, tuple((each.workspace, each.namespace) for each in parked))
+        names = tuple((each.workspace, each.namespace) for each in parked)
+        return SweepFound(len(known), unseen, names, self.refused_sweeps.get(scope.place))
 
     def shown_of(self, tenant: UUID) -> list[Event]:
         """Timer events of its custom resources."""
@@ -244,6 +247,7 @@ class World:
         self.parked_events = [row for row in self.parked_events if row.tenant_id not in changes.unparked]
         self.parked |= {row.tenant_id: row for row in changes.parked}
         self.parked_events += changes.parked_events
+        self._apply_sweeps(changes)
         self._apply_replaced(changes)
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}
@@ -290,6 +294,16 @@ class World:
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
+
+    def _apply_sweeps(self, changes: Changes) -> None:
+        """A marker that is older than the refused one changes nothing."""
+        for done in changes.sweeps_done:
+            if (known := self.refused_sweeps.get(done.place)) is not None and known.epoch <= done.epoch:
+                del self.refused_sweeps[done.place]
+        for row in changes.refused_sweeps:
+            place = (row.source, row.kind, row.partition)
+            if (known := self.refused_sweeps.get(place)) is None or known.epoch <= row.epoch:
+                self.refused_sweeps[place] = row
 
     def _apply_replaced(self, changes: Changes) -> None:
         for tenant in changes.tenants_replaced:
