@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-UV_VERSION := 0.13.9
+UV_VERSION := $(shell sed -n 's/^uv==\([^ ]*\).*/\1/p' toolchain/uv.txt)
 VENV := .venv
 UV := $(VENV)/bin/uv
 RUN := $(VENV)/bin/
@@ -32,8 +32,9 @@ unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit
 
 CHOSEN :=
-containers: setup ## Build the images and try them with Compose, in a Docker engine of their own (root; Debian or Ubuntu)
-	@$(RUN)gitopsctl containers run $(RUN)python -m pytest tests/containers $(CHOSEN)
+ON_BOTH := tests/component/common tests/component/planner
+containers: setup ## Try the images with Compose, and PostgreSQL and Kafka as containers (root; installs Debian packages)
+	@$(RUN)gitopsctl containers run $(RUN)python -m pytest --testcontainers tests/containers $(ON_BOTH) $(CHOSEN)
 
 node: setup ## Run the tests on a real node: kubelet, containerd, our services as pods (root; Debian or Ubuntu)
 	@$(RUN)python -m devstack.node.requirements
@@ -47,11 +48,11 @@ GENERATED := k8s/crds k8s/rbac/tenants.yaml k8s/rbac/watcher.yaml $(wildcard doc
 .PHONY: setup lint format generate check-generated toolchain
 setup: $(VENV)/.installed ## Make .venv as uv.lock says
 
-$(VENV)/.installed: pyproject.toml uv.lock
+$(VENV)/.installed: pyproject.toml uv.lock toolchain/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@$(RUN)python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@test "$$($(UV) --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" || \
-		$(RUN)python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+		$(RUN)python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement toolchain/uv.txt
 	@$(UV) sync --locked --inexact --quiet
 	@touch $@
 

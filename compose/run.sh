@@ -7,6 +7,7 @@ set -eu
 programs=/opt/toolchain
 shared=/app/compose
 logging="-Dlog4j2.configurationFile=$shared/kafka/log4j2.properties"
+git_host=git.example.test # as compose.yaml calls it: a name of one part no tenant may use
 tls="--tls-cert-file=/credentials/server.crt --tls-private-key-file=/credentials/server.key"
 
 # overlaid FILE LINE…: FILE with LINEs added
@@ -73,8 +74,12 @@ argocd-redis)
         'maxmemory 256mb' 'maxmemory-policy allkeys-lru' 'dir /tmp' >/tmp/redis.conf
     exec "$programs/valkey" /tmp/redis.conf
     ;;
+git)
+    exec python -m devstack.git.example_server /data "$git_host" 8443 /authority/ca.crt
+    ;;
 argocd-repo-server)
     prepare_argocd
+    cp /authority/ca.crt "$ARGOCD_TLS_DATA_PATH/$git_host"
     python -c 'import pathlib, sys; from devstack.setup.argocd_requirements import install_generators
 install_generators(pathlib.Path(sys.argv[1]))' "$TMPDIR/generators"
     export PATH="$TMPDIR/generators:$PATH" GENERATORS_FOLDER="$programs/generators"

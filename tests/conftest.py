@@ -14,6 +14,14 @@ WHOLE_SYSTEM_SECONDS = 900
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--testcontainers",
+        action="store_true",
+        help="Component tests: take PostgreSQL and Kafka from testcontainers, not from the local stack.",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folders = tuple(Path(__file__).parent / name for name in WHOLE_SYSTEM)
     for item in items:

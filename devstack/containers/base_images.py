@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from devstack.containers.processes import run_checked
@@ -33,6 +33,8 @@ ENVIRONMENT = (
 )
 NOT_PACKED = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
 
+CONTENT = "gitops-service.content"
+"""Label of an image that was imported, with what tells one from another."""
 PYTHON = "gitops-service-python:debian"
 TOOLCHAIN = "gitops-service-toolchain:local"
 NAMES = {
@@ -40,25 +42,26 @@ NAMES = {
     "PYTHON_GIT_IMAGE": PYTHON,
     "TOOLCHAIN_IMAGE": TOOLCHAIN,
     "POSTGRES_IMAGE": "postgres:18",
-    "KAFKA_IMAGE": "confluentinc/cp-kafka:7.9.1",
+    "KAFKA_IMAGE": "confluentinc/cp-kafka:8.3.2",
 }
 """Variables of compose.yaml, of the Containerfiles and of the component tests, and the images made here."""
 STAND_INS = Path(__file__).parent / "images" / "compose.yaml"
 
 
 def make(environment: Mapping[str, str], tools: Toolchain) -> None:
-    """Make every image in the engine of ``environment``. Raises Unavailable."""
-    archive = provide(cache_root() / "images" / _key(), _bootstrap) / ROOT_ARCHIVE
-    changes = [word for variable in ENVIRONMENT for word in ("--change", f"ENV {variable}")]
-    run_checked(["docker", "import", *changes, str(archive), PYTHON], environment)
+    """Make every image that the engine of ``environment`` does not have yet. Raises Unavailable."""
+    _import_python(environment)
     _import_toolchain(environment, tools)
     command = ["docker", "compose", "--file", str(STAND_INS), "build"]
     run_checked(command, {**environment, **_pins(), "KAFKA_FOLDER": _below_cache(tools.kafka)})
 
 
 def _key() -> str:
-    authorities = [path.read_bytes() for path in sorted(AUTHORITIES.glob("*.crt"))]
-    return hashlib.sha256(b"\0".join([SUITE.encode(), PACKAGES.encode(), *authorities])).hexdigest()[:16]
+    return _digest(SUITE, PACKAGES, *(path.read_text() for path in sorted(AUTHORITIES.glob("*.crt"))))
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _bootstrap(folder: Path) -> None:
@@ -78,13 +81,35 @@ def _bootstrap(folder: Path) -> None:
         run_checked(["tar", "--create", "--file", str(folder / ROOT_ARCHIVE), *excluded, "--directory", str(root), "."])
 
 
+def _import_python(environment: Mapping[str, str]) -> None:
+    content = _digest(_key(), *ENVIRONMENT)
+    if not _is_there(PYTHON, content, environment):
+        archive = provide(cache_root() / "images" / _key(), _bootstrap) / ROOT_ARCHIVE
+        _import(archive, PYTHON, content, environment, [f"ENV {variable}" for variable in ENVIRONMENT])
+
+
 def _import_toolchain(environment: Mapping[str, str], tools: Toolchain) -> None:
     """What the toolchain's cache holds for these tools, and no other version of them."""
     found = (tools.kubernetes, tools.kafka, tools.debezium, tools.converter, tools.registry, tools.argocd)
     folders = sorted({_entry(path) for path in (*found, tools.generators) if path is not None})
-    with tempfile.NamedTemporaryFile(prefix="gitops-toolchain-", suffix=".tar") as archive:
-        run_checked(["tar", "--create", "--file", archive.name, "--directory", str(cache_root()), *folders])
-        run_checked(["docker", "import", archive.name, TOOLCHAIN], environment)
+    content = _digest(*folders)  # each is named by what is in it
+    if not _is_there(TOOLCHAIN, content, environment):
+        with tempfile.NamedTemporaryFile(prefix="gitops-toolchain-", suffix=".tar") as archive:
+            run_checked(["tar", "--create", "--file", archive.name, "--directory", str(cache_root()), *folders])
+            _import(Path(archive.name), TOOLCHAIN, content, environment)
+
+
+def _is_there(name: str, content: str, environment: Mapping[str, str]) -> bool:
+    found = run_checked(["docker", "images", "--quiet", "--filter", f"label={CONTENT}={content}", name], environment)
+    return bool(found.strip())
+
+
+def _import(
+    archive: Path, name: str, content: str, environment: Mapping[str, str], changes: Sequence[str] = ()
+) -> None:
+    labelled = (*changes, f"LABEL {CONTENT}={content}")
+    options = [word for change in labelled for word in ("--change", change)]
+    run_checked(["docker", "import", *options, str(archive), name], environment)
 
 
 def _entry(path: Path) -> str:

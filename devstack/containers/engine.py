@@ -1,10 +1,12 @@
 """A Docker engine of one's own: its data, socket and bridge are apart from any other's.
 
-It leaves nothing behind but empty chains of iptables, which all engines of a machine share.
+Images and what was built stay in the cache for the next one. Otherwise it leaves nothing behind but empty chains of
+iptables, which all engines of a machine share.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -35,6 +37,7 @@ INSTALL = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
 BRIDGE = "gitops0"
 BRIDGE_ADDRESS = "172.30.0.1/24"
 NETWORKS = "base=172.31.0.0/16,size=24"
+CONFIGURATION = {"builder": {"gc": {"enabled": True, "defaultKeepStorage": "10GB"}}}
 READY_SECONDS = 60
 END_SECONDS = 60
 LOOK_EVERY_SECONDS = 0.1
@@ -54,8 +57,12 @@ def require_programs() -> None:
     if shutil.which("apt-get") is None:
         raise Unavailable(f"a Docker engine needs {', '.join(missing)} (as Debian calls them): install these first")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update", "--quiet"], [*INSTALL, *missing]):
-        run_checked(command, environment)
+    try:
+        for command in (["apt-get", "update", "--quiet"], [*INSTALL, *missing]):
+            run_checked(command, environment)
+    except Unavailable as error:
+        why = str(error).splitlines()[-1]
+        raise Unavailable(f"a Docker engine needs {', '.join(missing)}, which cannot be installed: {why}") from error
 
 
 @contextmanager
@@ -75,7 +82,8 @@ def engine() -> Iterator[str]:
         try:
             output_of("ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
             output_of("ip", "link", "set", BRIDGE, "up")
-            with _daemon(folder):
+            with _daemon(folder, cache_root() / "engine"):
+                _remove_remains(_address(folder))
                 yield _address(folder)
         finally:
             _remove_bridge()
@@ -87,15 +95,15 @@ def _address(folder: Path) -> str:
 
 
 @contextmanager
-def _daemon(folder: Path) -> Iterator[None]:
+def _daemon(folder: Path, data: Path) -> Iterator[None]:
     log = folder / "dockerd.log"
-    places = ("--data-root", "data", "--exec-root", "exec", "--pidfile", "dockerd.pid")
-    options = [word if word.startswith("--") else str(folder / word) for word in places]
+    places = {"--data-root": data, "--exec-root": folder / "exec", "--pidfile": folder / "dockerd.pid"}
+    options = [str(word) for place in places.items() for word in place]
     network = ["--bridge", BRIDGE, "--default-address-pool", NETWORKS]
     # It is told to end when this process ends, however that happens, and then ends its containers.
     tied = [sys.executable, "-I", "-S", trampoline.__file__, str(os.getpid()), str(int(signal.SIGTERM)), "keep"]
     command = [*tied, str(shutil.which("dockerd")), "--config-file", str(folder / "daemon.json"), *options, *network]
-    (folder / "daemon.json").write_text("{}")
+    (folder / "daemon.json").write_text(json.dumps(CONFIGURATION))
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--host", _address(folder)],
@@ -123,6 +131,17 @@ def _await_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> N
         if process.poll() is not None or time.monotonic() > deadline:
             raise Unavailable(f"the Docker engine does not start; its last lines:\n{tail_of(log)}")
         time.sleep(LOOK_EVERY_SECONDS)
+
+
+def _remove_remains(address: str) -> None:
+    """Remove what an earlier run left in the data, which only a killed one does, and images that were replaced."""
+    docker = ("docker", "--host", address)
+    remains = {("rm", "--force", "--volumes"): ("ps", "--all"), ("volume", "rm"): ("volume", "ls")}
+    for remove, listing in remains.items():
+        if found := output_of(*docker, *listing, "--quiet").split():
+            output_of(*docker, *remove, *found)
+    for kind in ("network", "image"):
+        output_of(*docker, kind, "prune", "--force")
 
 
 def _remove_bridge() -> None:

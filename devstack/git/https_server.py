@@ -74,10 +74,14 @@ async def _backend(request: web.Request, repositories: Path) -> web.Response:
 def main() -> None:
     """Serve until told to stop."""
     folder, port = sys.argv[1:]
-    site = GitSite(Path(folder), int(port), 0, os.environ["GIT_PASSWORD"])
+    serve(GitSite(Path(folder), int(port), 0, os.environ["GIT_PASSWORD"]), HOST)
+
+
+def serve(site: GitSite, address: str) -> None:
+    """Serve ``site`` at ``address`` until told to stop."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(site.pki.server_certificate, site.pki.server_key)
-    web.run_app(application(site), host=HOST, port=site.https_port, ssl_context=context)
+    web.run_app(application(site), host=address, port=site.https_port, ssl_context=context)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ class GitSite:
     ssh_port: int
     password: str
     """Of the user ``git``, over https."""
+    host: str = HOST
+    """By which clients call both servers."""
 
     @property
     def repositories(self) -> Path:
@@ -69,12 +71,12 @@ class GitSite:
     @property
     def https_url(self) -> str:
         """Prefix of every https address: ``<prefix>/public/NAME.git``."""
-        return f"https://{HOST}:{self.https_port}"
+        return f"https://{self.host}:{self.https_port}"
 
     @property
     def ssh_url(self) -> str:
         """Prefix of every ssh address."""
-        return f"ssh://{USERNAME}@{HOST}:{self.ssh_port}"
+        return f"ssh://{USERNAME}@{self.host}:{self.ssh_port}"
 
     def environment(self) -> dict[str, str]:
         """What a person or a test needs to use the servers."""
@@ -93,12 +95,12 @@ class GitSite:
         """Make certificates, keys and the folders of the repositories, unless they are there."""
         for visibility in (PUBLIC, PRIVATE):
             (self.repositories / visibility).mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.pki.ensure(HOST)
+        self.pki.ensure(self.host)
         host = _key_pair(self.host_key)
         client = _key_pair(self.client_key)
         write_private(self.authorized_keys, client)
         # The port may be another one at every start.
-        write_private(self.known_hosts, f"[{HOST}]:{self.ssh_port} {host}")
+        write_private(self.known_hosts, f"[{self.host}]:{self.ssh_port} {host}")
 
     def create(self, name: str, visibility: str = PUBLIC) -> Repository:
         """A new, empty repository, served from now on as ``<visibility>/<name>.git``."""

@@ -1,13 +1,14 @@
 """One service at a time against real components: PostgreSQL, Kafka, the schema registry, the Kubernetes API server.
 
-Where a Docker engine answers, PostgreSQL and Kafka come from testcontainers; elsewhere from the local stack, which
-also serves the registry and the API server.
+PostgreSQL and Kafka come from the local stack, which also serves the registry and the API server; with
+``--testcontainers`` they are containers, from the images that users pull. It is an option, and not what is found:
+a Docker engine that happens to run would change what is tested.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import subprocess
 import sys
 import uuid
@@ -17,17 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import docker
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg import sql
 
+from devstack.containers.base_images import NAMES
 from devstack.harness.hosted import HostedStack, hosted
-from devstack.paths import ROOT
+from devstack.paths import COMPOSE
 from services.common.kubernetes import NAMESPACE, KubeClient, connect
 
-POSTGRES_IMAGE = "postgres:18"
-KAFKA_IMAGE = "confluentinc/cp-kafka:7.9.1"  # the one image that testcontainers knows how to start without ZooKeeper
+POSTGRES_VARIABLE = re.compile(r"\$\{POSTGRES_IMAGE:-(\S+)\}")
+KAFKA_IMAGE = NAMES["KAFKA_IMAGE"]  # without its digest, which testcontainers would take for the version
+BROKER_SETTING = re.compile(r"^((?:auto|default|group|min|offsets|share|transaction)\.[\w.]+)=(.+)$", re.MULTILINE)
+"""Those that say nothing of listeners and principals: without them a lone broker has no transactions, say."""
 OUR_SERVICES = ("watcher", "planner", "agent-1", "agent-2", "argocd-simulator")
 
 
@@ -58,9 +63,10 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
 
 
 @pytest.fixture(scope="package")
-def servers(stack: HostedStack) -> Iterator[Servers]:
-    """PostgreSQL and Kafka: containers if an engine runs them, else the local stack's processes."""
-    if docker_answers():
+def servers(stack: HostedStack, request: pytest.FixtureRequest) -> Iterator[Servers]:
+    """PostgreSQL and Kafka: the local stack's processes, or containers."""
+    if request.config.getoption("testcontainers"):
+        require_engine()
         with containers() as started:
             yield started
     else:
@@ -75,32 +81,35 @@ def servers(stack: HostedStack) -> Iterator[Servers]:
         )
 
 
-def docker_answers() -> bool:
-    """Whether a Docker engine can be reached, not merely its client."""
-    docker = shutil.which("docker")
-    if docker is None:
-        return False
-    return subprocess.run([docker, "info"], capture_output=True, check=False, timeout=20).returncode == 0
+def require_engine() -> None:
+    """There is no point in going on without one."""
+    try:
+        docker.from_env(timeout=20).ping()
+    except docker.errors.DockerException:
+        pytest.exit("--testcontainers: no Docker engine answers at DOCKER_HOST: run 'make containers'", returncode=2)
 
 
 @contextmanager
 def containers() -> Iterator[Servers]:
-    """PostgreSQL with ``compose/postgres``'s settings and roles, and Kafka, from testcontainers."""
-    from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine runs them
-    from testcontainers.postgres import PostgresContainer  # noqa: PLC0415
+    """PostgreSQL and Kafka from testcontainers, with the settings of ``compose/`` and the database's roles."""
+    from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - slow, and rarely wanted
+    from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
 
-    settings = ROOT / "compose" / "postgres"
+    settings = COMPOSE / "postgres"
     passwords = {"GITOPS_OWNER_PASSWORD": "owner", "GITOPS_PLANNER_PASSWORD": "planner"}
     passwords["GITOPS_REPLICATION_PASSWORD"] = "replication"
     with ExitStack() as running:
-        postgres = PostgresContainer(POSTGRES_IMAGE, dbname="postgres", driver=None)
+        postgres = PostgresContainer(postgres_image(), dbname="postgres", driver=None)
         postgres.with_command("postgres -c config_file=/etc/postgresql/postgresql.conf -c listen_addresses='*'")
         postgres.with_volume_mapping(str(settings / "postgresql.conf"), "/etc/postgresql/postgresql.conf")
         postgres.with_volume_mapping(str(settings / "init.sql"), "/docker-entrypoint-initdb.d/init.sql")
         for name, value in passwords.items():
             postgres.with_env(name, value)
         running.enter_context(postgres)
-        kafka = running.enter_context(KafkaContainer(KAFKA_IMAGE).with_kraft())
+        kafka = KafkaContainer(KAFKA_IMAGE).with_kraft()
+        for name, value in BROKER_SETTING.findall((COMPOSE / "kafka" / "server.properties").read_text()):
+            kafka.with_env(f"KAFKA_{name.upper().replace('.', '_')}", value)
+        running.enter_context(kafka)
         _gitopsctl("topics", "apply", KAFKA_BOOTSTRAP_SERVERS=kafka.get_bootstrap_server())
         host = f"{postgres.get_container_host_ip()}:{postgres.get_exposed_port(5432)}"
         yield Servers(
@@ -109,6 +118,13 @@ def containers() -> Iterator[Servers]:
             f"postgresql://gitops_planner:planner@{host}/gitops",
             kafka.get_bootstrap_server(),
         )
+
+
+def postgres_image() -> str:
+    """The one of compose.yaml."""
+    pinned = POSTGRES_VARIABLE.search((COMPOSE / "compose.yaml").read_text())
+    assert pinned is not None
+    return os.environ.get("POSTGRES_IMAGE", pinned[1])
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from devstack.paths import COMPOSE
 
 IMAGE = "gitops-service:dev"
 READY_SECONDS = 240
+PROJECT = "label=com.docker.compose.project=gitops-service"
 
 
 def docker(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -29,6 +30,13 @@ def compose(*arguments: str, profiles: Sequence[str] = (), check: bool = True) -
     """``docker compose`` with the project's file, as the README says it."""
     chosen = [word for profile in profiles for word in ("--profile", profile)]
     return docker("compose", "--file", str(COMPOSE / "compose.yaml"), *chosen, *arguments, check=check)
+
+
+def left_over() -> str:
+    """Containers, volumes and networks of the project."""
+    containers = docker("ps", "--all", "--quiet", "--filter", PROJECT).stdout
+    volumes = docker("volume", "ls", "--quiet", "--filter", PROJECT).stdout
+    return containers + volumes + docker("network", "ls", "--quiet", "--filter", PROJECT).stdout
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""``docker compose up``, as the README says it: a GitOpsDeployment is deployed, and nothing is left afterwards."""
+"""Compose with the simulator, whose way to a deployment is the shortest; with Argo CD: test_readme.py."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import yaml
 from devstack.harness.mirror import mirrored
 from services.common.kubernetes import APPLICATION, KubeClient, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from tests.containers.conftest import READY_SECONDS, compose, docker
+from tests.containers.conftest import READY_SECONDS, compose, left_over
 from tests.e2e.tenant import Tenant, fresh_tenant
 
-PROJECT = "label=com.docker.compose.project=gitops-service"
+pytestmark = pytest.mark.slow
 
 
 @contextmanager
@@ -29,13 +29,6 @@ def up(*profiles: str) -> Iterator[None]:
         yield
     finally:
         compose("down", "--volumes", "--timeout", "5", profiles=profiles)
-
-
-def left_over() -> str:
-    """Containers, volumes and networks of the project."""
-    containers = docker("ps", "--all", "--quiet", "--filter", PROJECT).stdout
-    volumes = docker("volume", "ls", "--quiet", "--filter", PROJECT).stdout
-    return containers + volumes + docker("network", "ls", "--quiet", "--filter", PROJECT).stdout
 
 
 @pytest.fixture(scope="module")

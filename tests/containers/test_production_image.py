@@ -100,5 +100,6 @@ def test_image_when_inspected_then_it_says_what_it_is_and_how_to_ask_whether_it_
     assert found["Size"] < LARGEST
 
 
+@pytest.mark.slow
 def test_image_when_built_twice_then_both_have_the_same_digest(image: str, tmp_path: Path) -> None:
     assert export(tmp_path / "first.tar") == export(tmp_path / "second.tar", "--fresh")

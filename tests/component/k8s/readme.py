@@ -1,4 +1,4 @@
-"""The commands of k8s/README.md, to be typed."""
+"""The commands of a README, that of k8s/ unless another is named, to be typed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from devstack.paths import ROOT
 README = (ROOT / "k8s" / "README.md").read_text()
 
 
-def commands(section: str) -> list[str]:
+def commands(section: str, readme: str = README) -> list[str]:
     """Of the first shell block of a section, without comments."""
-    text = README.partition(f"\n## {section}\n")[2]
+    text = readme.partition(f"\n## {section}\n")[2]
     block = re.search(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert block is not None
     return [line.partition(" #")[0].strip() for line in block[1].splitlines()]

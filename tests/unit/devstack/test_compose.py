@@ -28,7 +28,7 @@ def test_service_when_it_mounts_a_file_then_the_file_exists(name: str) -> None:
 
 def test_services_when_compared_with_the_local_stack_then_they_are_the_same() -> None:
     processes = {"postgres", "kafka", "registry", "connect", "etcd", "kube-apiserver", "kube-controller-manager"}
-    helpers = {"connector-keeper", "credentials", "principals", "setup", "argocd-setup"}
+    helpers = {"connector-keeper", "credentials", "principals", "setup", "argocd-setup", "git"}
     argocd = {f"argocd-{part}-{number}" for part in PARTS for number, _ in enumerate(ENGINE_NAMESPACES, 1)}
     assert STACK.keys() == processes | services.MODULES.keys() | helpers | argocd
 
@@ -44,6 +44,13 @@ def test_connect_when_started_then_it_has_all_that_the_connector_takes_from_its_
     assert wanted == set(STACK["connect"]["environment"])
 
 
+def test_image_of_ours_when_built_then_by_one_service_and_the_others_wait_for_no_registry() -> None:
+    own = [item for item in STACK.values() if item["image"].endswith(":dev")]
+    builders = [item["image"] for item in own if "build" in item]
+    assert sorted(builders) == sorted({item["image"] for item in own})
+    assert {item["pull_policy"] for item in own} == {"never"}
+
+
 def test_postgres_when_initialized_then_it_has_every_password_that_init_sql_asks_for() -> None:
     wanted = set(re.findall(r"\\getenv \w+ (\w+)", (COMPOSE / "postgres" / "init.sql").read_text()))
     assert wanted <= set(STACK["postgres"]["environment"])
@@ -56,12 +63,14 @@ def test_postgres_when_run_in_a_container_then_it_is_the_local_stacks_release() 
     assert STACK["postgres"]["image"].startswith(f"${{POSTGRES_IMAGE:-postgres:{major}@sha256:")
 
 
-def test_uv_when_an_image_is_built_then_it_is_the_release_that_make_installs() -> None:
-    made = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    built = re.search(r"\buv==(\S+)$", (COMPOSE / "Containerfile").read_text(), re.MULTILINE)
-    assert made is not None
-    assert built is not None
-    assert made[1] == built[1]
+def test_uv_when_installed_then_everywhere_from_the_one_file_that_has_its_hashes() -> None:
+    for file in (ROOT / "Makefile", COMPOSE / "Containerfile"):
+        installed = re.findall(r"\bpip install (.+)$", file.read_text(), re.MULTILINE)
+        assert [
+            command.split("--require-hashes --requirement ")[1] in {"toolchain/uv.txt", "uv.txt"}
+            for command in installed
+        ]
+    assert re.search(r"^COPY .*\btoolchain/uv\.txt .*\./$", (COMPOSE / "Containerfile").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in STACK if "depends_on" in STACK[name]])

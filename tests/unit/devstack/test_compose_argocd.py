@@ -14,12 +14,14 @@ from devstack.commands.dev import credentials
 from devstack.components import argocd
 from devstack.components.services import SIMULATOR
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
+from devstack.git import example_server
 from devstack.paths import COMPOSE
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
 from devstack.stack.ports import NAMES
 from devstack.stack.state_folder import State
 from devstack.supervisor.process import Process
 from devstack.toolchain.install import Toolchain
+from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 
 SCRIPT = (COMPOSE / "run.sh").read_text()
 STACK: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
@@ -64,7 +66,7 @@ def section(component: str) -> str:
 
 def test_instances_when_compared_with_the_local_stack_then_they_are_the_same(local: dict[str, Process]) -> None:
     assert INSTANCES.keys() == local.keys()
-    assert PROFILED.keys() - INSTANCES.keys() == {"argocd-setup"}
+    assert PROFILED.keys() - INSTANCES.keys() == {"argocd-setup", "git"}
 
 
 @pytest.mark.parametrize("component", ["argocd-repo-server", "argocd-application-controller"])
@@ -139,3 +141,26 @@ def test_script_when_its_image_has_no_java_then_it_does_not_look_for_it(tmp_path
         name for name in re.findall(r"^([a-z-]+)\)$", SCRIPT, re.MULTILINE) if "find_java" in section(name)
     }
     assert [name for name in users if STACK[name]["image"] != "gitops-service-stack:dev"] == []
+
+
+def test_git_server_when_the_profile_is_chosen_then_every_file_calls_it_by_the_name_in_its_certificate() -> None:
+    (name,) = STACK["git"]["networks"]["default"]["aliases"]
+    assert f"\ngit_host={name} " in SCRIPT
+    _, deployment = yaml.safe_load_all((COMPOSE / "example.yaml").read_text())
+    repository, folder = deployment["spec"]["source"]["repoURL"], deployment["spec"]["source"]["path"]
+    port = re.search(r'example_server /data "\$git_host" (\d+) /authority/ca\.crt$', section("git"), re.MULTILINE)
+    assert port is not None
+    assert repository == f"https://{name}:{port[1]}/public/{example_server.NAME}.git"
+    assert [path for path in example_server.FILES if path.startswith(f"{folder}/")] == list(example_server.FILES)
+    assert GitOpsDeploymentSpec.model_validate(deployment["spec"]).source.repo_url == repository
+
+
+def test_authority_of_the_git_server_when_mounted_then_repo_servers_read_it_and_nothing_else_of_the_server() -> None:
+    mounts = {name: item.get("volumes", []) for name, item in STACK.items()}
+    holders = {
+        volume: {name for name in mounts for mount in mounts[name] if mount.split(":")[0] == volume}
+        for volume in ("git", "git-authority")
+    }
+    servers = {name for name in INSTANCES if "repo-server" in name}
+    assert holders == {"git": {"git"}, "git-authority": {"git"} | servers}
+    assert all(mounts[name] == ["git-authority:/authority:ro,nocopy"] for name in servers)

@@ -129,7 +129,13 @@ def test_services_image_when_built_then_it_has_the_wheel_and_nothing_of_the_loca
     built_of = re.findall(r"^COPY (.+) \S+$", stages["release"] + stages["dependencies"], re.MULTILINE)
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     folders = {folder.split("/")[0] for folder in wheel["only-include"]}
-    assert set(" ".join(built_of).split()) == folders | {"pyproject.toml", "uv.lock", "README.md", "LICENSE"}
+    assert set(" ".join(built_of).split()) == folders | {
+        "pyproject.toml",
+        "uv.lock",
+        "toolchain/uv.txt",
+        "README.md",
+        "LICENSE",
+    }
 
 
 def test_images_when_built_then_from_an_exact_release_and_not_as_root() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificate
 
+from devstack.git import example_server
 from devstack.git.https_server import application
 from devstack.git.repository import Repository
 from devstack.git.site import PRIVATE, GitSite, site_of
@@ -51,6 +53,30 @@ def test_site_when_prepared_again_at_other_ports_then_keys_stay_and_known_hosts_
     moved.prepare()
     assert (moved.host_key.read_text(), moved.client_key.read_text()) == keys
     assert moved.known_hosts.read_text().startswith("[127.0.0.1]:20042 ssh-ed25519 ")
+
+
+def test_site_when_clients_call_its_host_by_a_name_then_its_addresses_and_keys_are_of_that_name(tmp_path: Path) -> None:
+    named = GitSite(tmp_path, 20_001, 20_002, "pass-1", "git.example.test")
+    named.prepare()
+    assert named.https_url == "https://git.example.test:20001"
+    assert named.ssh_url == "ssh://git@git.example.test:20002"
+    assert named.known_hosts.read_text().startswith("[git.example.test]:20002 ")
+    certificate = load_pem_x509_certificate(named.pki.server_certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+    assert "git.example.test" in names.get_values_for_type(DNSName)
+
+
+def test_example_when_its_server_starts_again_then_it_has_what_was_pushed_and_the_same_authority(
+    tmp_path: Path,
+) -> None:
+    named = GitSite(tmp_path / "site", 20_001, 0, "pass-1", "git.example.test")
+    example_server.prepare(named, tmp_path / "ca.crt")
+    repository = Repository(named.repositories / "public" / "example.git")
+    authority, pushed = (tmp_path / "ca.crt").read_bytes(), repository.commit({"app/more.yaml": "a: 1"})
+    example_server.prepare(named, tmp_path / "ca.crt")
+    assert (tmp_path / "ca.crt").read_bytes() == authority == named.pki.authority.read_bytes()
+    assert repository.head() == pushed
+    assert "kind: ConfigMap" in repository.show(pushed, "app/settings.yaml")
 
 
 def test_site_when_found_again_by_its_environment_then_it_is_the_same(site: GitSite) -> None:

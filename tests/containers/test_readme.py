@@ -1,0 +1,54 @@
+"""What README.md tells a user to type with Docker, typed: each command in order, nothing else, with real Argo CD."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from devstack.paths import ROOT
+from devstack.toolchain import install as toolchain
+from devstack.toolchain.progress_bar import reporter
+from tests.component.k8s.readme import commands
+from tests.containers.conftest import compose, left_over
+
+README = (ROOT / "README.md").read_text()
+SHOWN = re.findall(r"^```\n(NAME .*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def kubectl() -> Path:
+    """Folder of what a user has."""
+    with reporter(Console()) as report:
+        return toolchain.kubectl(report)
+
+
+@pytest.fixture
+def _tidy(image: str) -> Iterator[None]:
+    """Nothing of a test that failed is left to the next."""
+    yield
+    (ROOT / "kubeconfig").unlink(missing_ok=True)
+    compose("down", "--volumes", "--timeout", "5", profiles=["argocd"])
+
+
+@pytest.mark.usefixtures("_tidy")
+def test_commands_when_all_are_typed_then_a_repository_is_deployed_as_shown_and_nothing_is_left(kubectl: Path) -> None:
+    environment = os.environ | {"PATH": f"{kubectl}:{os.environ['PATH']}"}
+    script = "\n".join(["set -e", *commands("With Docker", README)])
+    outcome = subprocess.run(
+        ["/bin/sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 0, outcome.stderr[-2000:]
+    (shown,) = SHOWN
+    assert headings_and_names(shown) <= headings_and_names(outcome.stdout)
+    assert left_over() == ""
+
+
+def headings_and_names(printed: str) -> set[tuple[str, ...]]:
+    """The first words of each line, which are the same each time: later ones are ids and ages."""
+    return {tuple(line.split()[:2]) for line in printed.splitlines() if line}
