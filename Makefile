@@ -25,8 +25,10 @@ down: ## Stop the stack
 
 ##@ Trust it
 .PHONY: test unit bench containers node
+# Two processes; tests that share a stack are in one of them. They wait more than they compute.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadgroup
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
-	@$(RUN)python -m pytest
+	@$(RUN)python -m pytest $(SIDE_BY_SIDE)
 
 unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit

@@ -11,6 +11,8 @@ WHOLE_SYSTEM = ("argocd", "containers", "e2e", "node", "stack")
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
 
+SHARE_A_STACK = (*WHOLE_SYSTEM, "component")
+
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 
 
@@ -23,10 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = tuple(Path(__file__).parent / name for name in WHOLE_SYSTEM)
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in folders):
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in WHOLE_SYSTEM:
             item.add_marker(pytest.mark.timeout(WHOLE_SYSTEM_SECONDS))
+        if folder in SHARE_A_STACK:  # so one of the processes that `make test` divides tests among has them all
+            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture(scope="session", autouse=True)
