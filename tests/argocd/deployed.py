@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import KubeClient
+from services.common.kubernetes import ApiResource, KubeClient
 from tests.argocd.sources import NAME
 from tests.e2e.tenant import Tenant
 
+JOB = ApiResource("batch", "v1", "Job", "jobs")
 HEALTHY = {"sync__status": "Synced", "health__status": "Healthy"}
 """Of a status: the resources are as git says, and work."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 from services.common.kubernetes import Manifest
@@ -75,6 +76,15 @@ async def test_overlay_when_it_asks_for_the_repo_servers_environment_then_it_get
     await tenant.until_status("deployed", **HEALTHY)
     stolen = deployed.config_maps.objects[tenant.namespace, "stolen"]["data"]
     assert stolen == {"REDIS_PASSWORD": "", "ARGOCD_GIT_MODULES_ENABLED": "", "value": ""}
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "https://charts.example.com/schema.json"])
+async def test_chart_when_its_schema_names_a_file_then_nobody_reads_it(
+    tenant: Tenant, source: Sources, deployed: Deployed, place: str
+) -> None:
+    await deploy(tenant, source(), chart() | {"app/values.schema.json": f'{{"$ref": "{place}"}}'})
+    await tenant.until_status("deployed", **HEALTHY)
+    assert deployed.value(tenant.namespace) == "from the chart"
 
 
 async def test_repository_when_it_has_jsonnet_then_nobody_evaluates_it(

@@ -161,11 +161,6 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "helm packed chart that leaves": helm(
         "illegally references parent directory", {"app/charts/far.tgz": archive("far/../../../evil", b"evil")}
     ),
-    # It is read; what is no JSON says nothing of itself but one character.
-    "helm schema of the server": helm(
-        "invalid character", {"app/values.schema.json": '{"$ref": "file:///etc/passwd"}'}
-    ),
-    "helm remote schema": helm(NOWHERE, {"app/values.schema.json": f'{{"$ref": "{NOBODY}/schema.json"}}'}),
     "parameters remote values": parameters(
         "URL scheme 'https' is not allowed", helm={"valueFiles": [f"{NOBODY}/v.yaml"]}
     ),
@@ -180,7 +175,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
         {"app/kustomization.yaml": {"resources": []}, "app/.argocd-source.yaml": {"kustomize": {"version": "v1"}}},
     ),
     "parameters component": Attempt(
-        "https://git.example.com/some/part.git",
+        NO_GIT,
         {
             "app/kustomization.yaml": {"resources": ["settings.yaml"]},
             "app/.argocd-source.yaml": {"kustomize": {"components": ["https://git.example.com/some/part.git"]}},

@@ -12,14 +12,13 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from services.common.errors import Unavailable
-from services.common.kubernetes import ApiResource, KubeClient, Manifest
+from services.common.kubernetes import KubeClient, Manifest
 from services.kinds.shared.api_group import FINALIZER
-from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.deployed import HEALTHY, JOB, Deployed
 from tests.argocd.sources import Source, Sources, config_map, endless_hook
 from tests.e2e.api import Api
 from tests.e2e.tenant import USER, Tenant, application_name, condition, find
 
-JOB = ApiResource("batch", "v1", "Job", "jobs")
 CONTROLLERS = ("argocd-application-controller-1", "argocd-application-controller-2")
 REPO_SERVERS = ("argocd-repo-server-1", "argocd-repo-server-2")
 A_MINUTE = 60.0

@@ -18,7 +18,7 @@ VERSION_LABEL = "app.kubernetes.io/version"
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 LIMITS = ("memory", "ephemeral-storage")
 PROGRAMS = ("kustomize", "helm")
-WRAPPING = ("env -i ", "ulimit -t ", "ulimit -v ", "HTTPS_PROXY=")
+WRAPPING = ("env -i ", "ulimit -t ", "ulimit -v ", "HTTPS_PROXY=", "--skip-schema-validation")
 """What the script has that calls a generator in place of the repo server."""
 
 

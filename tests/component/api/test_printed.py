@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,8 +17,12 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.shared.api_group import API_VERSION
+from services.kinds.shared.kind import CustomKind, WaitExample
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.component.api.cases import GOOD
+from tests.component.k8s.conftest import kubectl
+
+__all__ = ["kubectl"]
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CONNECTED = {"type": "ConnectionInitializationSucceeded", "status": "True", "reason": "Succeeded", "message": "fine"}
@@ -66,3 +74,31 @@ async def test_kinds_when_discovered_then_each_has_a_short_name_and_all_are_of_o
         served = orjson.loads(await response.read())["resources"]
     found = {each["kind"]: (each["shortNames"], each["categories"]) for each in served if "/" not in each["name"]}
     assert found == {kind.name: ([kind.short_name], ["gitops"]) for kind in REGISTRY.custom}
+
+
+def status_that_is_waited_for(flag: str) -> dict[str, Any]:
+    """With it the wait ends."""
+    if (condition := re.fullmatch(r"condition=(\w+)", flag)) is not None:
+        return {"conditions": [CONNECTED | {"type": condition[1]}]}
+    outer, inner, value = re.findall(r"\w+", flag.removeprefix("jsonpath='{.status"))
+    return {outer: {inner: value}}
+
+
+@pytest.mark.parametrize(("kind", "wait"), [(kind, wait) for kind in REGISTRY.custom for wait in kind.waits])
+async def test_wait_when_typed_as_documented_then_it_lasts_until_the_status_is_so(
+    kube: KubeClient, namespace: str, kind: CustomKind, wait: WaitExample, kubectl: Path, kubeconfig: Path
+) -> None:
+    resource = kind.resource
+    manifest = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": "web", "namespace": namespace}}
+    await kube.create_object(resource, manifest | {"spec": GOOD[resource]}, field_manager="tests")
+    (flag,) = shlex.split(wait.flag)
+    words = [f"--kubeconfig={kubeconfig}", f"--namespace={namespace}", "wait", f"{kind.name}/web", f"--for={flag}"]
+
+    async def waited(seconds: int) -> int:
+        process = await asyncio.create_subprocess_exec(kubectl, *words, f"--timeout={seconds}s")
+        return await process.wait()
+
+    assert await waited(0) != 0
+    status = status_that_is_waited_for(wait.flag)
+    await kube.patch_object(resource, namespace, "web", {"status": status}, field_manager="tests", subresource="status")
+    assert await waited(10) == 0

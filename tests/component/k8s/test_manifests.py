@@ -48,6 +48,14 @@ def test_images_when_an_operator_sets_the_release_then_all_are_that_one(rendered
     assert images == {"registry.example.com/gitops-service@sha256:LOOK-IT-UP"}  # refused by every kubelet
 
 
+@pytest.mark.parametrize("name", ["planner", "database-upgrade"])
+def test_database_when_its_url_does_not_say_how_then_only_over_tls_to_the_right_one(
+    rendered: Rendered, name: str
+) -> None:
+    (container,) = containers(workloads(rendered.everything)[name])
+    assert {"name": "PGSSLMODE", "value": "verify-full"} in container["env"]
+
+
 def test_pods_when_run_then_not_as_root_and_with_a_root_file_system_nobody_can_write(rendered: Rendered) -> None:
     user = re.search(r"useradd .*--uid (\d+)", (ROOT / "compose" / "Containerfile").read_text())
     assert user is not None

@@ -26,6 +26,7 @@ COMMANDS: dict[str, set[str]] = {
     "database-upgrade": {database.URL.envvar},
 }
 TOKEN = "SCHEMA_REGISTRY_TOKEN"
+OF_LIBPQ = "PGSSLMODE"
 
 
 def paths(settings: type[BaseSettings]) -> set[str]:
@@ -40,7 +41,7 @@ def _is_path(annotation: Any) -> bool:
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("variant", ["base", "example"])
 def test_service_when_deployed_then_it_knows_every_setting(rendered: Rendered, variant: str, name: str) -> None:
-    known = {field.upper() for field in SETTINGS[name].model_fields}
+    known = {field.upper() for field in SETTINGS[name].model_fields} | {OF_LIBPQ}
     assert environment(name, getattr(rendered, variant)).keys() - known == set()
 
 

@@ -151,8 +151,9 @@ def test_controller_when_a_limit_shipped_is_dropped_then_the_agents_miss_it(limi
     assert told.startswith(f"argocd-application-controller has no limit of {limit}")
 
 
-def test_script_when_it_keeps_the_environment_then_the_agents_tell() -> None:
-    script = SHIPPED[GENERATORS]["data"]["generator.sh"].replace("env -i", "env")
+@pytest.mark.parametrize("part", ["env -i", "ulimit -t", "ulimit -v", "HTTPS_PROXY=", "--skip-schema-validation"])
+def test_script_when_a_part_of_it_is_dropped_then_the_agents_tell(part: str) -> None:
+    script = SHIPPED[GENERATORS]["data"]["generator.sh"].replace(part, "")
     (told,) = verdict(workloads_of("v3.2.11", generators={"generator.sh": script})).shortcomings
     assert GENERATORS in told
 
