@@ -25,8 +25,8 @@ down: ## Stop the stack
 
 ##@ Trust it
 .PHONY: test unit bench containers node
-# Two processes; tests that share a stack are in one of them. They wait more than they compute.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadgroup
+# Two processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
+SIDE_BY_SIDE := --numprocesses 2 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE)
 

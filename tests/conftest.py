@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 WHOLE_SYSTEM = ("argocd", "containers", "e2e", "node", "stack")
 WHOLE_SYSTEM_SECONDS = 900
@@ -24,13 +26,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+class StackScheduling(LoadScopeScheduling):
+    """How ``make test`` divides tests among processes: those that share a stack are run by one of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        folder = path.split("/")[1]
+        return folder if folder in SHARE_A_STACK else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StackScheduling:
+    return StackScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = tuple(Path(__file__).parent / name for name in WHOLE_SYSTEM)
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in WHOLE_SYSTEM:
+        if any(item.path.is_relative_to(folder) for folder in folders):
             item.add_marker(pytest.mark.timeout(WHOLE_SYSTEM_SECONDS))
-        if folder in SHARE_A_STACK:  # so one of the processes that `make test` divides tests among has them all
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,12 +21,12 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "planner": PlannerSettings,
     "agent": AgentSettings,
 }
+OF_LIBRARIES = {"PGSSLMODE"}
 COMMANDS: dict[str, set[str]] = {
     "connector-keeper": {name.upper() for name in ConnectSettings.model_fields},
-    "database-upgrade": {database.URL.envvar},
+    "database-upgrade": {database.URL.envvar} | OF_LIBRARIES,
 }
 TOKEN = "SCHEMA_REGISTRY_TOKEN"
-OF_LIBPQ = "PGSSLMODE"
 
 
 def paths(settings: type[BaseSettings]) -> set[str]:
@@ -41,7 +41,7 @@ def _is_path(annotation: Any) -> bool:
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("variant", ["base", "example"])
 def test_service_when_deployed_then_it_knows_every_setting(rendered: Rendered, variant: str, name: str) -> None:
-    known = {field.upper() for field in SETTINGS[name].model_fields} | {OF_LIBPQ}
+    known = {field.upper() for field in SETTINGS[name].model_fields} | OF_LIBRARIES
     assert environment(name, getattr(rendered, variant)).keys() - known == set()
 
 
