@@ -22,6 +22,7 @@ GROUPS = {
     "workspaces": "services.cli.workspaces",
     "tenants": "services.cli.tenants",
     "orphans": "services.cli.orphans",
+    "rebuild": "services.cli.rebuild",
     "replay": "services.cli.replay",
     "keys": "services.cli.keys",
     "connector": "services.cli.connector",

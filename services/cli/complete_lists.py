@@ -84,9 +84,13 @@ class LoggedLists:
 
     def find_gaps(self, workspaces: Iterable[str], kinds: Iterable[str]) -> list[Gap]:
         """What is missing of every workspace, kind and partition."""
-        kinds = tuple(kinds)
-        scopes = (Scope(name, kind, each) for name in workspaces for kind in kinds for each in self.first_offsets)
+        scopes = self.scopes(workspaces, kinds)
         return [Gap(scope, reason) for scope in scopes if (reason := self._lack(scope))]
+
+    def scopes(self, workspaces: Iterable[str], kinds: Iterable[str]) -> list[Scope]:
+        """Of every workspace, kind and partition."""
+        kinds = tuple(kinds)
+        return [Scope(name, kind, each) for name in workspaces for kind in kinds for each in self.first_offsets]
 
     def _lack(self, scope: Scope) -> str:
         known, oldest = self.newest.get(scope), self.oldest_times.get(scope.partition, 0.0)
@@ -98,18 +102,23 @@ class LoggedLists:
 
 
 def read_lists(
-    brokers: Brokers, topic: str, codec: AvroCodec[Command], tell: Callable[[int, int], None] = lambda *_: None
+    brokers: Brokers,
+    topic: str,
+    codec: AvroCodec[Command],
+    tell: Callable[[int, int], None] = lambda *_: None,
+    since: Mapping[TopicPartition, int] | None = None,
 ) -> LoggedLists:
-    """Read the log up to its present end. ``tell`` is called with how many messages were read, and of how many.
+    """Read the log up to its present end; ``since`` these offsets, or from the beginning.
 
-    Raises Retry if the brokers do not answer.
+    ``tell`` is called with how many messages were read, and of how many. Raises Retry if the brokers do not answer.
     """
     with PartitionReader(brokers, "gitopsctl") as reader:
         sources = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
         ends, first = reader.end_offsets(sources), reader.first_offsets(sources)
         lists = LoggedLists({source.partition: first[source] for source in sources})
-        total = sum(ends[source] - first[source] for source in sources)
-        for number, message in enumerate(reader.read_messages(ends), 1):
+        starts = {source: max(first[source], (since or {}).get(source, 0)) for source in sources}
+        total = sum(ends[source] - starts[source] for source in sources)
+        for number, message in enumerate(reader.read_messages(ends, starts), 1):
             lists.add_message(message, codec.decode_message)
             tell(number, total)
     return lists

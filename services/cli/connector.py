@@ -20,6 +20,7 @@ app = typer.Typer(help="Change data capture.", no_args_is_help=True)
 
 DEFINITION = Path(__file__).with_name("connector.json")
 NAME = "gitops"
+STOPPED = "STOPPED"
 LOOK_EVERY_SECONDS = 0.1
 SETTLE_SECONDS = 3.0
 KEEP_LIMIT_SECONDS = 60.0
@@ -42,6 +43,38 @@ def apply(timeout: float = TIMEOUT) -> None:
         )
         _await_running(client, timeout)
     typer.echo(f"connector {NAME}: running")
+
+
+@app.command()
+def stop(timeout: float = TIMEOUT) -> None:
+    """Stop the connector, and have Connect forget how far it was: 'apply' starts it with a snapshot of all rows.
+
+    For a database that takes the place of a lost one: positions in the log of that mean nothing here.
+    """
+    settings = load(ConnectSettings)
+    with connect_client(settings) as client:
+        where = f"Kafka Connect at {settings.connect_url}"
+        await_dependency(where, lambda: _call(client, "PUT", f"/connectors/{NAME}/stop"), timeout)
+        await_dependency(where, lambda: _forget_offsets(client), timeout)
+    typer.echo(f"connector {NAME}: stopped; 'gitopsctl connector apply' starts it")
+
+
+def is_stopped() -> bool:
+    """Whether the connector does not run, and has forgotten how far it was. Raises Retry, InvalidConfiguration."""
+    missing = (httpx2.codes.NOT_FOUND,)
+    with connect_client(load(ConnectSettings)) as client:
+        status = _json(_call(client, "GET", f"/connectors/{NAME}/status", accept=missing))
+        if status.get("connector", {}).get("state", STOPPED) != STOPPED:
+            return False
+        return not _json(_call(client, "GET", f"/connectors/{NAME}/offsets", accept=missing)).get("offsets")
+
+
+def _forget_offsets(client: httpx2.Client) -> None:
+    """Raises Retry while its task still ends."""
+    try:
+        _call(client, "DELETE", f"/connectors/{NAME}/offsets")
+    except InvalidConfiguration as error:
+        raise Retry(str(error)) from error
 
 
 @app.command()
@@ -78,6 +111,8 @@ def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
         _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
     else:
         _call(client, "PUT", f"/connectors/{NAME}/config", definition)
+    if _state(client)[0] == STOPPED:
+        _call(client, "PUT", f"/connectors/{NAME}/resume")
 
 
 def _await_running(client: httpx2.Client, timeout: float) -> None:

@@ -41,6 +41,8 @@ ValueT = TypeVar("ValueT")
 
 INSTANCES = "SELECT id, namespace, state = 'accepting', engine FROM engine_instances"
 
+PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
+
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
 PARKED = f"SELECT {names(ParkedTenant, 'p')} FROM {NAMED} JOIN parked_tenants p USING (workspace, namespace)"
@@ -156,6 +158,11 @@ def _load_rows(
 def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
     """The engine instances."""
     return _fleet(connection.execute(INSTANCES), engines)
+
+
+def load_placements(connection: Connection[Any]) -> dict[UUID, str]:
+    """Instances of tenants that were placed before the database was lost."""
+    return dict(connection.execute(PLACEMENTS).fetchall())
 
 
 def look_up(

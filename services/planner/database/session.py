@@ -23,7 +23,7 @@ from services.common.errors import Poison, Retry
 from services.common.kafka import TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
-from services.planner.database.load import Loaded, load, load_fleet, look_up
+from services.planner.database.load import Loaded, load, load_fleet, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
@@ -85,6 +85,7 @@ class DatabaseSession:
         self.owner = uuid4()
         """Who we are: only the planner that took a partition up last may write its rows."""
         self._fleet = FleetView({}, engines)
+        self._placements: Mapping[UUID, str] = {}
         self.tenants = TenantCache(kept_bytes)
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
@@ -100,7 +101,7 @@ class DatabaseSession:
             known[name] = tuple(state.indexed() for state in states)
             if not loaded.is_in_doubt(name):
                 self.tenants.keep_tenants(name, known[name])
-        return replace(loaded, tenants=known)
+        return replace(loaded, tenants=known, fleet=self._fleet)
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
@@ -148,6 +149,7 @@ class DatabaseSession:
         with self._translated() as connection:
             connection.execute(ENSURE_POSITIONS, columns)
             rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
+            self._placements = load_placements(connection)
         self.tenants.forget_tenants()
         return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
@@ -177,7 +179,7 @@ class DatabaseSession:
         for instance in fleet.unknown:
             if instance != self._fleet.instances.get(instance.id):
                 log.error("this build does not know the engine", instance=instance.id, engine=instance.engine)
-        self._fleet = fleet
+        self._fleet = replace(fleet, placements=self._placements)
 
     @contextmanager
     def _translated(self) -> Iterator[Connection[Any]]:

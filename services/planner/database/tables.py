@@ -287,6 +287,24 @@ consumer_offsets = Table(
     postgresql_with={"fillfactor": "50"},
 )
 
+placements = Table(
+    "placements",
+    metadata,
+    Column("tenant_id", Uuid, primary_key=True),
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
+    comment="Where tenants are that the database does not know yet: input of a rebuild, which leaves it empty.",
+)
+
+rebuild_positions = Table(
+    "rebuild_positions",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("first_offset", BigInteger, nullable=False, comment="Of the oldest message that there was."),
+    Column("end_offset", BigInteger, nullable=False, comment="After the newest."),
+    comment="What the logs held when a rebuild began. Empty but while one is under way.",
+)
+
 engine_resources = Table(
     "engine_resources",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from services.common.errors import Wait
@@ -19,6 +19,8 @@ class FleetView:
     instances: Mapping[str, EngineInstance]
     engines: Mapping[str, Engine]
     """By the name that instances have for them. Of an instance with another engine only the namespace counts."""
+    placements: Mapping[UUID, str] = field(default_factory=dict)
+    """Of tenants that are not known and were placed before the database was lost: their instances' ids."""
 
     @property
     def usable(self) -> list[EngineInstance]:
@@ -33,6 +35,11 @@ class FleetView:
     def placement(self, tenant: Tenant) -> Placement:
         """Where the tenant's objects are."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
+
+    def instance_for(self, tenant: UUID) -> EngineInstance:
+        """Where a tenant that is not known belongs: where it was, or else by its id. Raises Wait if there is none."""
+        known = self.instances.get(self.placements.get(tenant, ""))
+        return known if known is not None else place(tenant, self.usable)
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""

@@ -18,7 +18,7 @@ from uuid import UUID
 from services.common.messages import Command, Observation, ResourceChanged, ResourceGone
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
-from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
 
@@ -72,7 +72,7 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
 def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView) -> Tenant:
     """``tenant`` as these events, which are of it, tell of it; placed. Raises Wait if there is no instance."""
     if not tenant.engine_instance_id:
-        tenant = replace(tenant, engine_instance_id=place(tenant.id, fleet.usable).id)
+        tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant.id).id)
     for event in events:
         tenant = _as_told(tenant, event)
     return tenant

@@ -31,7 +31,7 @@ class Connect:
                 return self.refusal
         if path.endswith("/status"):
             return httpx2.Response(200, json=self.status)
-        if request.method == "PUT":
+        if request.method == "PUT" and path.endswith("/config"):
             self.config = json.loads(request.content) | {"name": connector.NAME}
         if self.config is None:
             return httpx2.Response(404, json={"message": "not found"})
@@ -124,3 +124,15 @@ def test_keeper_when_connect_is_away_then_it_comes_back_later() -> None:
         raise httpx2.ConnectError("refused")
 
     assert connector._revived(httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(away)))
+
+
+def test_put_when_the_connector_was_stopped_then_it_runs_again(connect: Connect, client: httpx2.Client) -> None:
+    connect.config, connect.status = DEFINITION | {"name": connector.NAME}, {"connector": {"state": "STOPPED"}}
+    connector._put(client, DEFINITION)
+    assert connect.changes[-1] == "PUT /connectors/gitops/resume"
+
+
+def test_offsets_when_a_task_still_ends_then_they_are_forgotten_later(connect: Connect, client: httpx2.Client) -> None:
+    connect.refusal = httpx2.Response(400, json={"message": "Connectors must be in the STOPPED state"})
+    with pytest.raises(Retry, match="STOPPED"):
+        connector._forget_offsets(client)

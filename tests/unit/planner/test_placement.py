@@ -63,3 +63,13 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
     assert fleet.is_engine_namespace(chosen.namespace)
     with pytest.raises(Wait, match="gitopsctl engines apply"):
         plan(tenant, [changed(1)], FleetView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
+
+
+def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there_again_whatever_its_hash() -> None:
+    tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
+    elsewhere = next(each for each in FLEET if each != place(tenant.tenant.id, FLEET))
+    draining = {each.id: replace(each, accepting=each != elsewhere) for each in FLEET}
+    for known, expected in (({tenant.tenant.id: elsewhere.id}, elsewhere.id), ({tenant.tenant.id: "removed"}, None)):
+        fleet = FleetView(draining, ENGINES, known)
+        placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
+        assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant.id, draining.values()).id)

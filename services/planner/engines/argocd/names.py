@@ -19,6 +19,14 @@ def project_name(tenant: UUID) -> str:
     return f"{PROJECT_PREFIX}{tenant}"
 
 
+def tenant_of(lane: str) -> UUID | None:
+    """The tenant that has this lane; None if it is no tenant's."""
+    try:
+        return UUID(lane.removeprefix(PROJECT_PREFIX)) if lane.startswith(PROJECT_PREFIX) else None
+    except ValueError:
+        return None
+
+
 def cluster_project_name(tenant: UUID) -> str:
     """Name of its AppProject for environments that allow resources outside of namespaces."""
     return f"{PROJECT_PREFIX}{tenant}{CLUSTER_SUFFIX}"

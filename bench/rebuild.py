@@ -1,0 +1,130 @@
+"""``python -m bench.rebuild``: how fast a lost database is built from the log, and what it costs to list all anew.
+
+The log is written here, as a watcher writes it, under a workspace's name; engines stand still.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import psycopg
+import typer
+from rich.console import Console
+
+from bench.processes import cpu_seconds
+from devstack.harness.hosted import HostedStack, hosted
+from services.cli.replay import kinds
+from services.cli.streamed_topics import StreamedTopics
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.kafka import COMMANDS, PartitionReader, Publisher, TopicPartition, count_partitions, tenant_key
+from services.common.messages import Command, ResourceChanged, ResyncCompleted
+from services.common.telemetry import TRACEPARENT, new_traceparent
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+
+WORKSPACE = "local"
+LOOK_EVERY_SECONDS = 0.2
+MEASURED = ("planner", "postgres")
+OFFSETS = "SELECT coalesce(sum(next_offset), 0) FROM consumer_offsets WHERE topic = %s"
+
+console = Console(highlight=False)
+
+
+def listed(deployments: int, tenants: int, epoch: int) -> Iterator[Command]:
+    """A complete list, less its markers."""
+    now = datetime.now(UTC)
+    for number in range(deployments):
+        namespace = f"bench-{number % tenants:05d}"
+        uids = [str(uuid.uuid5(uuid.NAMESPACE_OID, name)) for name in (f"{namespace}/app-{number}", namespace)]
+        source = {"repoURL": f"https://git.example.com/{namespace}/config.git", "path": f"apps/{number}"}
+        event = ResourceChanged(
+            GITOPS_DEPLOYMENT.api_version, GITOPS_DEPLOYMENT.kind, f"app-{number}", uids[0], str(number + 1), 1, epoch,
+            deleting=False, finalizers=(), actor="bench", created_at=1_000,
+            spec=orjson.dumps({"type": "automated", "source": source}).decode(),
+        )  # fmt: skip
+        yield Command(WORKSPACE, WORKSPACE, namespace, now, event, uids[1], 1_000)
+
+
+def write_list(stack: HostedStack, deployments: int, tenants: int, epoch: int) -> None:
+    """As a watcher does: all of it, and then the markers of every kind in every partition."""
+    codec = AvroCodec(SchemaRegistry(stack.log), Command, value_subject(COMMANDS))
+    publisher, headers = Publisher(stack.log, "bench"), {TRACEPARENT: new_traceparent()}
+    sent = [
+        publisher.send_message(
+            COMMANDS, tenant_key(command.workspace, command.namespace), codec.encode_message(command), headers
+        )
+        for command in listed(deployments, tenants, epoch)
+    ]
+    for outcome in sent:
+        outcome.result()
+    for kind in kinds():
+        marker = codec.encode_message(Command(WORKSPACE, "", "", datetime.now(UTC), ResyncCompleted(kind, epoch)))
+        for partition in range(count_partitions(stack.log, [COMMANDS])[COMMANDS]):
+            publisher.send_message(COMMANDS, None, marker, headers, partition=partition).result()
+    publisher.close()
+
+
+def gitopsctl(stack: HostedStack, *arguments: str) -> str:
+    """As an operator; returns what it printed."""
+    command = [sys.executable, "-m", "services.cli", *arguments]
+    ended = subprocess.run(command, env=os.environ | stack.environment, check=True, capture_output=True, text=True)
+    return ended.stdout
+
+
+def until_planned(stack: HostedStack) -> None:
+    """Return when the planner has come to the end of the log."""
+    with PartitionReader(stack.log, "bench") as reader:
+        count = count_partitions(stack.log, [COMMANDS])[COMMANDS]
+        total = sum(reader.end_offsets(TopicPartition(COMMANDS, number) for number in range(count)).values())
+    with psycopg.connect(stack.environment["DATABASE_OWNER_URL"], autocommit=True) as owner:
+        while (owner.execute(OFFSETS, [COMMANDS]).fetchone() or (0,))[0] < total:
+            time.sleep(LOOK_EVERY_SECONDS)
+
+
+def measure(stack: HostedStack, deployments: int, tenants: int) -> None:
+    """Each step of a rebuild, and then a list of what has not changed."""
+    gitopsctl(stack, "connector", "stop")
+    write_list(stack, deployments, tenants, time.time_ns() // 1_000_000)
+    console.print(gitopsctl(stack, "rebuild", "start").splitlines()[0])
+    began = time.monotonic()
+    stack.start("planner")
+    console.print(gitopsctl(stack, "rebuild", "follow"))
+    replayed = time.monotonic() - began
+    gitopsctl(stack, "connector", "apply")
+    topics = StreamedTopics(stack.log, SchemaRegistry(stack.log))
+    while len(topics.engine_digests()) < deployments + tenants:  # a project each
+        time.sleep(LOOK_EVERY_SECONDS)
+    streamed = time.monotonic() - began
+    console.print(
+        f"{deployments} of {tenants} tenants: replayed after {replayed:.0f} s, streamed after {streamed:.0f} s"
+    )
+    pids = {name: pid for name, pid in stack.pids().items() if name in MEASURED}
+    before, began = cpu_seconds(pids), time.monotonic()
+    write_list(stack, deployments, tenants, time.time_ns() // 1_000_000)
+    until_planned(stack)
+    used = {name: seconds - before[name] for name, seconds in cpu_seconds(pids).items()}
+    console.print(f"listed anew, unchanged: {time.monotonic() - began:.0f} s; CPU {used}")
+
+
+def main(
+    deployments: Annotated[int, typer.Option(help="GitOpsDeployments in the log.")] = 25_000,
+    tenants: Annotated[int, typer.Option(help="Tenants they belong to.")] = 10_000,
+) -> None:
+    """Start a stack of its own, without watcher and agents, fill its log, and measure."""
+    with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
+        console.print("starting a stack …")
+        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
+            measure(stack, deployments, tenants)
+
+
+if __name__ == "__main__":
+    typer.run(main)

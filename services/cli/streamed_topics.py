@@ -1,0 +1,131 @@
+"""What the topics of the compiled tables hold, compared with the tables. Called by :mod:`rebuild`.
+
+The newest message of each key stands for it; a deleted row's key stands for nothing. A key of a topic that no row has
+stays there for ever, desired, though nobody asks for it any more: a database that was built anew does not know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from psycopg import Connection
+
+from services.common.avro import SchemaRegistry, decode_record
+from services.common.errors import Poison
+from services.common.kafka import (
+    ENGINE,
+    Brokers,
+    PartitionReader,
+    TopicPartition,
+    count_partitions,
+    workspace_topic,
+)
+from services.common.messages import EngineResource, WorkspaceResource
+
+Row = TypeVar("Row", EngineResource, WorkspaceResource)
+Kept = TypeVar("Kept")
+Key = tuple[str, str, str, str]
+"""The primary key of a row of either table."""
+
+ENGINE_ROWS = "SELECT engine_instance_id, kind, namespace, name, desired || ' ' || digest FROM engine_resources"
+STATUS_ROWS = "SELECT workspace, namespace, kind, name, digest FROM workspace_statuses WHERE workspace = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a table and its topic differ, in rows."""
+
+    unchanged: int
+    differing: int
+    new: int
+    """Of which the topic knows nothing."""
+    unknown: int
+    """Keys of the topic that no row has."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedTopics:
+    """The topics; nothing is written."""
+
+    brokers: Brokers
+    registry: SchemaRegistry
+
+    def placements(self) -> dict[str, str]:
+        """The instance of each tenant, by its lane."""
+        rows = self._newest(ENGINE, EngineResource, lambda row: (row.lane, row.engine_instance_id))
+        return dict(rows.values())
+
+    def engine_digests(self) -> dict[Key, str]:
+        """What each key of the engines' topic stands for."""
+        return self._newest(ENGINE, EngineResource, lambda row: f"{row.desired} {row.digest}")
+
+    def status_digests(self, workspace: str) -> dict[Key, str]:
+        """What each key of a workspace's topic stands for."""
+        return self._newest(workspace_topic(workspace), WorkspaceResource, lambda row: row.digest)
+
+    def unknown_objects(self, known: Mapping[Key, str]) -> dict[Key, EngineResource]:
+        """Keys of the engines' topic that are not among the ``known``."""
+        return _kept(self._newest(ENGINE, EngineResource, lambda row: None if row.identity in known else row))
+
+    def unknown_statuses(self, workspace: str, known: Mapping[Key, str]) -> dict[Key, WorkspaceResource]:
+        """Keys of a workspace's topic that are not among the ``known``."""
+        topic = workspace_topic(workspace)
+        return _kept(self._newest(topic, WorkspaceResource, lambda row: None if key_of(row) in known else row))
+
+    def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
+        """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""
+        newest: dict[Key, Kept] = {}
+        with PartitionReader(self.brokers, "gitopsctl") as reader:
+            count = count_partitions(self.brokers, [topic])[topic]
+            ends = reader.end_offsets(TopicPartition(topic, number) for number in range(count))
+            for message in reader.read_messages(ends):
+                if (row := self._decoded(message.value, kind)) is None:
+                    continue
+                if row.deleted:
+                    newest.pop(key_of(row), None)
+                else:
+                    newest[key_of(row)] = keep(row)
+        return newest
+
+    def _decoded(self, value: bytes | None, kind: type[Row]) -> Row | None:
+        """None for a tombstone, which says what the message before it has said, and for what is no row."""
+        if not value:
+            return None
+        try:
+            return kind.from_record(decode_record(self.registry, value))
+        except Poison:
+            return None
+
+
+def key_of(row: EngineResource | WorkspaceResource) -> Key:
+    """The primary key of ``row``."""
+    if isinstance(row, EngineResource):
+        return row.identity
+    return (row.workspace, row.namespace, row.kind, row.name)
+
+
+def engine_rows(connection: Connection) -> dict[Key, str]:
+    """What each row of ``engine_resources`` stands for."""
+    return _digests(connection.execute(ENGINE_ROWS))
+
+
+def status_rows(connection: Connection, workspace: str) -> dict[Key, str]:
+    """What each row of ``workspace_statuses`` stands for."""
+    return _digests(connection.execute(STATUS_ROWS, [workspace]))
+
+
+def compare(rows: Mapping[Key, str], streamed: Mapping[Key, str]) -> Comparison:
+    """Rows of a table with what its topic holds."""
+    both = [key for key in rows if key in streamed]
+    unchanged = sum(rows[key] == streamed[key] for key in both)
+    return Comparison(unchanged, len(both) - unchanged, len(rows) - len(both), len(streamed) - len(both))
+
+
+def _digests(rows: Iterable[tuple[str, ...]]) -> dict[Key, str]:
+    return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
+
+
+def _kept(found: Mapping[Key, Row | None]) -> dict[Key, Row]:
+    return {key: row for key, row in found.items() if row is not None}
