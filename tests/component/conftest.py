@@ -62,11 +62,19 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
         yield running
 
 
-@pytest.fixture(scope="package")
-def servers(stack: HostedStack, request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """PostgreSQL and Kafka: the local stack's processes, or containers."""
-    if request.config.getoption("testcontainers"):
+@pytest.fixture(scope="session")
+def with_containers(request: pytest.FixtureRequest) -> bool:
+    """Whether they were asked for; without an engine to run them there is no point in going on."""
+    wanted: bool = request.config.getoption("testcontainers")
+    if wanted:
         require_engine()
+    return wanted
+
+
+@pytest.fixture(scope="package")
+def servers(with_containers: bool, stack: HostedStack) -> Iterator[Servers]:
+    """PostgreSQL and Kafka: the local stack's processes, or containers."""
+    if with_containers:
         with containers() as started:
             yield started
     else:
@@ -82,7 +90,7 @@ def servers(stack: HostedStack, request: pytest.FixtureRequest) -> Iterator[Serv
 
 
 def require_engine() -> None:
-    """There is no point in going on without one."""
+    """End the run with one line if no Docker engine answers."""
     try:
         docker.from_env(timeout=20).ping()
     except docker.errors.DockerException:
