@@ -60,6 +60,16 @@ def up(  # noqa: PLR0913 - one for each option
     pods: Annotated[
         bool, typer.Option("--pods", help="A node, and our services on it as pods, not as processes; needs root.")
     ] = False,
+    bare: Annotated[
+        bool,
+        typer.Option("--bare", help="Servers alone, with nothing in them; what needs more is started by its name."),
+    ] = False,
+    registry_key: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, resolve_path=True, help="With --tls: what signs the registry's tokens."
+        ),
+    ] = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
@@ -71,7 +81,7 @@ def up(  # noqa: PLR0913 - one for each option
 
     console = Console(highlight=False)
     options = run.StackOptions(
-        infrastructure_only=infra,
+        infrastructure_only=infra or bare,
         without=tuple(without or ()),
         fresh=fresh,
         durable=durable,
@@ -79,6 +89,8 @@ def up(  # noqa: PLR0913 - one for each option
         argocd_versions=tuple(argocd_version or ()),
         tls=tls,
         pods=pods,
+        bare=bare,
+        registry_key=registry_key,
     )
     if detach and _is_ready(State(state_folder)):
         run.require_same_options(options, State(state_folder))
@@ -86,6 +98,8 @@ def up(  # noqa: PLR0913 - one for each option
         return
     if pods and tls:
         raise InvalidConfiguration("--pods and --tls do not go together: certificates have no names of the cluster")
+    if pods and bare:
+        raise InvalidConfiguration("--pods and --bare do not go together: the node needs what is in the servers")
     if pods:
         requirements.require()
     with reporter(console) as report:

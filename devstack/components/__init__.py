@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from devstack.components import apicurio, argocd, connect, git, kafka, kubernetes, node, postgres, services, steps
 from devstack.components.stack import Stack
-from devstack.supervisor.process import Node
+from devstack.supervisor.process import Node, Process, Step
 from services.common.errors import InvalidConfiguration
 
 
-def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[str] = ()) -> list[Node]:
+def all_nodes(
+    stack: Stack, *, infrastructure_only: bool, bare: bool = False, without: Collection[str] = ()
+) -> list[Node]:
     """The processes and steps of ``stack``, less those named in ``without``; our services held if so asked.
+
+    ``bare``: no steps, see :func:`servers_alone`.
 
     Raises:
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
@@ -23,9 +27,30 @@ def all_nodes(stack: Stack, *, infrastructure_only: bool, without: Collection[st
     if stack.tools.node:
         nodes += node.nodes(stack, stack.tools.node, infrastructure_only=infrastructure_only)
     nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]
+    nodes = servers_alone(nodes) if bare else nodes
     kept = [item for item in nodes if item.name not in without]
     _check(nodes, kept, without)
     return kept
+
+
+def servers_alone(nodes: Iterable[Node]) -> list[Node]:
+    """Without the steps; a process that needs what one of them makes is held, and ends before whatever they need."""
+    nodes = list(nodes)
+    steps = {item.name: item for item in nodes if isinstance(item, Step)}
+
+    def without_steps(names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            yield from without_steps(steps[name].depends_on) if name in steps else (name,)
+
+    return [
+        replace(
+            item,
+            depends_on=tuple(dict.fromkeys(without_steps(item.depends_on))),
+            held=item.held or not steps.keys().isdisjoint(item.depends_on),
+        )
+        for item in nodes
+        if isinstance(item, Process)
+    ]
 
 
 def _check(nodes: list[Node], kept: list[Node], without: Collection[str]) -> None:

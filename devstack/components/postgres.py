@@ -56,7 +56,7 @@ def _roles(stack: Stack, environment: dict[str, str]) -> Step:
         argv=(
             str(stack.tools.psql), "--no-psqlrc", "--quiet",
             "--file", str(CONFIGURATION / "init.sql"),
-            "--host", HOST if stack.transport is None else _socket(stack),
+            "--host", HOST if stack.transport is None else superusers_socket(stack.ports["postgres"]),
             "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
         ),
         env=environment | passwords | {"PGPASSWORD": stack.secrets[SUPERUSER]},
@@ -97,7 +97,7 @@ def _settings(stack: Stack) -> str:
         f"include '{CONFIGURATION / 'postgresql.conf'}'\n"
         f"listen_addresses = '{HOST}'\n"
         f"port = {stack.ports['postgres']}\n"
-        f"unix_socket_directories = '{'' if stack.transport is None else _socket(stack)}'\n"
+        f"unix_socket_directories = '{'' if stack.transport is None else superusers_socket(stack.ports['postgres'])}'\n"
         + ("" if stack.durable else NOT_DURABLE)
         + ("" if stack.transport is None else ENCRYPTED)
     )
@@ -109,9 +109,9 @@ def _copy_certificate(transport: Transport, data: Path) -> None:
         write_private(data / name, file.read_bytes())
 
 
-def _socket(stack: Stack) -> str:
-    """An abstract one, of the superuser alone: the psql that there is cannot encrypt, and here need not."""
-    return f"@gitops-service-{stack.ports['postgres']}"
+def superusers_socket(port: int) -> str:
+    """Of a server with TLS; an abstract one: the psql that there is cannot encrypt, and here need not."""
+    return f"@gitops-service-{port}"
 
 
 def _own(folder: Path, drop: str) -> None:

@@ -44,12 +44,14 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--argocd": options.argocd,
         "--tls": options.tls,
         "--pods": options.pods,
+        "--bare": options.bare,
     }
+    key = ["--registry-key", str(options.registry_key)] if options.registry_key else []
     left_out = [argument for name in options.without for argument in ("--without", name)]
     versions = [argument for name in options.argocd_versions for argument in ("--argocd-version", name)]
     return [
         sys.executable, "-m", "services.cli", "dev", "up", "--state", str(state.root), "--ready-fd", str(ready_fd),
-        *(flag for flag, wanted in flags.items() if wanted), *left_out, *versions,
+        *(flag for flag, wanted in flags.items() if wanted), *left_out, *versions, *key,
     ]  # fmt: skip
 
 

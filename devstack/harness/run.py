@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from devstack.components import all_nodes
@@ -47,11 +48,15 @@ class StackOptions:
     """Nothing travels in clear between the components."""
     pods: bool = False
     """A node, and our services on it as pods."""
+    bare: bool = False
+    """The servers alone, with nothing in them."""
+    registry_key: Path | None = None
+    """Private key that the registry's tokens are signed with; None: one is made."""
 
 
 def require_same_options(options: StackOptions, state: State) -> None:
     """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started with ``options``."""
-    wanted, running = asdict(options), state.recall(OPTIONS) or {}
+    wanted, running = _as_json(options), state.recall(OPTIONS) or {}
     # A fresh stack is no longer fresh.
     running |= {"fresh": False} | {name: tuple(running.get(name, ())) for name in ("without", "argocd_versions")}
     other = [name for name, value in wanted.items() if running.get(name) != value]
@@ -79,27 +84,35 @@ def run(
             machine.clear(state.root / "node")
             state.wipe()
         state.begin_logs()
-        state.remember(OPTIONS, asdict(options))
+        state.remember(OPTIONS, _as_json(options))
         remembered = state.recall(PORTS) or {}
         ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
         state.remember(PORTS, ports)
         secrets = state.secrets()
-        transport = _transport(state, secrets["connect-stores"]) if options.tls else None
+        transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
         stack = Stack(state, ports, secrets, tools, options.durable, transport)
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, options, announce).run(ready))
 
 
-def _transport(state: State, store_password: str) -> Transport:
-    return make_transport(state.folder("transport"), (*IDENTITIES, "connect"), store_password)
+def _as_json(options: StackOptions) -> dict[str, Any]:
+    """As it is remembered, and compared with what is."""
+    return asdict(options) | {"registry_key": options.registry_key and str(options.registry_key)}
+
+
+def _transport(state: State, store_password: str, registry_key: Path | None) -> Transport:
+    signing = registry_key.read_bytes() if registry_key else None
+    return make_transport(state.folder("transport"), (*IDENTITIES, "connect"), store_password, signing)
 
 
 class _Session:
     """A supervisor with its control socket and its signals."""
 
     def __init__(self, stack: Stack, options: StackOptions, announce: Callable[[str], None]) -> None:
-        nodes = all_nodes(stack, infrastructure_only=options.infrastructure_only, without=options.without)
+        nodes = all_nodes(
+            stack, infrastructure_only=options.infrastructure_only, bare=options.bare, without=options.without
+        )
         self._announce = announce
         self._stack = stack
         self._supervisor = Supervisor(nodes, stack.state.log, way_to_drop_root(), announce)

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     pkcs12,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
@@ -27,6 +28,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 from devstack.stack.pki import Issuer
 from devstack.stack.state_folder import write_private
 from services.cli.registry_tokens import RegistryRole, issue_token
+from services.common.errors import InvalidConfiguration
 
 LIFETIME = timedelta(days=30)
 """Longer than a stack runs."""
@@ -76,9 +78,17 @@ class Transport:
         return self.folder / "keeper.crt", self.folder / "keeper.key"
 
 
-def make_transport(folder: Path, holders: Iterable[str], store_password: str) -> Transport:
-    """Write everything into ``folder``; ``holders`` get tokens as readers of the registry, the operator a writer's."""
-    signing = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+def make_transport(
+    folder: Path, holders: Iterable[str], store_password: str, registry_key: bytes | None = None
+) -> Transport:
+    """Write everything into ``folder``; ``holders`` get tokens as readers of the registry, the operator a writer's.
+
+    ``registry_key``: in PEM, what signs these tokens; without it a key is made and not kept.
+
+    Raises:
+        InvalidConfiguration: it is no private RSA key.
+    """
+    signing = _read_rsa(registry_key) if registry_key else rsa.generate_private_key(65537, key_size=2048)
     transport = Transport(folder, _public(signing), _tokens(signing, holders))
     servers, connect = Issuer("gitops-service transport", LIFETIME), Issuer("gitops-service Connect", LIFETIME)
     write_private(transport.authority, _pem(servers.certificate))
@@ -90,6 +100,16 @@ def make_transport(folder: Path, holders: Iterable[str], store_password: str) ->
     _write_leaf(connect, "connector-keeper", transport.keeper, CLIENT)
     _write_stores(connect, transport.connect_stores, store_password)
     return transport
+
+
+def _read_rsa(pem: bytes) -> rsa.RSAPrivateKey:
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise InvalidConfiguration("the registry's key is not a private key in PEM") from error
+    if not isinstance(key, rsa.RSAPrivateKey):
+        raise InvalidConfiguration("the registry's key is not an RSA key")
+    return key
 
 
 def _write_leaf(issuer: Issuer, name: str, files: tuple[Path, Path], usage: ObjectIdentifier) -> None:

@@ -95,8 +95,8 @@ class Toolchain:
 
     @property
     def psql(self) -> Path:
-        """PostgreSQL's client, which knows no TLS."""
-        return _postgres_in_clear() / "bin" / "psql"
+        """PostgreSQL's client."""
+        return psql()
 
 
 def install(
@@ -238,6 +238,11 @@ def unpack_postgres(folder: Path) -> None:
         with outer.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as archive:
             archive.extractall(folder, **EXTRACTION)  # noqa: S202 - the archive is the one we locked
     jar.unlink()
+
+
+def psql() -> Path:
+    """PostgreSQL's client, which knows no TLS; its libraries are in ``lib`` beside its folder."""
+    return _postgres_in_clear() / "bin" / "psql"
 
 
 def _postgres_in_clear() -> Path:

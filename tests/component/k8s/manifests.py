@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -145,18 +145,25 @@ def environment(name: str, manifests: list[Manifest]) -> dict[str, str]:
     """What a container of one workload finds in its environment."""
     maps = of_kind("ConfigMap", manifests)
     (container,) = containers(workloads(manifests)[name])
+    return variables(container, lambda name: maps[name].get("data", {}), lambda name, key: SECRETS[name, key])
+
+
+def variables(
+    container: Manifest, config_map: Callable[[str], Mapping[str, str]], secret: Callable[[str, str], str]
+) -> dict[str, str]:
+    """A container's environment; ``config_map`` and ``secret`` tell what those hold, by name, and by name and key."""
     found: dict[str, str] = {}
     for source in container.get("envFrom", []):
-        found |= maps[source["configMapRef"]["name"]].get("data", {})
-    return found | {item["name"]: _value(item) for item in container.get("env", [])}
+        found |= config_map(source["configMapRef"]["name"])
+    return found | {item["name"]: _value(item, secret) for item in container.get("env", [])}
 
 
-def _value(item: Manifest) -> str:
+def _value(item: Manifest, secret: Callable[[str, str], str]) -> str:
     if "value" in item:
         return str(item["value"])
     match item["valueFrom"]:
         case {"secretKeyRef": reference}:
-            return SECRETS[reference["name"], reference["key"]]
+            return secret(reference["name"], reference["key"])
         case {"fieldRef": {"fieldPath": "metadata.namespace"}}:
             return "gitops-service"
         case {"fieldRef": {"fieldPath": "metadata.name"}}:

@@ -15,11 +15,22 @@ README = (ROOT / "k8s" / "README.md").read_text()
 
 
 def commands(section: str, readme: str = README) -> list[str]:
-    """Of the first shell block of a section, without comments."""
-    text = readme.partition(f"\n## {section}\n")[2]
-    block = re.search(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    return [line.partition(" #")[0].strip() for line in block[1].splitlines()]
+    """Of the shell blocks of a section, up to the next heading, without comments."""
+    return [line.partition(" #")[0].strip() for line in blocks("sh", readme)[section]]
+
+
+def blocks(language: str, readme: str = README) -> dict[str, list[str]]:
+    """Lines of the code blocks in ``language``, by the heading that they are below."""
+    found: dict[str, list[str]] = {}
+    heading, inside = "", None
+    for line in readme.splitlines():
+        if line.startswith("```"):
+            inside = line.removeprefix("```") if inside is None else None
+        elif inside is None and line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif inside == language:
+            found.setdefault(heading, []).append(line)
+    return found
 
 
 def secrets_of_the_table() -> dict[str, list[str]]:
@@ -29,10 +40,11 @@ def secrets_of_the_table() -> dict[str, list[str]]:
     return {name: re.findall(r"`([\w.]+)`", keys) for names, keys in rows for name in re.findall(r"`([\w-]+)`", names)}
 
 
-def carry_out(command: str, folder: Path, environment: Mapping[str, str], kubectl: Path) -> None:
-    """In a shell, as typed; ``environment`` names the overlay, too."""
-    path = f"{kubectl.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+def carry_out(command: str, folder: Path, environment: Mapping[str, str], kubectl: Path) -> str:
+    """In a shell, as typed; ``environment`` names the overlay, too, and may have a PATH. Returns what it prints."""
+    path = f"{kubectl.parent}:{Path(sys.executable).parent}:{environment.get('PATH', os.environ['PATH'])}"
     variables = os.environ | environment | {"PATH": path}
     shell = ["/bin/sh", "-c", command]
     outcome = subprocess.run(shell, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, f"{command}: {outcome.stderr}"
+    return outcome.stdout

@@ -12,6 +12,7 @@ from joserfc.jwk import RSAKey
 
 from devstack.components.java import properties
 from devstack.stack.transport import LIFETIME, OPERATOR, Transport, make_transport
+from services.common.errors import InvalidConfiguration
 
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
@@ -54,6 +55,18 @@ def test_tokens_when_made_then_only_the_operators_permits_writing(transport: Tra
     )
     roles = {holder: jwt.decode(token, key).claims["groups"] for holder, token in transport.registry_tokens.items()}
     assert roles == {"watcher": ["sr-readonly"], "connect": ["sr-readonly"], OPERATOR: ["sr-developer"]}
+
+
+def test_tokens_when_an_operators_key_is_given_then_that_signs_them(tmp_path: Path) -> None:
+    key = RSAKey.generate_key(2048, private=True)
+    given = make_transport(tmp_path, ("watcher",), "password", key.as_pem(private=True))
+    assert jwt.decode(given.registry_tokens["watcher"], key).claims["sub"] == "watcher"
+    assert given.registry_public_key in key.as_pem(private=False).decode().replace("\n", "")
+
+
+def test_key_of_the_registry_when_it_is_none_then_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match="registry's key"):
+        make_transport(tmp_path, ("watcher",), "password", b"no key")
 
 
 def test_properties_when_read_then_a_value_may_hold_an_equals_sign(tmp_path: Path) -> None:
