@@ -38,6 +38,7 @@ from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Due, Event, SweepScope
+from services.planner.domain.fleet import place
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
@@ -938,3 +939,15 @@ def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_
     after = contents(database)
     assert [row["namespace_uid"] for row in after["tenants"]] == ["latter"]
     assert after["deployments"] == found["deployments"]
+
+
+def test_tenants_when_the_database_is_built_anew_then_they_are_where_they_were_and_not_where_their_hash_says(
+    session: DatabaseSession, database: Database
+) -> None:
+    by_hash = place(TENANT, FLEET).id
+    elsewhere = next(instance.id for instance in FLEET if instance.id != by_hash)
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("INSERT INTO placements VALUES (%s, %s)", (TENANT, elsewhere))
+    session.take_over_partitions([])
+    take(session, changed(1))
+    assert only(session).tenant.engine_instance_id == elsewhere
