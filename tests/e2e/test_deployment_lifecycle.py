@@ -106,7 +106,7 @@ async def test_deletion_when_argocd_never_finishes_then_it_is_forced_and_others_
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
     stuck = await tenant.create(source={"path": "simulate/stuck-deletion"}, finalizers=(FINALIZER,))
-    await tenant.application_of(stuck)
+    await tenant.until_status("deployed", sync__status="Synced")
     await tenant.delete()
     ordinary = await other_tenant.create()
     await other_tenant.application_of(ordinary)
@@ -115,6 +115,11 @@ async def test_deletion_when_argocd_never_finishes_then_it_is_forced_and_others_
     assert find(tenant.applications.objects, application_name(stuck)) is not None
     await tenant.until_application_gone(stuck, timeout_seconds=90)
     await tenant.deployments.until("released", lambda objects: (tenant.namespace, "web") not in objects)
+    await tenant.create(source={"path": "simulate/silent"})
+    told = await tenant.until_condition("ResourcesLeftBehind", "True")
+    assert told["message"].endswith(f": in this namespace Deployment.apps {tenant.namespace}/guestbook")
+    await tenant.patch("web", {"spec": {"source": {"path": "apps/web"}}})
+    await tenant.until_condition("ResourcesLeftBehind", "False")
 
 
 async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(tenant: Tenant) -> None:

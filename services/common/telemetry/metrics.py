@@ -68,6 +68,11 @@ DRIFT_REPAIRS = Counter("gitops_drift_repairs_total", "Foreign changes undone.",
 FORCED_DELETIONS = Counter(
     "gitops_forced_deletions_total", "Deletions that the engine did not finish in time.", ["service", "kind"]
 )
+LEFT_BEHIND = Gauge(
+    "gitops_resources_left_behind",
+    "Resources that forced deletions of the last seven days may have left behind, and that nothing has taken over.",
+    ["service"],
+)
 ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
 TENANTS_PARKED = Gauge(
     "gitops_tenants_parked",

@@ -155,6 +155,23 @@ STATUS_CUT = Entry(
     "Nothing. To see all of it, deploy its parts by several GitOpsDeployments, or ask the cluster.",
 )
 STATUS_WHOLE = Entry("StatusTruncated", "False", "StatusTruncatedResolved", "", "Everything is shown again.")
+LEFT_BEHIND = Entry(
+    "ResourcesLeftBehind",
+    "True",
+    "ResourcesLeftBehind",
+    "the deletion of a former GitOpsDeployment of this name was forced; not deployed by this one, and maybe still "
+    "there: {resources}",
+    "What was deployed before did not go in time. Nobody looks after these resources, which were seen last.",
+    "Look whether they are there, and delete what you do not need; or add them to the repository, and this deployment "
+    "takes them over. The condition goes once all of them are in status.resources, or seven days after the deletion.",
+)
+NOTHING_LEFT_BEHIND = Entry(
+    "ResourcesLeftBehind",
+    "False",
+    "ResourcesLeftBehindResolved",
+    "",
+    "This deployment has taken over what a former one of its name had left behind, or that is no news any more.",
+)
 DELETED = Entry(DELETING, "False", "DeletingResolved", "", "What was deployed is gone.")
 
 ENTRIES = (
@@ -188,6 +205,8 @@ ENTRIES = (
     DELETED,
     STATUS_CUT,
     STATUS_WHOLE,
+    LEFT_BEHIND,
+    NOTHING_LEFT_BEHIND,
     TENANT_PARKED,
     *THROTTLING,
 )

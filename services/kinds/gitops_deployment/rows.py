@@ -44,6 +44,24 @@ class Deployment(Incarnation):
 
 
 @dataclass(frozen=True, slots=True)
+class ForcedDeletion:
+    """What a deployment may have left behind that its engine did not remove in time."""
+
+    id: UUID
+    """The deployment's."""
+    tenant_id: UUID
+    name: str
+    environment: str
+    """Where it deployed to, by its tenant's name for it; empty: the tenant's own namespace."""
+    resources: str
+    """Those seen last that nothing has taken over since: JSON, of each its group, kind, namespace and name."""
+    omitted: int
+    """How many more were seen."""
+    due_at: datetime
+    """When it is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What agents reported about what a deployment became on its engine."""
 

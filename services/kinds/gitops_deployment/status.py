@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,7 +15,8 @@ from services.kinds.gitops_deployment.catalogue import (
     STATUS_CUT,
     SYNC_FAILED,
 )
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.left_behind import condition as left_behind_condition
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import (
@@ -58,6 +59,7 @@ def compile_deployment_status(
     report: EngineReport,
     previous: str,
     at: datetime,
+    left: Sequence[ForcedDeletion] = (),
 ) -> str:
     """Canonical JSON of the whole status; equal to ``previous`` if nothing but a probe time would differ.
 
@@ -67,12 +69,14 @@ def compile_deployment_status(
         report: what its engine says of it.
         previous: the status compiled last for this incarnation, ``"{}"`` if none was.
         at: when that happened which may change it.
+        left: what former deployments of its name may have left behind.
     """
     before = parsed_status(previous)
     if _is_closed(deployment, observed, report, before):
         report = _closed_report(before)
     part, left_out = _bounded(dict(report.part))
-    holding = {**report.conditions, **_own_conditions(deployment, observed, before, at), **_cut(left_out)}
+    own = _own_conditions(deployment, observed, before, at)
+    holding = {**report.conditions, **own, **left_behind_condition(left), **_cut(left_out)}
     conditions = with_active(before.get("conditions", ()), holding, at)
     status = part | ({"conditions": conditions} if conditions else {})
     if status == before:

@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
@@ -77,6 +77,7 @@ SELECT {names(PlainResource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, 
 
 DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
 RESOURCES = f"{RESOURCE_ROWS} WHERE r.tenant_id = ANY(%b::uuid[]) AND NOT r.dormant"
+FORCED_DELETIONS = f"SELECT {names(ForcedDeletion)} FROM forced_deletions WHERE tenant_id = ANY(%b::uuid[])"
 
 NAMED_DEPLOYMENTS = f"""
 {DEPLOYMENT_ROWS} WHERE d.id IN (
@@ -150,8 +151,12 @@ def _load_rows(
         objects = connection.execute(OBJECTS, _columns(lanes, 2), binary=True)
         deployments = connection.execute(DEPLOYMENTS, (known,), binary=True)
         resources = connection.execute(RESOURCES, (known,), binary=True)
-    held = _held(objects)
-    states = {each: TenantState(tenants[each], objects=held.get(each, {})) for each in known}
+        forced = connection.execute(FORCED_DELETIONS, (known,), binary=True)
+    held, left = _held(objects), _forced_deletions(forced)
+    states = {
+        each: TenantState(tenants[each], objects=held.get(each, {}), forced_deletions=left.get(each, {}))
+        for each in known
+    }
     return _with_rows(states, deployments, resources), defects
 
 
@@ -244,6 +249,13 @@ def _held(rows: Iterable[Row]) -> dict[UUID, dict[EngineObjectKey, EngineObject]
         found[known][sys.intern(kind), name] = EngineObject(
             wanted, digest, size, Owner(sys.intern(owner_kind), owner_id)
         )
+    return found
+
+
+def _forced_deletions(rows: Iterable[Row]) -> dict[UUID, dict[UUID, ForcedDeletion]]:
+    found: dict[UUID, dict[UUID, ForcedDeletion]] = defaultdict(dict)
+    for each in sorted((ForcedDeletion(*row) for row in rows), key=lambda each: each.id):
+        found[each.tenant_id][each.id] = each
     return found
 
 

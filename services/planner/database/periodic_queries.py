@@ -25,6 +25,8 @@ SELECT t.workspace, t.namespace, due.id, t.partition, due.trace_id
   FROM (SELECT id, tenant_id, trace_id, due_at FROM deployments WHERE due_at <= %(now)s
          UNION ALL
         SELECT id, tenant_id, trace_id, due_at FROM resources WHERE due_at <= %(now)s
+         UNION ALL
+        SELECT id, tenant_id, '', due_at FROM forced_deletions WHERE due_at <= %(now)s
        ) AS due
   JOIN tenants t ON t.id = due.tenant_id
  WHERE t.partition = ANY(%(partitions)s)
@@ -72,6 +74,10 @@ COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
 COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
+COUNT_LEFT_BEHIND = """
+SELECT coalesce(sum(json_array_length(f.resources::json) + f.omitted), 0)
+  FROM forced_deletions f JOIN tenants t ON t.id = f.tenant_id WHERE t.partition = ANY(%s)
+"""
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
 KEPT = f"""
 SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)
@@ -81,7 +87,7 @@ PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id
 
 
 def find_due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
-    """Custom resources that the clock asks to look at."""
+    """Custom resources, and forced deletions, that the clock asks to look at."""
     return _found(connection, DUE, {"now": now, "partitions": list(partitions), "limit": limit})
 
 
@@ -102,14 +108,17 @@ def delete_audit_records(connection: Connection[Any], before: datetime, limit: i
 
 def count_refused_sweeps(connection: Connection[Any], partitions: Sequence[int]) -> int:
     """Resyncs of these partitions that would have removed too much, and wait."""
-    row = connection.execute(COUNT_REFUSED, (list(partitions),)).fetchone()
-    return int(row[0]) if row is not None else 0
+    return _number(connection, COUNT_REFUSED, partitions)
 
 
 def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:
     """CRs that exist in these partitions."""
-    row = connection.execute(COUNT, (list(partitions),)).fetchone()
-    return int(row[0]) if row else 0
+    return _number(connection, COUNT, partitions)
+
+
+def count_left_behind(connection: Connection[Any], partitions: Sequence[int]) -> int:
+    """Resources of these partitions' tenants that forced deletions may have left behind."""
+    return _number(connection, COUNT_LEFT_BEHIND, partitions)
 
 
 def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> list[ParkedTenant]:
@@ -140,6 +149,11 @@ def find_parked_statuses(connection: Connection[Any], tenant: ParkedTenant) -> l
         for kind, name, *stored, exists in connection.execute(STILL_SHOWN, values)
     )
     return [left for left in found if shows_parked(left[1].status)]
+
+
+def _number(connection: Connection[Any], query: LiteralString, partitions: Sequence[int]) -> int:
+    row = connection.execute(query, (list(partitions),)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _found(connection: Connection[Any], query: LiteralString, values: dict[str, Any]) -> list[Event]:

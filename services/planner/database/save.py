@@ -21,7 +21,7 @@ from psycopg.pq import TransactionStatus
 
 from services.common.errors import Poison
 from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
@@ -75,6 +75,7 @@ RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=A
 CHECKS = upsert(tables.checks, Check)
 SYNC_RUNS = upsert(tables.sync_runs, SyncRun)
 OBSERVED = upsert(tables.observed_states, Observed)
+FORCED_DELETIONS = upsert(tables.forced_deletions, ForcedDeletion)
 AUDIT_RECORDS = upsert(
     tables.audit_records,
     AuditRecord,
@@ -182,6 +183,7 @@ REPLACED = f"""
 DELETE FROM workspace_statuses w USING formers
  WHERE (w.workspace, w.namespace) = (formers.workspace, formers.namespace)
 """
+FORCED_DELETIONS_GONE = f"DELETE FROM forced_deletions WHERE id IN {IDS}"
 OBSERVED_GONE = f"DELETE FROM observed_states WHERE deployment_id IN {IDS}"
 RESOURCES_GONE = f"DELETE FROM resources WHERE id IN {IDS}"
 DEPLOYMENTS_GONE = f"DELETE FROM deployments WHERE id IN {IDS}"
@@ -191,6 +193,7 @@ DELETE FROM tenants AS t
  WHERE t.id IN {IDS}
    AND NOT EXISTS (SELECT FROM resources r WHERE r.tenant_id = t.id)
    AND NOT EXISTS (SELECT FROM deployments d WHERE d.tenant_id = t.id)
+   AND NOT EXISTS (SELECT FROM forced_deletions f WHERE f.tenant_id = t.id)
 """
 
 
@@ -221,6 +224,8 @@ STATEMENTS = (
     Statement("checks", "checks", CHECKS),
     Statement("sync_runs", "sync_runs", SYNC_RUNS),
     Statement("observed", "observed_states", OBSERVED),
+    Statement("forced_deletions", "forced_deletions", FORCED_DELETIONS),
+    Statement("forced_deletions_gone", "forced_deletions", FORCED_DELETIONS_GONE),
     Statement("audit_records", "audit_records", AUDIT_RECORDS),
     Statement("audit_outcomes", "audit_records", AUDIT_OUTCOMES),
     Statement("engine", "engine_resources", ENGINE),

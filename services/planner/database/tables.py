@@ -137,6 +137,21 @@ observed_states = Table(
     postgresql_with=_ROOM_FOR_UPDATES,
 )
 
+forced_deletions = Table(
+    "forced_deletions",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="The deployment's; no foreign key: it is gone."),
+    Column("tenant_id", Uuid, ForeignKey("tenants.id", ondelete="CASCADE"), nullable=False),
+    Column("name", Text, nullable=False, comment="The deployment's."),
+    Column("environment", Text, nullable=False, comment="Where it deployed to; empty: its tenant's own namespace."),
+    Column("resources", Text, nullable=False, comment="Seen last, and not taken over since. JSON."),
+    Column("omitted", Integer, nullable=False, comment="How many more were seen."),
+    Column("due_at", _TIME, nullable=False, comment="When it is forgotten."),
+    Index(None, "tenant_id"),
+    Index(None, "due_at"),
+    comment="What deployments may have left behind that their engines did not remove in time.",
+)
+
 resources = Table(
     "resources",
     metadata,

@@ -6,10 +6,11 @@ while the change waits for what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from services.kinds.gitops_deployment.left_behind import Resource, listed
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.catalogue import Reason
@@ -24,8 +25,6 @@ from services.planner.rows import Action, AuditOutcome, AuditRecord, AuditState,
 DELETION = "deletion"
 FORCED = "the engine did not finish in time"
 """How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
-MOST_NAMED = 50
-"""Resources that such a message names: of the longest names 30 KB."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
 Audited = Deployment | PlainResource
@@ -33,25 +32,17 @@ Outcome = tuple[AuditState, str]
 COMPLETED: Outcome = ("Completed", "")
 
 
-def forced_deletion(name: str, environment: str | None = None, resources: Sequence[Mapping[str, str]] = ()) -> str:
+def forced_deletion(name: str, environment: str = "", resources: Sequence[Resource] = ()) -> str:
     """The message of the end of a deletion that was forced.
 
     Args:
         name: of the object on the engine.
-        environment: where it deployed to, by its tenant's name for it; None: not to one.
-        resources: those that it was last seen to have deployed, as a status shows them.
+        environment: where it deployed to, by its tenant's name for it; empty: not to one.
+        resources: those that it was last seen to have deployed.
     """
     where = f" in environment {environment}" if environment else ""
-    seen = ", ".join(_named(each) for each in resources[:MOST_NAMED])
-    more = f" and {len(resources) - MOST_NAMED} more" if len(resources) > MOST_NAMED else ""
-    last = f"; last seen were {seen}{more}" if seen else ""
+    last = f"; last seen were {listed(resources)}" if resources else ""
     return f"{FORCED}: what {name} made may be left behind{where}{last}"
-
-
-def _named(resource: Mapping[str, str]) -> str:
-    """As kubectl takes kind and group, and with the namespace before the name."""
-    kind = ".".join(part for part in (resource.get("kind", ""), resource.get("group", "")) if part)
-    return f"{kind} {'/'.join(part for part in (resource.get('namespace', ''), resource.get('name', '')) if part)}"
 
 
 def change_id(subject: Audited) -> UUID:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
@@ -49,6 +49,8 @@ class Changes(NamedTuple):
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()
+    forced_deletions: tuple[ForcedDeletion, ...] = ()
+    forced_deletions_gone: tuple[UUID, ...] = ()
     plain_resources: tuple[PlainResource, ...] = ()
     plain_resources_gone: tuple[UUID, ...] = ()
     plain_resource_sightings: tuple[Sighting, ...] = ()

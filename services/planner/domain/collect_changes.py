@@ -42,7 +42,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     plain_resources_dormant = dormant_plain_resources(state, context.policy.kinds)
     if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
-    is_empty = not (state.deployments or state.plain_resources or state.objects)
+    is_empty = not (state.deployments or state.plain_resources or state.objects or state.forced_deletions)
     deployments, sightings = _split(state.deployments, before.deployments)
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
     written = Changes(
@@ -54,6 +54,8 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
         sightings=sightings,
         observed=_changed(state.observed, before.observed),
         observed_gone=tuple(each for each in _gone(state.observed, before.observed) if each in state.deployments),
+        forced_deletions=_changed(state.forced_deletions, before.forced_deletions),
+        forced_deletions_gone=_gone(state.forced_deletions, before.forced_deletions),
         plain_resources=plain_resources,
         plain_resources_gone=_gone(state.plain_resources, before.plain_resources),
         plain_resource_sightings=plain_resource_sightings,

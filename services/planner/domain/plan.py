@@ -20,6 +20,7 @@ from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
+from services.planner.domain.steps.forced_deletions import take_over
 from services.planner.domain.steps.ingest import (
     end_all,
     incarnations_named,
@@ -50,6 +51,7 @@ def plan(
         planned = planned.after(confine(planned.state, context))
         planned = planned.after(request_syncs(planned.state, cause.at, context))
     planned = observe_manifests(planned, events, context, now)
+    planned = take_over(planned, context)
     planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)
 
@@ -68,6 +70,5 @@ def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Cont
             case NamespaceReplaced():
                 planned = end_all(planned, cause)
             case Due(id=subject):
-                known = planned.state.find(subject)
-                planned = look_again(planned, known, cause) if known is not None else planned
+                planned = look_again(planned, subject, cause)
     return planned

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
@@ -28,6 +28,8 @@ class TenantState(NamedTuple):
     objects: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
     """What its engine holds, or shall hold, besides what each deployment becomes."""
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
+    forced_deletions: Mapping[UUID, ForcedDeletion] = MappingProxyType({})
+    """By the ids of the deployments, which are gone."""
     basis: object = None
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
 
@@ -130,6 +132,11 @@ class TenantState(NamedTuple):
         """The same with this status."""
         return self._replace(statuses=IndexedRows.of(self.statuses).with_rows({key: status}))
 
+    def with_forced_deletions(self, *rows: ForcedDeletion) -> TenantState:
+        """The same with these rows."""
+        known = IndexedRows.of(self.forced_deletions)
+        return self._replace(forced_deletions=known.with_rows({row.id: row for row in rows}))
+
     def without_observed(self, *keys: UUID) -> TenantState:
         """The same without these rows."""
         return self._replace(observed=IndexedRows.of(self.observed).without(keys))
@@ -141,6 +148,10 @@ class TenantState(NamedTuple):
     def without_statuses(self, *keys: StatusKey) -> TenantState:
         """The same without these statuses."""
         return self._replace(statuses=IndexedRows.of(self.statuses).without(keys))
+
+    def without_forced_deletions(self, *keys: UUID) -> TenantState:
+        """The same without these rows."""
+        return self._replace(forced_deletions=IndexedRows.of(self.forced_deletions).without(keys))
 
     def without_incarnations(self, keys: Collection[UUID]) -> TenantState:
         """The same without these deployments and resources, and without what is known of them; statuses stay."""

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from services.common.telemetry.metrics import RESOURCES, SWEEPS_REFUSED, TENANTS_IN_MEMORY, TENANTS_PARKED
+from services.common.telemetry.metrics import LEFT_BEHIND, RESOURCES, SWEEPS_REFUSED, TENANTS_IN_MEMORY, TENANTS_PARKED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import periodic_queries
@@ -73,7 +73,7 @@ class PeriodicTasks:
         self._retry_parked(planner, partitions)
 
     def _look_again(self, planner: Planner) -> None:
-        """Deletions that take long, and changes that were held back some time ago and are no news any more."""
+        """Deletions that take long, and changes held back and forced deletions that are no news any more."""
         with planner.session.connection() as connection:
             now = datetime.now(UTC)
             events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
@@ -121,6 +121,7 @@ class PeriodicTasks:
             RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(
                 periodic_queries.count_deployments(connection, partitions)
             )
+            LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)

@@ -23,6 +23,7 @@ from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
 from services.common.telemetry.metrics import NAME_COLLISIONS
+from services.kinds.gitops_deployment.left_behind import KEPT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
@@ -81,7 +82,7 @@ NAME = (WORKSPACE, "team-a")
 TENANT = tenant_id(*NAME)
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
-    "engine_resources", "workspace_statuses",
+    "engine_resources", "workspace_statuses", "forced_deletions",
 )  # fmt: skip
 
 
@@ -159,15 +160,21 @@ def life(instance: str, digest: str) -> list[list[Event]]:
     def says(second: int, event: Any, uid: str = "uid-1") -> Event:
         return observed(second, event, instance=instance, name=f"gitopsdepl-{uid}")
 
+    seen = [{"group": "ü", "kind": "A", "name": "a\"'"}, {"kind": "B", "namespace": "b", "name": "b"}]
     return [
         [changed(1), changed(2, "api", uid="uid-2", content=spec(source={"path": "/"}))],
         [says(3, Applied(digest)), says(4, status(4, sync=SYNCED, conditions=[{"type": "W", "message": "ü\\u0000"}]))],
         [changed(5, generation=2, content=spec(source={"path": "x\u0000'\"", "repoURL": "https://g.example/ü;"}))],
-        [says(6, Failed("other", permanent=True, message="no")), changed(7, "api", uid="uid-2", generation=2)],
+        [
+            says(6, Failed("other", permanent=True, message="no")),
+            says(6, status(6, resources=seen)),
+            changed(7, "api", uid="uid-2", generation=2),
+        ],
         [changed(8, uid="uid-3"), says(9, status(9, sync={"status": "OutOfSync"}), "uid-2")],
         [says(10, Removed(forced=True)), changed(11, "api", uid="uid-2", epoch=9), resync(12, epoch=9)],
         [changed(13, "api", uid="uid-2", deleting=True, epoch=9, finalizers=(FINALIZER,))],
         [says(14, Removed(forced=False), "uid-2"), gone(15, "api", uid="uid-2")],
+        [says(16, status(16, resources=seen[:1]), "uid-3"), changed(17, uid="uid-4")],
         *life_of_resources(instance),
     ]
 
@@ -785,9 +792,43 @@ def test_deletion_when_forced_then_operators_can_list_what_may_be_left_behind(
     instance = only(session).tenant.engine_instance_id
     take(session, observed(5, Removed(forced=True), instance=instance))
     take(session, observed(6, Removed(forced=False), instance=instance, name="gitopsdepl-uid-2"))
-    ((tenant, resource, _, message),) = left_behind(database.owner_url)
-    assert (tenant, resource) == ("local/team-a", "GitOpsDeployment/web")
-    assert "gitopsdepl-uid-1" in message
+    (found,) = left_behind(database.owner_url)
+    assert (found.tenant, found.resource) == ("local/team-a", "GitOpsDeployment/web")
+    assert "gitopsdepl-uid-1" in found.message
+    assert (found.is_there_again, found.resources) == (False, None)
+
+
+def test_deletion_when_forced_then_what_may_be_left_is_told_by_the_next_planner_until_it_is_due(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, changed(1))
+    instance = only(session).tenant.engine_instance_id
+    seen = [{"kind": "ConfigMap", "namespace": "team-a", "name": name} for name in ("one", "two")]
+    take(session, observed(2, status(2, resources=seen), instance=instance))
+    take(session, gone(3))
+    (project,) = (key for key in only(session).objects)
+    take(session, observed(4, Removed(forced=True), instance=instance))
+    take(session, observed(5, Removed(forced=False), instance=instance, kind=project[0], name=project[1]))
+    assert {name for name, rows in contents(database).items() if rows} == {
+        "tenants",
+        "forced_deletions",
+        "audit_records",
+    }
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as restarted:
+        take(restarted, changed(6, uid="uid-2"))
+        assert "ConfigMap team-a/one, ConfigMap team-a/two" in shown(database)[0]["status"]
+        take(restarted, observed(7, status(7, resources=seen[:1]), instance=instance, name="gitopsdepl-uid-2"))
+        with restarted.connection() as connection:
+            assert [periodic_queries.count_left_behind(connection, [n]) for n in (0, 1)] == [1, 0]
+        (found,) = left_behind(database.owner_url)
+        assert (found.is_there_again, found.resources) == (True, '[["","ConfigMap","team-a","two"]]')
+        later = 4 + KEPT.total_seconds()
+        assert due(restarted, later - 1) == []
+        (event,) = due(restarted, later)
+        take(restarted, event, now=at(later))
+        assert due(restarted, later) == []
+    assert "ResourcesLeftBehindResolved" in shown(database)[0]["status"]
+    assert contents(database)["forced_deletions"] == []
 
 
 def test_operations_when_old_then_they_are_pruned_a_bounded_number_at_a_time(session: DatabaseSession) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Table
 
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
@@ -33,6 +33,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (Tenant, tables.tenants),
     (Deployment, tables.deployments),
     (Observed, tables.observed_states),
+    (ForcedDeletion, tables.forced_deletions),
     (PlainResource, tables.resources),
     (Check, tables.checks),
     (SyncRun, tables.sync_runs),

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
@@ -48,7 +48,7 @@ FLEET = tuple(
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
-    "workspace", "refused_sweeps", "parked", "parked_events",
+    "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions",
 )  # fmt: skip
 
 
@@ -72,6 +72,7 @@ class World:
     refused_sweeps: dict[SweepPlace, RefusedSweep] = field(default_factory=dict)
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
     parked_events: list[ParkedEvent] = field(default_factory=list)
+    forced_deletions: dict[UUID, ForcedDeletion] = field(default_factory=dict)
     memory: dict[UUID, TenantState] = field(default_factory=dict)
     _before: dict[str, Any] = field(default_factory=dict)
     _touched: set[UUID] = field(default_factory=set)
@@ -138,6 +139,7 @@ class World:
                 for key, row in self.workspace.items()
                 if key[:2] == tenant.full_name and key[2:] in names and not tenant.is_former
             },
+            forced_deletions={each.id: each for each in self.forced_deletions.values() if each.tenant_id == known},
         )
 
     def _objects(self, known: UUID) -> dict[tuple[str, str], EngineObject]:
@@ -258,6 +260,8 @@ class World:
             known = self.deployments[seen.id]
             self.deployments[known.id] = replace(known, resource_version=seen.resource_version, epoch=seen.epoch)
         self.observed |= {row.deployment_id: row for row in changes.observed}
+        self.forced_deletions |= {row.id: row for row in changes.forced_deletions}
+        _drop(self.forced_deletions, changes.forced_deletions_gone)
         self.resources |= {row.id: row for row in changes.plain_resources}
         for seen in changes.plain_resource_sightings:
             resource = self.resources[seen.id]
@@ -286,7 +290,8 @@ class World:
         _drop(self.sync_runs, changes.plain_resources_gone)
         _drop(self.deployments, changes.deployments_gone)
         _drop(self.observed, changes.deployments_gone)
-        left = {row.tenant_id for row in (*self.resources.values(), *self.deployments.values())}
+        rows = (*self.resources.values(), *self.deployments.values(), *self.forced_deletions.values())
+        left = {row.tenant_id for row in rows}
         _drop(self.tenants, [tenant for tenant in changes.tenants_gone if tenant not in left])
         current = [tenant.full_name for tenant in self.tenants.values() if not tenant.is_former]
         assert len(current) == len(set(current))
@@ -294,6 +299,7 @@ class World:
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
+        assert all(deletion.tenant_id in self.tenants for deletion in self.forced_deletions.values())
 
     def _apply_sweeps(self, changes: Changes) -> None:
         """A marker that is older than the refused one changes nothing."""

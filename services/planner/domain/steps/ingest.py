@@ -23,6 +23,7 @@ from services.planner.domain import audit, ids
 from services.planner.domain.events import Event, Unseen
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.forced_deletions import forget_deletion
 from services.planner.rows import ResourceName
 
 IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
@@ -70,11 +71,16 @@ def end_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
         planned = _replaced(planned, deployment, cause)
     for resource in planned.state.plain_resources.values():
         planned = _replaced(planned, resource, cause)
-    return planned
+    return planned.with_state(planned.state.without_forced_deletions(*planned.state.forced_deletions))
 
 
-def look_again(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:
-    """The clock asks to look at ``known``; what was held back long ago is no news any more."""
+def look_again(planned: PlannedTenant, subject: UUID, cause: Cause) -> PlannedTenant:
+    """The clock asks to look at ``subject``; what happened long ago is no news any more."""
+    if (left := planned.state.forced_deletions.get(subject)) is not None:
+        planned = forget_deletion(planned, left, cause)
+    known = planned.state.find(subject)
+    if known is None:
+        return planned
     if isinstance(known, Deployment):
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
         return planned.with_row(clear_throttling(known) if calm else known, cause)

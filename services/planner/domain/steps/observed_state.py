@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.json_values import dicts_of
 from services.common.messages import (
     Applied,
     Checked,
@@ -22,6 +21,7 @@ from services.common.messages import (
 )
 from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
+from services.kinds.gitops_deployment.left_behind import environment_of
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.catalogue import UNKNOWN_ERROR
 from services.kinds.shared.kind import CheckReasons
@@ -32,6 +32,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
 from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
 
 NEVER_CHECKED = CheckReasons("", "")
@@ -84,16 +85,13 @@ def _deployment_removed(
     if known is None or known.spec is None or known.is_active or not isinstance(observation.event, Removed):
         return planned
     empty = deployment_rules.empty_deployment(known)
-    message = _left_behind(planned, known, observation.name, context) if observation.event.forced else ""
-    planned = planned.with_state(state.without_observed(known.id)).with_row(empty, cause)
+    message = ""
+    if observation.event.forced:
+        seen = resources_seen(state, known, context)
+        message = audit.forced_deletion(observation.name, environment_of(known), seen)
+        planned = remember_deletion(planned, known, seen, cause)
+    planned = planned.with_state(planned.state.without_observed(known.id)).with_row(empty, cause)
     return planned.with_outcome(AuditOutcome(audit.change_id(known), "Completed", message, cause.at))
-
-
-def _left_behind(planned: PlannedTenant, deployment: Deployment, name: str, context: Context) -> str:
-    """What a forced deletion may have left: all that was last reported, as nobody looks again."""
-    observed = planned.state.observed.get(deployment.id)
-    report = context.engine.read_status(observed.status if observed is not None else "", None, {})
-    return audit.forced_deletion(name, deployment.environment, dicts_of(report.part.get("resources")))
 
 
 def _object_reported(

@@ -22,6 +22,7 @@ from services.planner.domain.indexed_rows import differing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
+from services.planner.domain.steps.forced_deletions import left_by_formers
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -113,7 +114,8 @@ def _of_deployment(
     observed = planned.state.observed.get(owner.id)
     shown = deployment_status.sync_error_shown(previous)
     report = context.engine.read_status(observed.status if observed else "", shown, environments)
-    return deployment_status.compile_deployment_status(owner, observed, report, previous, at)
+    left = left_by_formers(planned.state, owner)
+    return deployment_status.compile_deployment_status(owner, observed, report, previous, at, left)
 
 
 def _of_resource(planned: PlannedTenant, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:

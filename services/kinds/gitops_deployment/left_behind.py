@@ -1,0 +1,114 @@
+"""What a deployment that was removed by force may have left behind, and what the next one of its name has taken over.
+
+An engine that does not finish a deletion in time is not waited for. Nobody looks again then: what is known are the
+resources that were seen last. One that the next deployment of the name shows as its own, in the same environment, is
+that one's from then on. The others may still be there, and nobody removes them but the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import orjson
+
+from services.common.json_values import canonical
+from services.kinds.gitops_deployment.catalogue import LEFT_BEHIND
+from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion
+from services.kinds.gitops_deployment.validation import accepted_deployment
+from services.kinds.shared.conditions import ActiveConditions
+
+KEPT = timedelta(days=7)
+"""How long it is shown."""
+MAX_BYTES = 16 * 1024
+"""Of the resources that are kept of one deployment: some 200, or 25 of the longest names."""
+MOST_NAMED = 50
+"""Resources that a text names: of the longest names 30 KB."""
+
+Resource = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
+def resources_of(shown: Iterable[Mapping[str, object]]) -> list[Resource]:
+    """Those that a status shows."""
+    return [
+        (
+            str(each.get("group", "")),
+            str(each.get("kind", "")),
+            str(each.get("namespace", "")),
+            str(each.get("name", "")),
+        )
+        for each in shown
+    ]
+
+
+def environment_of(deployment: Deployment) -> str:
+    """The environment that it deploys to, by its tenant's name for it; empty: none, or it does not deploy."""
+    if deployment.spec is None:
+        return ""
+    return accepted_deployment(deployment.spec).destination.environment or ""
+
+
+def forced_deletion(deployment: Deployment, resources: Sequence[Resource], at: datetime) -> ForcedDeletion | None:
+    """What is to be kept of ``deployment``, whose removal was forced; None if it was never seen to have deployed."""
+    kept = _within(resources)
+    if not kept:
+        return None
+    return ForcedDeletion(
+        id=deployment.id,
+        tenant_id=deployment.tenant_id,
+        name=deployment.name,
+        environment=environment_of(deployment),
+        resources=canonical(kept),
+        omitted=len(resources) - len(kept),
+        due_at=at + KEPT,
+    )
+
+
+def without_taken_over(left: ForcedDeletion, taken_over: Collection[Resource]) -> ForcedDeletion | None:
+    """``left`` without these; None if nothing is known to be left then."""
+    known = kept_resources(left.resources)
+    rest = [each for each in known if each not in taken_over]
+    if len(rest) == len(known):
+        return left
+    return replace(left, resources=canonical(rest)) if rest else None
+
+
+def condition(left: Sequence[ForcedDeletion]) -> ActiveConditions:
+    """The condition that tells of ``left``, which is of former deployments of the name; none if there is nothing."""
+    if not left:
+        return {}
+    resources = "; ".join(_located(each) for each in left)
+    return {LEFT_BEHIND.type: (LEFT_BEHIND.reason, LEFT_BEHIND.text(resources=resources))}
+
+
+def kept_resources(text: str) -> list[Resource]:
+    """As the row of a forced deletion has them."""
+    return [(group, kind, namespace, name) for group, kind, namespace, name in orjson.loads(text)]
+
+
+def listed(resources: Sequence[Resource], omitted: int = 0) -> str:
+    """The first of them by name, as kubectl takes kind and group, and how many more there are."""
+    named = ", ".join(_named(*each) for each in resources[:MOST_NAMED])
+    more = len(resources[MOST_NAMED:]) + omitted
+    return f"{named} and {more} more" if more else named
+
+
+def _located(left: ForcedDeletion) -> str:
+    where = f"environment {left.environment}" if left.environment else "this namespace"
+    return f"in {where} {listed(kept_resources(left.resources), left.omitted)}"
+
+
+def _named(group: str, kind: str, namespace: str, name: str) -> str:
+    return f"{'.'.join(filter(None, (kind, group)))} {'/'.join(filter(None, (namespace, name)))}"
+
+
+def _within(resources: Sequence[Resource]) -> Sequence[Resource]:
+    """The first of them, as far as they fit."""
+    size = 0
+    for number, each in enumerate(resources):
+        size += len(orjson.dumps(each)) + 1
+        if size > MAX_BYTES:
+            return resources[:number]
+    return resources
