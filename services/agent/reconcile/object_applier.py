@@ -110,9 +110,9 @@ class ObjectApplier:
         except Permanent:
             await self._reconciler.end_operation(ROW_KINDS[row.kind], key)
             raise
-        return key.kind == APPLICATION.kind and not await self._may_read(key, row, source_url(desired))
+        return key.kind == APPLICATION.kind and not await self._ensure_readable(key, row, source_url(desired))
 
-    async def _may_read(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
+    async def _ensure_readable(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
         """As :meth:`RepositoryIsolation.may_read`; an Application that may not is no longer synced, to anything.
 
         Argo CD does not sync one either that it cannot read without a login.
