@@ -9,8 +9,23 @@ import psycopg
 import typer
 
 from services.common.errors import InvalidConfiguration, Retry
+from services.planner.database_url import check_database_url
 
-URL = typer.Option(..., envvar="DATABASE_OWNER_URL", help="postgresql://gitops_owner:…@host:port/gitops")
+
+def _checked(url: str) -> str:
+    try:
+        check_database_url(url)
+    except ValueError as error:
+        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {error}") from None
+    return url
+
+
+URL = typer.Option(
+    ...,
+    envvar="DATABASE_OWNER_URL",
+    callback=_checked,
+    help="postgresql://gitops_owner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
+)
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
 
 
@@ -25,6 +40,6 @@ def connected(url: str) -> Iterator[psycopg.Connection]:
     except psycopg.errors.UndefinedTable as error:
         raise InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'") from error
     except psycopg.Error as error:
-        # Without a primary message it is the URL that cannot be parsed, and the text shows parts of the password.
-        reason = error.diag.message_primary or "not a URL of PostgreSQL; write postgresql://user:…@host:port/name"
+        # Without a primary message it is about a parameter of the URL, and the text shows parts of the password.
+        reason = error.diag.message_primary or "a parameter is not one of PostgreSQL's"
         raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
-from pydantic import Field, NonNegativeInt, PostgresDsn, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, NonNegativeInt, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
 from services.common.addresses import AddressPolicy
@@ -15,6 +13,7 @@ from services.common.api_resource import GroupKind
 from services.common.settings import AllowedAddresses, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
+from services.planner.database_url import check_database_url
 from services.planner.domain.policy import CONFINING_KINDS
 
 
@@ -91,13 +90,6 @@ class PlannerSettings(ServiceSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _is_postgres(cls, url: SecretStr) -> SecretStr:
-        try:
-            TypeAdapter(PostgresDsn).validate_python(url.get_secret_value())
-            parts = conninfo_to_dict(url.get_secret_value())
-        except (ValidationError, ProgrammingError):  # their texts show parts of the URL
-            raise ValueError("not a URL of PostgreSQL; write postgresql://user:…@host:port/name") from None
-        # libpq would then encrypt if the server likes to, and check nothing. It sees to "system" by itself.
-        if parts.get("sslrootcert", "system") != "system" and parts.get("sslmode") not in ("verify-ca", "verify-full"):
-            raise ValueError("sslrootcert has no effect without sslmode=verify-full")
+    def _says_what_it_does(cls, url: SecretStr) -> SecretStr:
+        check_database_url(url.get_secret_value())
         return url

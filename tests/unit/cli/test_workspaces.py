@@ -21,7 +21,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def add(*names: str) -> Result:
-    return CliRunner().invoke(workspaces.app, ["add", "--url", "postgresql://", "--", *names])
+    return CliRunner().invoke(workspaces.app, ["add", "--url", "postgresql://owner@localhost/gitops", "--", *names])
 
 
 def test_workspace_when_added_then_its_rows_are_streamed_only_once_topic_and_rights_are_there(done: list[str]) -> None:
