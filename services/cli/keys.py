@@ -133,12 +133,13 @@ def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeo
     itself. Opens them, so it is run where the private keys may be. It makes no bindings: only a watcher can.
     """
     opening, sealing, settings = OpeningKeys.load(private), SealingKeys.load(public), load(KafkaSettings)
-    rows = await_dependency("database", lambda: sealed_rows.secrets_not_under(url, sealing.active_id), timeout)
-    bound = await_dependency("database", lambda: sealed_rows.bindings_not_under(url, sealing.active_id), timeout)
-    commands, failures = sealed_rows.all_resealed([*rows, *bound], opening, sealing)
+    rows = await_dependency("database", lambda: sealed_rows.rows_not_under(url, sealing.active_id), timeout)
+    commands, failures = sealed_rows.all_resealed(rows, opening, sealing)
     if commands:
         sealed_rows.publish(settings, commands)
-    typer.echo(f"keys: {len(commands)} of {len(rows)} Secrets and {len(bound)} bindings sent under {sealing.active_id}")
+    secrets = sum(row.is_secret for row in rows)
+    bindings = len(rows) - secrets
+    typer.echo(f"keys: {len(commands)} of {secrets} Secrets and {bindings} bindings sent under {sealing.active_id}")
     if failures:
         raise InvalidConfiguration("; ".join([f"{len(failures)} do not open", *failures]))
 

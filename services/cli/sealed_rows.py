@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 from services.cli.owner_connection import connected
 from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import InvalidConfiguration, Permanent, Retry, Unavailable
+from services.common.errors import Permanent, Retry, Unavailable
 from services.common.json_values import canonical, dict_of, text_of
 from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
@@ -23,20 +23,13 @@ from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import RESEALED
 
-SECRETS = """
-SELECT tenants.workspace, tenants.namespace, known.source, known.name, known.uid, known.resource_version,
-       known.epoch, known.deleting, known.spec, known.created_at, known.seen_at, tenants.namespace_uid,
-       tenants.namespace_created_at
-  FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
- WHERE known.kind = %s AND known.present AND known.omitted = ''
-"""
-BINDINGS = """
+STORED = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
        known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
        known.secret_type, known.secret_binding, known.created_at, known.seen_at, tenants.namespace_uid,
        tenants.namespace_created_at
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
- WHERE known.present AND known.secret_binding <> ''
+ WHERE known.present AND (known.secret_binding <> '' OR known.kind = %s AND known.omitted = '')
 """
 COMPILED = """
 SELECT manifest::json #>> '{recipe,secret,sealed}', manifest::json #>> '{recipe,secret,binding}'
@@ -57,26 +50,7 @@ SELECT message::json #>> '{message,event,secret_binding}'
 
 @dataclass(frozen=True, slots=True)
 class SealedRow:
-    """A row of ``resources`` that holds a Secret, and its tenant."""
-
-    workspace: str
-    namespace: str
-    source: str
-    name: str
-    uid: str
-    resource_version: str
-    epoch: int
-    deleting: bool
-    spec: str
-    created_at: int
-    seen_at: datetime
-    namespace_uid: str
-    namespace_created_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class BoundRow:
-    """A row of ``resources`` with the binding of the Secret that it names, and its tenant."""
+    """A row of ``resources``, and its tenant: a Secret, or a resource with the binding of the Secret that it names."""
 
     workspace: str
     namespace: str
@@ -99,6 +73,16 @@ class BoundRow:
     namespace_uid: str
     namespace_created_at: int
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is the Secret itself that is sealed."""
+        return self.kind == SECRET.kind
+
+    @property
+    def key_id(self) -> str:
+        """Of the key under which it is sealed."""
+        return _key_id(_sealed(self.spec if self.is_secret else self.secret_binding))
+
 
 @dataclass(slots=True)
 class Count:
@@ -119,10 +103,12 @@ class Count:
 def count_by_key(url: str) -> dict[str, Count]:
     """By key id. Raises Retry, InvalidConfiguration."""
     counts: dict[str, Count] = {}
-    for row in _secrets(url):
-        counts.setdefault(_key_id(_sealed(row.spec)), Count()).secrets += 1
-    for bound in _bindings(url):
-        counts.setdefault(_key_id(_sealed(bound.secret_binding)), Count()).bindings += 1
+    for row in _rows(url):
+        count = counts.setdefault(row.key_id, Count())
+        if row.is_secret:
+            count.secrets += 1
+        else:
+            count.bindings += 1
     with connected(url) as connection:
         for texts in connection.execute(COMPILED):
             for key_id in {_key_id(text) for text in texts if text is not None}:
@@ -138,65 +124,28 @@ def count_unbound(url: str) -> int:
         return sum(binding is None for _, binding in connection.execute(COMPILED))
 
 
-def secrets_not_under(url: str, key_id: str) -> list[SealedRow]:
+def rows_not_under(url: str, key_id: str) -> list[SealedRow]:
     """Those sealed under another key. Raises Retry, InvalidConfiguration."""
-    return [row for row in _secrets(url) if _key_id(_sealed(row.spec)) != key_id]
-
-
-def bindings_not_under(url: str, key_id: str) -> list[BoundRow]:
-    """Those sealed under another key. Raises Retry, InvalidConfiguration."""
-    return [row for row in _bindings(url) if _key_id(_sealed(row.secret_binding)) != key_id]
+    return [row for row in _rows(url) if row.key_id != key_id]
 
 
 def all_resealed(
-    rows: Iterable[SealedRow | BoundRow], opening: OpeningKeys, sealing: SealingKeys
+    rows: Iterable[SealedRow], opening: OpeningKeys, sealing: SealingKeys
 ) -> tuple[list[Command], list[str]]:
     """The changes that the rows came from, sealed under the active key; and why of some there is none."""
     commands: list[Command] = []
     failures: list[str] = []
     for row in rows:
         try:
-            commands.append((resealed if isinstance(row, SealedRow) else resealed_binding)(row, opening, sealing))  # type: ignore[arg-type]
-        except InvalidConfiguration as error:
-            failures.append(str(error))
+            commands.append(resealed(row, opening, sealing))
+        except Unopenable as error:
+            failures.append(f"{row.workspace}/{row.namespace}/{row.name}: {error}")
     return commands, failures
 
 
 def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
-    """The change that ``row`` came from, sealed under the active key. Raises InvalidConfiguration if it won't open."""
-    spec = orjson.loads(row.spec)
-    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
-    try:
-        values = opening.open_secret(spec["sealed"], context)
-    except Unopenable as error:
-        raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
-    sealed = sealing.seal_secret({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
-    event = ResourceChanged(
-        api_version=SECRET.api_version,
-        kind=SECRET.kind,
-        name=row.name,
-        uid=row.uid,
-        resource_version=row.resource_version,
-        generation=0,
-        epoch=row.epoch,
-        deleting=row.deleting,
-        finalizers=(),
-        actor="gitopsctl",
-        spec=orjson.dumps(spec | {"sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}).decode(),
-        created_at=row.created_at,
-    )
-    return _command(row, event)
-
-
-def resealed_binding(row: BoundRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
-    """The change that ``row`` came from, with its binding sealed under the active key. Raises InvalidConfiguration."""
-    known, kind = orjson.loads(row.secret_binding), REGISTRY[row.kind]
-    context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
-    try:
-        plaintext = opening.open_binding(known["sealed"], context)
-    except Unopenable as error:
-        raise InvalidConfiguration(f"{row.workspace}/{row.namespace}/{row.name}: {error}") from None
-    sealed = sealing.seal_binding_again(plaintext, context)
+    """The change that ``row`` came from, sealed under the active key. Raises Unopenable."""
+    kind = REGISTRY[row.kind]
     event = ResourceChanged(
         api_version=kind.resource.api_version,
         kind=row.kind,
@@ -208,13 +157,30 @@ def resealed_binding(row: BoundRow, opening: OpeningKeys, sealing: SealingKeys) 
         deleting=row.deleting,
         finalizers=(kind.finalizer,) if row.finalizer else (),
         actor="gitopsctl",
-        spec=row.spec,
+        spec=_resealed_secret(row, opening, sealing) if row.is_secret else row.spec,
         spec_omitted=row.omitted,
         created_at=row.created_at,
         secret_type=row.secret_type,
-        secret_binding=canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True}),
+        secret_binding="" if row.is_secret else _resealed_binding(row, opening, sealing),
     )
-    return _command(row, event)
+    return Command(
+        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    )
+
+
+def _resealed_secret(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
+    spec = orjson.loads(row.spec)
+    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
+    values = opening.open_secret(spec["sealed"], context)
+    sealed = sealing.seal_secret({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
+    return orjson.dumps(spec | {"sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}).decode()
+
+
+def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
+    known = orjson.loads(row.secret_binding)
+    context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
+    sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context)
+    return canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
 
 
 def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
@@ -239,12 +205,6 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
         publisher.close()
 
 
-def _command(row: SealedRow | BoundRow, event: ResourceChanged) -> Command:
-    return Command(
-        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
-    )
-
-
 def _sealed(spec: str) -> str:
     """In the spec of a Secret, or in a binding; empty if it is neither: it crossed a wire."""
     try:
@@ -260,11 +220,6 @@ def _key_id(sealed: str) -> str:
         return "unintelligible"
 
 
-def _secrets(url: str) -> list[SealedRow]:
+def _rows(url: str) -> list[SealedRow]:
     with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
-        return cursor.execute(SECRETS, [SECRET.kind]).fetchall()
-
-
-def _bindings(url: str) -> list[BoundRow]:
-    with connected(url) as connection, connection.cursor(row_factory=class_row(BoundRow)) as cursor:
-        return cursor.execute(BINDINGS).fetchall()
+        return cursor.execute(STORED, [SECRET.kind]).fetchall()

@@ -13,7 +13,7 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from services.cli import sealed_rows
-from services.cli.sealed_rows import BoundRow
+from services.cli.sealed_rows import SealedRow
 from services.common.messages import Command, ResourceChanged
 from services.common.settings import KafkaSettings
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
@@ -103,8 +103,8 @@ async def test_command_when_it_says_another_url_of_the_tenants_credential_then_t
 ) -> None:
     """As Kafka could: with the tenant's own sealed Secret and its own binding, which is for another URL."""
     await victim(api)
-    rows = await asyncio.to_thread(sealed_rows.bindings_not_under, stack.environment["DATABASE_OWNER_URL"], "")
-    (row,) = [row for row in rows if row.namespace == api.namespace]
+    rows = await asyncio.to_thread(sealed_rows.rows_not_under, stack.environment["DATABASE_OWNER_URL"], "")
+    (row,) = [row for row in rows if row.namespace == api.namespace and not row.is_secret]
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)
     await asyncio.to_thread(sealed_rows.publish, KafkaSettings(), [forged(row, attacker.url)])
@@ -113,7 +113,7 @@ async def test_command_when_it_says_another_url_of_the_tenants_credential_then_t
     assert attacker.connections == 0
 
 
-def forged(row: BoundRow, url: str) -> Command:
+def forged(row: SealedRow, url: str) -> Command:
     """A change of the tenant's credential that the tenant has not made."""
     event = ResourceChanged(
         api_version=REPOSITORY_CREDENTIAL.api_version,

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli import keys, sealed_rows
-from services.cli.sealed_rows import BoundRow, Count, SealedRow
+from services.cli.sealed_rows import Count, SealedRow
+from services.common.api_resource import SECRET
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, key_id_of
@@ -37,7 +38,6 @@ class Bench:
         self.private, self.public = folder / "private.json", folder / "public.json"
         self.counts: dict[str, Count] = {}
         self.rows: list[SealedRow] = []
-        self.bound: list[BoundRow] = []
         self.unbound = 0
         self.sent: list[Command] = []
 
@@ -63,8 +63,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
     monkeypatch.setattr(sealed_rows, "count_by_key", lambda _: bench.counts)
-    monkeypatch.setattr(sealed_rows, "secrets_not_under", lambda _, key_id: bench.rows)
-    monkeypatch.setattr(sealed_rows, "bindings_not_under", lambda _, key_id: bench.bound)
+    monkeypatch.setattr(sealed_rows, "rows_not_under", lambda _, key_id: bench.rows)
     monkeypatch.setattr(sealed_rows, "count_unbound", lambda _: bench.unbound)
     monkeypatch.setattr(sealed_rows, "publish", lambda _, commands: bench.sent.extend(commands))
     return bench
@@ -74,7 +73,10 @@ def sealed_row(bench: Bench) -> SealedRow:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
     sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT)
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
-    return SealedRow("local", "team-a", "local", "kube", "uid-kube", "42", 7, False, spec, 1000, NOW, "", 0)
+    return SealedRow(
+        "local", "team-a", "local", SECRET.kind, "kube", "uid-kube", "42", 0, 7, False, False,
+        spec, "", "", "", "", 1000, NOW, "", 0,
+    )  # fmt: skip
 
 
 def test_generate_when_there_are_none_then_a_pair_is_made_that_only_the_owner_may_read(bench: Bench) -> None:
@@ -198,11 +200,11 @@ def test_reseal_when_a_secret_is_under_a_former_key_then_its_change_is_sent_agai
     assert CONTENT not in outcome.output
 
 
-def bound_row(bench: Bench) -> BoundRow:
+def bound_row(bench: Bench) -> SealedRow:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
     sealed = SealingKeys.load(bench.public).seal_binding(data, USE, CONTEXT)
     binding = SecretBinding("uid-kube", "41", USE.digest, key_id_of(sealed), sealed).text
-    return BoundRow(
+    return SealedRow(
         "local", "team-a", "local", MANAGED_ENVIRONMENT.kind, "prod", "uid-prod", "42", 3, 7, False, True,
         SPEC, "", "kube", CONTEXT.type, binding, 1000, NOW, "", 0,
     )  # fmt: skip
@@ -212,7 +214,7 @@ def test_reseal_when_a_binding_is_under_a_former_key_then_its_resource_is_sent_a
     bench: Bench,
 ) -> None:
     bench.run("generate")
-    bench.bound = [bound_row(bench)]
+    bench.rows = [bound_row(bench)]
     former = SealingKeys.load(bench.public).seal_secret(
         {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}, CONTEXT
     )
