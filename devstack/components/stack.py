@@ -118,9 +118,14 @@ class Stack:
                 "SEALING_PRIVATE_KEYS": str(private_keys),
                 "ALLOWED_ADDRESSES": LOOPBACK,
                 "ACCEPT_UNSEEN_ENGINES": "true",  # processes of this machine, and no workloads of a cluster
-            },
+            }
+            | self._of_engines(),
         }
-        return settings.get(service, {}) | (self._trusted() if service == "agent" and self.with_argocd else {})
+        return settings.get(service, {})
+
+    def _of_engines(self) -> dict[str, str]:
+        """The simulator has none of Argo CD's settings, and deploys nothing."""
+        return self._trusted() if self.with_argocd else {"ACCEPT_UNISOLATED_ENGINES": "true"}
 
     def _trusted(self) -> dict[str, str]:
         """The git servers that an agent may believe."""

@@ -78,7 +78,7 @@ class Agent:
         """Until the process is asked to end, or an error is not handled."""
         tasks, consumer = BackgroundTasks(self._shutdown.fail_with), BackgroundTasks(self._shutdown.fail_with)
         tasks.start_task(self._heartbeat.keep_beating(), "heartbeat")
-        await self._inspection.inspect_engines()  # an engine that may not be used is known before anything is applied
+        await self._inspection.inspect_engines()  # one that does not answer deploys nothing new until it has
         tasks.start_task(self._inspection.run(), "inspection")
         consumer.start_task(self._app.start(), "faust")
         try:

@@ -17,6 +17,7 @@ from services.agent.agent import Agent, Shutdown
 from services.agent.credentials.credential_checker import CredentialChecker, CredentialSettings
 from services.agent.instances.appliers import Dependencies
 from services.agent.instances.engine_inspection import EngineInspection
+from services.agent.instances.engine_requirements import Acceptance
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.managed_kinds import KINDS, VERBS
@@ -127,7 +128,7 @@ def build(
         settings.engine_namespaces,
         dependencies.engines,
         clock,
-        accept_unseen=settings.accept_unseen_engines,
+        Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines),
     )
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 

@@ -21,7 +21,13 @@ class AgentSettings(ServiceSettings):
         default=False,
         description="Deploy by an Argo CD of which neither Deployment argocd-repo-server nor StatefulSet "
         "argocd-application-controller is in its namespace, or which the agent may not read, so that its version and "
-        "settings cannot be judged. Only if it is a version that needs no compensation, or runs elsewhere.",
+        "settings cannot be judged. Only if it is a version that has the fixes, or runs elsewhere.",
+    )
+    accept_unisolated_engines: bool = Field(
+        default=False,
+        description="Deploy by an Argo CD that does not keep tenants apart: without the exclusions, the closed default "
+        "project, the own installation id or the script of k8s/argocd, with more rights than tenants may have, or with "
+        "a workload that is not found. Only where all who deploy by it trust each other, or nothing is deployed.",
     )
     kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -41,7 +41,7 @@ class Dependencies:
     reports: ObservationSink
     clock: Clock
     on_defect: Callable[[BaseException], None]
-    engines: Mapping[str, EngineState] = field(default_factory=dict)
+    engines: Mapping[str, EngineState]
     """By instance id, what was found of its Argo CD."""
 
 

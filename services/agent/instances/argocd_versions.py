@@ -1,4 +1,4 @@
-"""Which versions of Argo CD an agent works with. Pure; the only place that says so.
+"""Which versions of Argo CD an agent works with. Pure; the only place that says so, and ``k8s/README.md`` repeats it.
 
 What was tested ran in this project's own tests; what was only read was compared in Argo CD's source and advisories.
 """
@@ -17,27 +17,49 @@ PATCHED = {(3, 4): 13, (3, 5): 7, (3, 6): 1}
 
 A minor version that is newer has them all; one that is older gets none any more.
 """
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?![\d.])", re.ASCII)
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?![\d.])(-(?:alpha|beta|rc))?", re.ASCII | re.IGNORECASE)
 
 
 class Version(NamedTuple):
-    """A release; what comes after its patch, such as rc1, does not count for it."""
+    """A release, or a candidate for one, which comes before it."""
 
     major: int
     minor: int
     patch: int
+    is_release: bool = True
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+        return f"{self.major}.{self.minor}.{self.patch}{'' if self.is_release else '-rc'}"
 
 
 def parsed_version(text: str) -> Version | None:
     """The version that ``text`` begins with, such as an image's tag; None if it begins with none."""
     found = _VERSION.match(text)
-    return Version(*map(int, found.groups())) if found else None
+    if found is None:
+        return None
+    major, minor, patch, candidate = found.groups()
+    return Version(int(major), int(minor), int(patch), is_release=candidate is None)
+
+
+def _first_known() -> dict[tuple[int, int], Version]:
+    """By minor version the oldest that was tested or read."""
+    first: dict[tuple[int, int], Version] = {}
+    for version in sorted(filter(None, map(parsed_version, (*TESTED, *READ)))):
+        first.setdefault(version[:2], version)
+    return first
+
+
+FIRST_KNOWN = _first_known()
+
+
+def is_known(version: Version) -> bool:
+    """Whether it is not older than what was tested or read of its minor version; those to come are."""
+    minor = version[:2]
+    return minor > max(FIRST_KNOWN) or (minor in FIRST_KNOWN and version >= FIRST_KNOWN[minor])
 
 
 def is_patched(version: Version) -> bool:
-    """Whether it needs no compensation."""
+    """Whether it has the fixes, so that nothing has to make up for their absence."""
     minor = version[:2]
-    return minor > max(PATCHED) or version.patch >= PATCHED.get(minor, version.patch + 1)
+    first = PATCHED.get(minor, 0 if minor > max(PATCHED) else None)
+    return first is not None and version >= Version(*minor, first)

@@ -1,9 +1,10 @@
 """Inspects each instance's Argo CD: reports by log and gauges what it lacks, and decides whether it may be used.
 
 An agent of an instance that is refused deploys nothing new there, and says so on the resources. It goes on to withdraw
-credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing.
-What the agent may not read is refused: at once if it was never read, else if that lasts, because an API server that
-has just started may not know all rights yet. A config map may change at any time, so the inspection is repeated.
+credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing,
+but nothing new is deployed either until it has answered once. What the agent may not read is refused: at once if it was
+never read, else if that lasts, because an API server that has just started may not know all rights yet. A config map
+may change at any time, so the inspection is repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import (
     CONFIG,
     DEFAULT_PROJECT,
+    Acceptance,
     Found,
     Verdict,
     verdict_on_unreadable,
@@ -42,7 +44,7 @@ from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-INTERVAL_SECONDS, RETRY_SECONDS = 300.0, 15.0
+INTERVAL_SECONDS, RETRY_SECONDS, FIRST_RETRY_SECONDS = 300.0, 15.0, 1.0
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 
@@ -56,11 +58,10 @@ class EngineInspection:
         namespaces: Mapping[str, str],
         states: Mapping[str, EngineState],
         clock: Clock,
-        *,
-        accept_unseen: bool,
+        accepted: Acceptance,
     ) -> None:
-        """``namespaces`` and ``states``, which are updated, by instance id; ``accept_unseen``: see ``verdicts``."""
-        self._accept_unseen = accept_unseen
+        """``namespaces`` and ``states``, which are updated, by instance id."""
+        self._accepted = accepted
         self._cluster, self._namespaces, self._states, self._clock = cluster, namespaces, states, clock
         self._reported: dict[str, Verdict] = {}
         self._graces = {name: ForbiddenGrace(0, clock) for name in namespaces}
@@ -70,12 +71,16 @@ class EngineInspection:
         """For ever."""
         while True:
             complete = await self.inspect_engines()
-            await self._clock.sleep(INTERVAL_SECONDS if complete else RETRY_SECONDS)
+            await self._clock.sleep(INTERVAL_SECONDS if complete else self._retry_seconds())
+
+    def _retry_seconds(self) -> float:
+        """An instance that was never inspected deploys nothing: that shall not take long."""
+        return RETRY_SECONDS if all(state.is_inspected for state in self._states.values()) else FIRST_RETRY_SECONDS
 
     async def inspect_engines(self) -> bool:
         """Inspect each instance once; returns whether all could be read. One that does not answer keeps its verdict."""
         found, rejected = await self._read_engines()
-        judged = verdicts(found, accept_unseen=self._accept_unseen)
+        judged = verdicts(found, self._accepted)
         for name in found:
             self._graces[name] = ForbiddenGrace(clock=self._clock)
         for name, error in rejected.items():
@@ -83,9 +88,9 @@ class EngineInspection:
                 self._graces[name].tolerate_rejection(error)
             except Rejected:
                 before = self._states[name].refusal
-                judged[name] = verdict_on_unreadable(str(error), before, accept_unseen=self._accept_unseen)
+                judged[name] = verdict_on_unreadable(str(error), before, self._accepted)
         for name, verdict in judged.items():
-            self._states[name].refusal = verdict.refusal
+            self._states[name].note_verdict(verdict.refusal)
             self._report(name, verdict)
         return found.keys() == self._namespaces.keys()
 
@@ -145,6 +150,8 @@ class EngineInspection:
         version = str(verdict.version or "unknown")
         for shortcoming in verdict.shortcomings:
             log.warning("Argo CD is not as tenancy needs it; see k8s/README.md", instance=instance, lacks=shortcoming)
+        if verdict.is_unisolated:
+            log.error("tenants are not kept apart: used because ACCEPT_UNISOLATED_ENGINES says so", instance=instance)
         if verdict.refusal:
             log.error("nothing new is deployed", instance=instance, version=version, reason=verdict.refusal)
         elif not verdict.shortcomings and before is not None:

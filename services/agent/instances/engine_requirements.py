@@ -1,5 +1,8 @@
 """What an Argo CD lacks of what tenancy needs of it, as its objects show it. ``k8s/argocd`` brings all of it.
 
+Some of it keeps tenants apart, and no version does without that. The rest bounds what one tenant takes, or makes up for
+what newer versions have mended.
+
 Pure: ``engine_inspection`` reads, and reports. What concerns its Deployments is in ``workload_requirements``.
 """
 
@@ -13,12 +16,14 @@ from typing import Any
 
 import yaml
 
-from services.agent.instances.argocd_versions import Version, is_patched
+from services.agent.instances.argocd_versions import READ, TESTED, Version, is_known, is_patched
 from services.agent.instances.workload_requirements import (
     CONTROLLER,
     REPO_SERVER,
     Workloads,
+    missing_workloads,
     unmet_of_workloads,
+    unwrapped_generators,
     version_of,
 )
 from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP
@@ -57,6 +62,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What operators answer for themselves."""
+
+    unseen: bool = False
+    """An instance is used though its workloads are not found, or may not be read."""
+    unisolated: bool = False
+    """An instance is used though it does not keep tenants apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What is to be said of an Argo CD."""
 
@@ -65,44 +80,69 @@ class Verdict:
     """A sentence for each requirement that is not met."""
     refusal: str
     """Why nothing new is deployed by it; empty if it is."""
+    is_unisolated: bool = False
+    """It does not keep tenants apart, and is used because operators accept that."""
 
 
-def verdicts(engines: Mapping[str, Found], *, accept_unseen: bool = False) -> dict[str, Verdict]:
-    """By instance; the instances are of one cluster.
-
-    ``accept_unseen``: one is used though its workloads are not found, or may not be read.
-    """
+def verdicts(engines: Mapping[str, Found], accepted: Acceptance) -> dict[str, Verdict]:
+    """By instance; the instances are of one cluster."""
     ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
-    return {name: _verdict(found, ids, accept_unseen=accept_unseen) for name, found in engines.items()}
+    return {name: _verdict(found, ids, accepted) for name, found in engines.items()}
 
 
-def verdict_on_unreadable(error: str, refusal: str, *, accept_unseen: bool) -> Verdict:
+def verdict_on_unreadable(error: str, refusal: str, accepted: Acceptance) -> Verdict:
     """On an instance that may not be read; ``refusal`` is what was said of it before."""
-    return Verdict(None, (f"the agent may not see it: {error}",), refusal if accept_unseen else UNREADABLE)
+    return Verdict(None, (f"the agent may not see it: {error}",), refusal if accepted.unseen else UNREADABLE)
 
 
-def _verdict(found: Found, ids: Mapping[str, int], *, accept_unseen: bool) -> Verdict:
+def _verdict(found: Found, ids: Mapping[str, int], accepted: Acceptance) -> Verdict:
     version = version_of(found.workloads)
-    shortcomings = (
-        *_of_schemas(found.unserved),
-        *_of_config(found.config, ids),
+    isolation = (
+        *_of_isolation(found.config, ids),
         *_of_default_project(found.default_project),
         *_of_rights(found.excessive_rights),
-        *unmet_of_workloads(found.workloads),
+        *unwrapped_generators(found.workloads),
     )
-    is_accepted = (version is not None and is_patched(version)) or (accept_unseen and not found.workloads.any_seen)
-    return Verdict(version, shortcomings, _refusal(found, version, () if is_accepted else shortcomings))
+    missing = tuple(missing_workloads(found.workloads))
+    others = (*_of_schemas(found.unserved), *_of_config(found.config), *unmet_of_workloads(found.workloads))
+    unisolated = (*isolation, *(missing if found.workloads.any_seen else ()))
+    refusal = (
+        _refusal_of_version(found, version, accepted)
+        or _refusal_of_isolation(version, unisolated, accepted)
+        or _refusal_of_unpatched(found, version, (*unisolated, *others))
+    )
+    return Verdict(version, (*isolation, *missing, *others), refusal, bool(unisolated) and not refusal)
 
 
-def _refusal(found: Found, version: Version | None, shortcomings: tuple[str, ...]) -> str:
-    """An unpatched version is safe with every setting alone. ``shortcomings``: those that are not accepted."""
+def _refusal_of_version(found: Found, version: Version | None, accepted: Acceptance) -> str:
     if found.unserved:
         return next(_of_schemas(found.unserved))
-    if not shortcomings:
-        return ""
-    if not found.workloads.any_seen:
+    if not found.workloads.any_seen and not accepted.unseen:
         return UNSEEN
-    return f"Argo CD {version or 'of an unknown version'} lacks fixes, and what makes up for them: {shortcomings[0]}"
+    if version is not None and not is_known(version):
+        return f"Argo CD {version} was neither tested nor read: take {', '.join((*TESTED, *READ))}, or a newer patch"
+    return ""
+
+
+def _refusal_of_isolation(version: Version | None, shortcomings: tuple[str, ...], accepted: Acceptance) -> str:
+    """No version makes up for these."""
+    if not shortcomings or accepted.unisolated:
+        return ""
+    return (
+        f"Argo CD {_told(version)} does not keep tenants apart: {shortcomings[0]} (ACCEPT_UNISOLATED_ENGINES would "
+        "have it used all the same)"
+    )
+
+
+def _refusal_of_unpatched(found: Found, version: Version | None, shortcomings: tuple[str, ...]) -> str:
+    """An unpatched version is safe with every setting alone; one that is not seen operators answer for."""
+    if not shortcomings or not found.workloads.any_seen or (version is not None and is_patched(version)):
+        return ""
+    return f"Argo CD {_told(version)} lacks fixes, and what makes up for them: {shortcomings[0]}"
+
+
+def _told(version: Version | None) -> str:
+    return str(version or "of an unknown version")
 
 
 def _of_schemas(unserved: tuple[str, ...]) -> Iterator[str]:
@@ -115,7 +155,8 @@ def _of_rights(excessive: tuple[str, ...]) -> Iterator[str]:
         yield f"its application controller may create {', '.join(excessive)} in its own cluster: so may tenants, there"
 
 
-def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:
+def _of_isolation(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:
+    """What keeps a tenant from what is another's, or the platform's."""
     if config is None:
         yield f"there is no ConfigMap {CONFIG}"
         return
@@ -126,19 +167,20 @@ def _of_config(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iter
         yield "installationID is not the instance's own: it takes another's resources for its own"
     if config.get("application.resourceTrackingMethod") not in TRACKING:
         yield "application.resourceTrackingMethod is not 'annotation': labels are cut off, and tenants' to set"
+    if options := sorted(name for name, value in config.items() if name.startswith(KUSTOMIZE) and value.strip()):
+        yield f"{', '.join(options)}: kustomize is called with options, or by another path"
+
+
+def _of_config(config: Mapping[str, str] | None) -> Iterator[str]:
+    """What else it should have; that there is none is told already."""
+    if config is None:
+        return
     if config.get("resource.respectRBAC") not in RESPECTING:
         yield "resource.respectRBAC is not 'normal': a tenant's cluster with few rights cannot be deployed to"
-    yield from _of_generators(config)
-
-
-def _of_generators(config: Mapping[str, str]) -> Iterator[str]:
-    """What a repository may have the repo server do."""
     if config.get("jsonnet.enable") != "false":
         yield "jsonnet.enable is not 'false': a tenant's Jsonnet reads any file of the repo server"
     if config.get(VALUES, "https").strip():
         yield f"{VALUES} is not empty: values of a chart are fetched from wherever a repository says"
-    if options := sorted(name for name, value in config.items() if name.startswith(KUSTOMIZE) and value.strip()):
-        yield f"{', '.join(options)}: kustomize is called with options, or by another path"
 
 
 def _is_excluded(kind: str, exclusions: str) -> bool:

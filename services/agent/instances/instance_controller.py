@@ -23,7 +23,6 @@ from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.appliers import Dependencies, build_appliers
 from services.agent.instances.takeover import Takeover
 from services.agent.objects.desired_objects import kind_of
-from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
 from services.agent.observe.instance_informers import InstanceInformers
@@ -75,7 +74,7 @@ class InstanceController:
             self._enqueue,
             dependencies,
             settings,
-            engine=dependencies.engines.get(name) or EngineState(),
+            engine=dependencies.engines[name],
         )
         self._isolation = self._appliers.isolation
         self._enqueuer = Enqueuer(

@@ -109,11 +109,27 @@ PARAMETERS_NEEDED = (
 )  # fmt: skip
 
 
+def missing_workloads(workloads: Workloads) -> Iterator[str]:
+    """Says which are not there to be judged."""
+    if missing := [name for name, workload in workloads.named().items() if workload is None]:
+        yield f"there is no {' nor '.join(missing)}: neither its version nor how it runs can be seen"
+
+
+def unwrapped_generators(workloads: Workloads) -> Iterator[str]:
+    """Says which generators are called without the script that keeps the repo server's own from tenants."""
+    if workloads.repo_server is None:
+        return
+    container = _container(workloads.repo_server, REPO_SERVER)
+    if unwrapped := [program for program in PROGRAMS if not _is_wrapped(program, workloads, container)]:
+        yield f"{' and '.join(unwrapped)} of {REPO_SERVER} not called by the script of {GENERATORS}: what a tenant \
+commits reads its environment, and fetches from anywhere"
+
+
 def unmet_of_workloads(workloads: Workloads) -> Iterator[str]:
-    """A sentence for each requirement that is not met."""
+    """A sentence for each other requirement that is not met."""
     yield from _of_version(workloads)
     yield from _of_parameters(workloads)
-    yield from _of_repo_server(workloads)
+    yield from _of_timeout(workloads)
     yield from _of_limits(workloads)
 
 
@@ -136,10 +152,7 @@ def _labels(workload: Manifest) -> dict[str, str]:
 
 
 def _of_version(workloads: Workloads) -> Iterator[str]:
-    missing = [name for name, workload in workloads.named().items() if workload is None]
-    if missing:
-        yield f"there is no {' nor '.join(missing)}: neither its version nor how it runs can be seen"
-    elif version_of(workloads) is None:
+    if None not in workloads.named().values() and version_of(workloads) is None:
         yield f"its version is not to be seen: neither an image's tag nor the label {VERSION_LABEL} has it"
 
 
@@ -151,15 +164,9 @@ def _of_parameters(workloads: Workloads) -> Iterator[str]:
             yield f"{parameter.name} of {PARAMETERS} is {parameter.otherwise}"
 
 
-def _of_repo_server(workloads: Workloads) -> Iterator[str]:
-    """How it calls kustomize and helm, and what bounds it."""
-    if workloads.repo_server is None:
-        return
-    container = _container(workloads.repo_server, REPO_SERVER)
-    if unwrapped := [program for program in PROGRAMS if not _is_wrapped(program, workloads, container)]:
-        yield f"{' and '.join(unwrapped)} of {REPO_SERVER} not called by the script of {GENERATORS}: what a tenant \
-commits reads its environment, and fetches from anywhere"
-    if not _is_bound(_variables(workloads.repo_server, REPO_SERVER).get(TIMEOUT, "")):
+def _of_timeout(workloads: Workloads) -> Iterator[str]:
+    given = _variables(workloads.repo_server, REPO_SERVER)
+    if workloads.repo_server is not None and not _is_bound(given.get(TIMEOUT, "")):
         yield f"{TIMEOUT} of {REPO_SERVER} is not set: one repository occupies it"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.common.errors import RefusedInput
+from services.common.errors import RefusedInput, Wait
 from services.common.kubernetes import Manifest
 from services.kinds.shared.catalogue import Entry
 
@@ -16,13 +16,21 @@ from services.kinds.shared.catalogue import Entry
 class EngineState:
     """Of one instance."""
 
+    is_inspected: bool = False
+    """Until it is, nothing new is deployed either."""
     refusal: str = ""
     """Why nothing new is deployed; empty if it is."""
     unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
 
+    def note_verdict(self, refusal: str) -> None:
+        """It was inspected."""
+        self.is_inspected, self.refusal = True, refusal
+
     def require_acceptance(self, entry: Entry) -> None:
-        """Raises RefusedInput that says what ``entry`` does if nothing new is deployed."""
+        """Raises RefusedInput that says what ``entry`` does if nothing new is deployed, Wait if that is not known."""
+        if not self.is_inspected:
+            raise Wait("this Argo CD was not inspected yet")
         if self.refusal:
             raise RefusedInput(entry.text())
 

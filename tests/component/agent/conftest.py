@@ -73,6 +73,7 @@ def start_agent(
             "OBSERVATIONS_TOPIC": observations.topic,
             "AGENT_GROUP": f"group-{engine_log.topic}",
             "ACCEPT_UNSEEN_ENGINES": "true",
+            "ACCEPT_UNISOLATED_ENGINES": "true",
         }
         worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log", module)
         started.append(worker)

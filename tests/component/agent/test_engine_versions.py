@@ -9,7 +9,7 @@ from typing import Any
 
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, RETRY_REFRESH, dropped
 from services.agent.instances.engine_inspection import DEPLOYMENT, EngineInspection
-from services.agent.instances.engine_requirements import UNREADABLE
+from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
 from services.cli.rbac import KINDS, placed
 from services.common.argocd_names import APPLICATION, GROUP, VERSION
@@ -73,7 +73,7 @@ async def test_engine_when_it_may_not_be_read_for_half_a_minute_then_it_is_refus
     account = kubeconfig_with(await token_of(kube, engine, "agent"), kubeconfig, tmp_path)
     state, clock = EngineState(), FakeClock()
     async with asyncio.timeout(30), await connect(account) as agent:
-        inspection = EngineInspection(agent, {INSTANCE: engine}, {INSTANCE: state}, clock, accept_unseen=False)
+        inspection = EngineInspection(agent, {INSTANCE: engine}, {INSTANCE: state}, clock, Acceptance(unisolated=True))
         while not await inspection.inspect_engines():
             pass
         assert state.refusal == ""

@@ -24,7 +24,7 @@ from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from services.agent.instances.argocd_versions import TESTED
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
-from services.agent.instances.engine_requirements import Found, verdicts
+from services.agent.instances.engine_requirements import Acceptance, Found, verdicts
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
 from services.common.kubernetes import Manifest
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT
@@ -104,13 +104,13 @@ def test_instances_when_installed_with_the_component_then_the_agents_find_nothin
         )
         for name in NAMESPACES
     }
-    for verdict in verdicts(found).values():
+    for verdict in verdicts(found, Acceptance()).values():
         assert (str(verdict.version), verdict.shortcomings, verdict.refusal) == (version, (), "")
 
 
 def test_instances_when_installed_without_the_component_then_the_agents_do(plain: list[Manifest], version: str) -> None:
     config = of_kind("ConfigMap", plain)[CONFIG]["data"]
-    told = verdicts({"one": Found(config, None, workloads_of(plain, None))})["one"]
+    told = verdicts({"one": Found(config, None, workloads_of(plain, None))}, Acceptance())["one"]
     assert len(told.shortcomings) == 20
     assert version in told.refusal
 

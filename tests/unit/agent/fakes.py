@@ -357,7 +357,7 @@ class Bench:
 
 
 def bench(**settings: Any) -> Bench:
-    clock, engine = FakeClock(), EngineState()
+    clock, engine = FakeClock(), EngineState(is_inspected=True)
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
     dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append, {"argocd": engine})
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))

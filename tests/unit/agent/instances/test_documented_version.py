@@ -1,4 +1,4 @@
-"""The release that the documents name is one that needs no compensation, by digest."""
+"""What the documents say of Argo CD's versions is what agents take; the one to install has the fixes, by digest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import yaml
 
 from devstack.paths import ROOT
-from services.agent.instances.argocd_versions import is_patched, parsed_version
+from devstack.toolchain.install import ARGOCD_VARIANTS, NEWEST_ARGOCD
+from services.agent.instances.argocd_versions import READ, TESTED, is_patched, parsed_version
 
 README = (ROOT / "k8s" / "README.md").read_text()
 
@@ -22,3 +23,20 @@ def test_release_of_argo_cd_when_the_documents_name_it_then_it_is_a_patched_one_
     (image,) = wanted["images"]
     assert parsed_version(f"{image['newTag']}@{image['digest']}") == version  # what agents find in the pods' image
     assert image["digest"].startswith("sha256:")
+
+
+def test_versions_when_the_documents_list_them_then_as_the_agents_know_them() -> None:
+    rows = dict(re.findall(r"^\| (\d+\.\d+\.\d+) \| (.*?) \|$", README, re.M))
+    assert [version for version, told in rows.items() if told.startswith("test: ")] == [*TESTED]
+    assert [version for version, told in rows.items() if told.startswith("its source")] == [*READ]
+    for text, told in rows.items():
+        version = parsed_version(text)
+        assert version is not None
+        assert told.endswith("with what keeps tenants apart" if is_patched(version) else "with every setting above")
+
+
+def test_tests_when_the_documents_name_them_for_a_version_then_they_start_that_version() -> None:
+    """Every variant is started by ``tests/stack/test_argocd.py``, the newest one by ``tests/argocd``."""
+    rows = dict(re.findall(r"^\| (\d+\.\d+)\.\d+ \| (test: .*?) \|", README, re.M))
+    assert {minor for minor, told in rows.items() if "`tests/stack/test_argocd.py`" in told} == {*ARGOCD_VARIANTS}
+    assert [minor for minor, told in rows.items() if "`tests/argocd/`" in told] == [NEWEST_ARGOCD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,14 +10,15 @@ import structlog
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from services.agent.instances.engine_inspection import EngineInspection
-from services.agent.instances.engine_requirements import UNREADABLE
+from services.agent.instances.engine_inspection import FIRST_RETRY_SECONDS, EngineInspection
+from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
-from services.common.errors import Retry
+from services.common.errors import Retry, Wait
 from services.common.kubernetes import ApiResource, Manifest, NotFound, Rejected
 from services.common.kubernetes.access import GRACE_SECONDS
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.unit.agent.instances.shipped import PROJECT, SHIPPED, workloads_of
-from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_clock import FakeClock, settle
 
 PERMISSIVE = {"spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]}}
 KEEPS_ALL = {"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": True}}}
@@ -82,7 +84,7 @@ def clock() -> FakeClock:
 def inspection(cluster: FakeCluster, state: EngineState, clock: FakeClock) -> EngineInspection:
     structlog.reset_defaults()
     api: Any = cluster
-    return EngineInspection(api, {"one": "argocd"}, {"one": state}, clock, accept_unseen=False)
+    return EngineInspection(api, {"one": "argocd"}, {"one": state}, clock, Acceptance())
 
 
 def gauge(name: str = "unmet_requirements") -> float | None:
@@ -161,24 +163,53 @@ async def test_engine_when_it_could_be_read_meanwhile_then_what_is_forbidden_is_
     assert state.refusal == ""
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["never read", "read before"])
-async def test_engine_when_it_does_not_answer_then_it_is_not_refused_for_that(
-    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock, first: bool
+async def test_engine_when_it_does_not_answer_any_more_then_it_is_not_refused_for_that(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock
 ) -> None:
-    if not first:
-        await inspection.inspect_engines()
+    await inspection.inspect_engines()
     cluster.server = Retry("away")
     for _ in range(3):
         await inspection.inspect_engines()
         await clock.advance(GRACE_SECONDS)
-    assert state.refusal == ""
+    state.require_acceptance(ENGINE_NOT_ACCEPTED)
+
+
+@pytest.mark.parametrize("what", ["server", "schemas"])
+async def test_engine_when_it_has_not_answered_yet_then_nothing_new_is_deployed_until_it_has(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock, what: str
+) -> None:
+    answer = getattr(cluster, what)
+    setattr(cluster, what, Retry("away"))
+    running = asyncio.create_task(inspection.run())
+    await settle()
+    with pytest.raises(Wait, match="not inspected yet"):
+        state.require_acceptance(ENGINE_NOT_ACCEPTED)
+    setattr(cluster, what, answer)
+    await clock.advance(FIRST_RETRY_SECONDS)
+    state.require_acceptance(ENGINE_NOT_ACCEPTED)
+    running.cancel()
+
+
+async def test_engine_when_it_is_unisolated_and_operators_accept_that_then_it_is_used_and_told_as_an_error(
+    cluster: FakeCluster, state: EngineState
+) -> None:
+    api: Any = cluster
+    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), Acceptance(unisolated=True))
+    patched = workloads_of("v3.4.13")
+    cluster.server, cluster.controller, cluster.project = patched.repo_server, patched.controller, PERMISSIVE
+    with capture_logs() as logs:
+        await accepting.inspect_engines()
+    state.require_acceptance(ENGINE_NOT_ACCEPTED)
+    assert [line["log_level"] for line in logs] == ["warning", "error"]
+    assert "ACCEPT_UNISOLATED_ENGINES" in logs[1]["event"]
+    assert (gauge(), gauge("refused")) == (1, 0)
 
 
 async def test_engine_when_operators_accept_unseen_ones_then_one_that_may_not_be_read_keeps_its_verdict(
     cluster: FakeCluster, state: EngineState
 ) -> None:
     api: Any = cluster
-    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accept_unseen=True)
+    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), Acceptance(unseen=True))
     cluster.config = FORBIDDEN
     await accepting.inspect_engines()
     assert (state.refusal, gauge(), gauge("refused")) == ("", 1, 0)

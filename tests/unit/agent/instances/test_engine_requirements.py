@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from services.agent.instances.engine_requirements import Found, Verdict, verdicts
+from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS
+from services.agent.instances.argocd_versions import TESTED
+from services.agent.instances.engine_requirements import Acceptance, Found, Verdict, verdicts
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
 from services.common.kubernetes import Manifest
 from tests.unit.agent.instances.shipped import CONFIG, PROJECT, SHIPPED, workloads_of
@@ -29,11 +32,12 @@ def exclusions(*entries: Mapping[str, Any]) -> str:
 def verdict(
     workloads: Workloads | None = None, config: Mapping[str, str] | None = CONFIG, unserved: tuple[str, ...] = ()
 ) -> Verdict:
-    return verdicts({"one": Found(config, PROJECT, workloads or workloads_of("v3.2.11"), unserved)})["one"]
+    found = Found(config, PROJECT, workloads or workloads_of("v3.2.11"), unserved)
+    return verdicts({"one": found}, Acceptance())["one"]
 
 
 def of_one(config: Mapping[str, str] | None = CONFIG, project: Manifest | None = PROJECT) -> list[str]:
-    return [*verdicts({"one": Found(config, project, workloads_of("v3.2.11"))})["one"].shortcomings]
+    return [*verdicts({"one": Found(config, project, workloads_of("v3.2.11"))}, Acceptance())["one"].shortcomings]
 
 
 def test_engine_when_it_has_what_is_shipped_then_it_lacks_nothing() -> None:
@@ -69,7 +73,7 @@ def test_exclusions_when_they_leave_a_kind_out_then_it_is_named(text: str, kinds
 
 
 def test_installation_ids_when_two_instances_have_the_same_then_both_are_told_of() -> None:
-    found = verdicts({name: Found(CONFIG, PROJECT, workloads_of("v3.2.11")) for name in ("one", "two")})
+    found = verdicts({name: Found(CONFIG, PROJECT, workloads_of("v3.2.11")) for name in ("one", "two")}, Acceptance())
     told = (*found["one"].shortcomings, *found["two"].shortcomings)
     assert [each.split(" ")[0] for each in told] == ["installationID"] * 2
 
@@ -173,8 +177,9 @@ def test_version_when_unpatched_and_every_compensation_is_in_force_then_it_is_ac
 
 
 @pytest.mark.parametrize(("tag", "refused"), [
-    ("v3.1.16", True), ("v3.2.11", True), ("v3.3.19", True), ("v3.4.12", True), ("v3.5.6", True), ("v3.6.0", True),
-    ("latest", True), ("v3.4.13", False), ("v3.5.7", False), ("v3.6.1", False), ("v3.7.0", False), ("v4.0.0", False),
+    ("v3.1.16", True), ("v3.2.11", True), ("v3.3.19", True), ("v3.6.0", True), ("v3.6.1-rc1", True), ("latest", True),
+    ("v3.7.0-rc1", True),
+    ("v3.4.13", False), ("v3.5.7", False), ("v3.6.1", False), ("v3.7.0", False), ("v4.0.0", False),
 ])  # fmt: skip
 def test_version_when_a_compensation_is_missing_then_it_is_refused_unless_it_is_patched(
     tag: str, refused: bool
@@ -183,8 +188,87 @@ def test_version_when_a_compensation_is_missing_then_it_is_refused_unless_it_is_
     told = verdict(workloads_of(tag), config)
     assert bool(told.refusal) is refused
     if refused and tag != "latest":
-        assert tag[1:] in told.refusal
+        assert tag[1:].removesuffix("1" if "rc" in tag else "") in told.refusal
         assert "jsonnet.enable" in told.refusal
+
+
+@pytest.mark.parametrize("tag", [
+    "v2.14.0", "v3.0.5", "v3.1.0", "v3.1.16-rc1", "v3.2.10", "v3.3.0", "v3.3.18", "v3.4.12", "v3.4.13-rc2", "v3.5.6",
+    "v3.6.0-rc4",
+])  # fmt: skip
+@pytest.mark.parametrize("accepted", [Acceptance(), Acceptance(unseen=True, unisolated=True)])
+def test_version_when_it_was_neither_tested_nor_read_then_it_is_refused_with_all_settings_in_force(
+    tag: str, accepted: Acceptance
+) -> None:
+    told = verdicts({"one": Found(CONFIG, PROJECT, workloads_of(tag))}, accepted)["one"]
+    assert told.shortcomings == ()
+    assert "neither tested nor read" in told.refusal
+
+
+@pytest.mark.parametrize("tag", ["v3.1.16", "v3.2.12", "v3.3.19", "v3.6.0", "v3.6.1-rc1", "v3.7.0-rc1"])
+def test_version_when_it_is_known_and_all_settings_are_in_force_then_it_is_accepted(tag: str) -> None:
+    assert verdict(workloads_of(tag)).refusal == ""
+
+
+def test_versions_when_they_are_said_to_be_tested_then_they_are_those_that_are_built_here() -> None:
+    pinned = [
+        re.findall(r"argoproj/argo-cd/v3 v(\S+)", (ARGOCD_SOURCES / f"{variant}.mod").read_text())
+        for variant in ARGOCD_VARIANTS.values()
+    ]
+    assert sorted(version for (version,) in pinned) == sorted(TESTED)
+
+
+def unisolated() -> dict[str, Found]:
+    """By what it lacks of what keeps tenants apart; of a version with every fix."""
+    patched = workloads_of("v3.6.1")
+    bare = {name: value for name, value in CONFIG.items() if name != "resource.exclusions"}
+    unwrapped = workloads_of("v3.6.1", generators={})
+    return {
+        "exclusions": Found(bare, PROJECT, patched),
+        "installation id": Found(CONFIG | {"installationID": ""}, PROJECT, patched),
+        "tracking": Found(CONFIG | {"application.resourceTrackingMethod": "label"}, PROJECT, patched),
+        "kustomize": Found(CONFIG | {"kustomize.buildOptions": "--enable-exec"}, PROJECT, patched),
+        "config": Found(None, PROJECT, patched),
+        "default project": Found(CONFIG, PERMISSIVE, patched),
+        "no default project": Found(CONFIG, None, patched),
+        "rights": Found(CONFIG, PROJECT, patched, excessive_rights=("roles", "rolebindings")),
+        "generators": Found(CONFIG, PROJECT, unwrapped),
+        "repo server": Found(CONFIG, PROJECT, replace(patched, repo_server=None)),
+        "controller": Found(CONFIG, PROJECT, replace(patched, controller=None)),
+    }
+
+
+@pytest.mark.parametrize("lacking", unisolated())
+def test_isolation_when_something_of_it_is_missing_then_no_version_is_accepted_unless_operators_do(
+    lacking: str,
+) -> None:
+    engines = {"one": unisolated()[lacking]}
+    refused = verdicts(engines, Acceptance(unseen=True))["one"]
+    assert "3.6.1 does not keep tenants apart" in refused.refusal
+    assert not refused.is_unisolated
+    used = verdicts(engines, Acceptance(unisolated=True))["one"]
+    assert (used.refusal, used.is_unisolated) == ("", True)
+
+
+@pytest.mark.parametrize("found", [
+    Found(CONFIG, PERMISSIVE, workloads_of("v3.2.11")),
+    Found(CONFIG, PROJECT, replace(workloads_of("v3.2.11"), controller=None)),
+], ids=["default project", "controller"])  # fmt: skip
+def test_isolation_when_an_unpatched_version_lacks_it_then_nobody_can_accept_that(found: Found) -> None:
+    assert "3.2.11 lacks fixes" in verdicts({"one": found}, Acceptance(unseen=True, unisolated=True))["one"].refusal
+
+
+def test_isolation_when_an_unseen_engine_lacks_it_then_accepting_unseen_ones_is_not_enough() -> None:
+    found = {"one": Found(CONFIG, PERMISSIVE, Workloads(parameters=SHIPPED[PARAMETERS]["data"]))}
+    assert "does not keep tenants apart" in verdicts(found, Acceptance(unseen=True))["one"].refusal
+    assert verdicts(found, Acceptance(unseen=True, unisolated=True))["one"].refusal == ""
+
+
+@pytest.mark.parametrize("name", ["jsonnet.enable", "helm.valuesFileSchemes", "resource.respectRBAC"])
+def test_setting_when_isolation_does_not_rest_on_it_then_a_patched_version_is_accepted_without_it(name: str) -> None:
+    config = {key: value for key, value in CONFIG.items() if key != name}
+    told = verdict(workloads_of("v3.4.13"), config)
+    assert (len(told.shortcomings), told.refusal) == (1, "")
 
 
 def test_version_when_one_of_two_workloads_is_upgraded_then_the_older_counts() -> None:
@@ -204,17 +288,9 @@ def test_engine_when_its_workloads_have_other_names_then_it_is_refused_unless_op
     accept_unseen: bool,
 ) -> None:
     unseen = {"one": Found(CONFIG, PROJECT, Workloads(parameters=SHIPPED[PARAMETERS]["data"]))}
-    told = verdicts(unseen, accept_unseen=accept_unseen)["one"].refusal
+    told = verdicts(unseen, Acceptance(unseen=accept_unseen))["one"].refusal
     words = ("argocd-repo-server", "argocd-application-controller", "ACCEPT_UNSEEN_ENGINES")
     assert [word in told for word in words] == [not accept_unseen] * 3
-
-
-@pytest.mark.parametrize(("tag", "refused"), [("v3.2.11", True), ("v3.4.13", False)])
-def test_engine_when_one_of_its_workloads_has_another_name_then_it_is_refused_unless_the_other_is_patched(
-    tag: str, refused: bool
-) -> None:
-    found = {"one": Found(CONFIG, PROJECT, replace(workloads_of(tag), controller=None))}
-    assert bool(verdicts(found, accept_unseen=True)["one"].refusal) is refused
 
 
 def test_engine_when_it_is_not_to_be_seen_then_that_is_told() -> None:

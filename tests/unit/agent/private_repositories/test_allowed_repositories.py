@@ -163,7 +163,13 @@ async def test_application_when_its_repository_was_refused_under_a_former_owner_
     instance = driver.instance
     if is_another_agent:
         dependencies = Dependencies(
-            driver.cluster, driver.cluster.follow, FakeChecker(), driver.reports, driver.clock, driver.defects.append
+            driver.cluster,
+            driver.cluster.follow,
+            FakeChecker(),
+            driver.reports,
+            driver.clock,
+            driver.defects.append,
+            {"argocd": driver.engine},
         )
         instance = InstanceController("argocd", "argocd", dependencies, SETTINGS)
         instance.start()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from services.agent.instances.crd_schemas import RETRY_REFRESH
+from services.agent.reconcile.instance_workers import WAIT_LIMIT_SECONDS
 from services.common.messages import Applied, Failed, Removed
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from services.kinds.sync_run import catalogue as sync_run
@@ -46,6 +47,20 @@ async def test_application_when_it_is_there_and_its_engine_is_refused_then_it_st
     driver.cluster.remove("Application", "app")
     await driver.clock.advance(COMPARED)
     assert isinstance(driver.reports.of("app")[-1], Removed)
+
+
+async def test_application_when_its_engine_is_not_inspected_yet_then_it_is_made_once_it_is(driver: Driver) -> None:
+    driver.engine.is_inspected = False
+    order = sync_row(name="app")
+    await driver.begin(PROJECT)
+    await driver.apply(APPLICATION)
+    await driver.apply(order)
+    assert driver.reports.of("app") == []
+    assert (driver.cluster.names("Application"), driver.cluster.names("AppProject")) == ([], ["app-project-t"])
+    driver.engine.note_verdict("")
+    await driver.clock.advance(WAIT_LIMIT_SECONDS)
+    assert Applied(APPLICATION.digest) in driver.reports.of("app")
+    assert "operation" in driver.cluster.objects["Application", "app"]
 
 
 @pytest.mark.parametrize("made", [True, False], ids=["with its Application", "before its Application"])
