@@ -8,7 +8,8 @@ from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
 from services.common.kafka import ENGINE, OBSERVATIONS
-from services.common.settings import AllowedAddresses, EngineNamespaces, ServiceSettings
+from services.common.platform_namespaces import is_platform
+from services.common.settings import AllowedAddresses, EngineNamespaces, Names, ServiceSettings
 
 
 class AgentSettings(ServiceSettings):
@@ -28,6 +29,11 @@ class AgentSettings(ServiceSettings):
         description="Deploy by an Argo CD that does not keep tenants apart: without the exclusions, the closed default "
         "project, the own installation id or the script of k8s/argocd, with more rights than tenants may have, or with "
         "a workload that is not found. Only where all who deploy by it trust each other, or nothing is deployed.",
+    )
+    platform_namespaces: Names = Field(
+        default=frozenset(),
+        description="Namespaces of the engine cluster that nothing is deployed to, comma separated, besides those that "
+        "are never: gitops-service, the engine namespaces, kube-* and openshift-*.",
     )
     kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(
@@ -90,3 +96,7 @@ class AgentSettings(ServiceSettings):
         default=6, ge=1, le=300, description="Silence after which the broker gives an agent's partitions to another."
     )
     commit_interval_seconds: float = Field(default=1, gt=0, description="Between two commits of offsets.")
+
+    def is_platform(self, namespace: str) -> bool:
+        """Whether a namespace of the engine cluster is the platform's."""
+        return is_platform(namespace) or namespace in {*self.engine_namespaces.values(), *self.platform_namespaces}

@@ -160,7 +160,14 @@ def _from_text(parse: Callable[[str], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
+def parse_names(value: str) -> frozenset[str]:
+    """Names, comma separated; none if it is empty."""
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
 EngineNamespaces = Annotated[dict[str, str], NoDecode, _from_text(parse_engine_namespaces)]
 """Written as ``id=namespace`` pairs."""
+Names = Annotated[frozenset[str], NoDecode, _from_text(parse_names)]
+"""Comma separated."""
 AllowedAddresses = Annotated[AddressPolicy, NoDecode, _from_text(AddressPolicy.parse)]
 """Written as networks, comma separated."""

@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
-from services.common.settings import AllowedAddresses, ServiceSettings
+from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
@@ -41,7 +41,7 @@ class PlannerSettings(ServiceSettings):
         default=AddressPolicy(),
         description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
     )
-    local_workspaces: Annotated[frozenset[str], NoDecode] = Field(
+    local_workspaces: Names = Field(
         default=frozenset({"local"}),
         description="Workspaces whose cluster is the engines' own: only there a deployment needs no environment.",
     )
@@ -65,11 +65,6 @@ class PlannerSettings(ServiceSettings):
         gt=timedelta(0),
         description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
     )
-
-    @field_validator("local_workspaces", mode="before")
-    @classmethod
-    def _parse_workspaces(cls, value: object) -> object:
-        return frozenset(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("refused_kinds", mode="before")
     @classmethod

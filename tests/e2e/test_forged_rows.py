@@ -12,6 +12,8 @@ import psycopg
 import pytest
 
 from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from devstack.stack.identities import ACCOUNTS_NAMESPACE
 from services.cli import sealed_rows
 from services.cli.sealed_rows import SealedRow
 from services.common.messages import Command, ResourceChanged
@@ -96,6 +98,42 @@ async def test_engine_row_when_it_names_another_url_then_the_login_is_not_sent_t
             await asyncio.sleep(0.1)
     await victim(other_api)
     assert attacker.connections == 0
+
+
+async def test_engine_row_when_a_project_leads_to_where_the_sealing_keys_are_then_it_stays_as_it_was(
+    stack: HostedStack, api: Api, projects: Mirror
+) -> None:
+    """With it an Application could put a pod beside them; ``tests/argocd/test_rights.py`` has one made all the same."""
+    await victim(api)
+    url, platforms = stack.environment["DATABASE_OWNER_URL"], {"name": "in-cluster", "namespace": ACCOUNTS_NAMESPACE}
+
+    def forge() -> tuple[str, str]:
+        with psycopg.connect(url) as owner:
+            namespace, name, text = owner.execute(
+                "SELECT namespace, name, manifest FROM engine_resources"
+                " WHERE tenant_namespace = %s AND kind = 'AppProject'",
+                [api.namespace],
+            ).fetchone() or ("", "", "")
+            manifest = json.loads(text)
+            manifest["spec"]["destinations"].append(platforms)
+            owner.execute(
+                "UPDATE engine_resources SET manifest = %s, digest = %s"
+                " WHERE tenant_namespace = %s AND kind = 'AppProject'",
+                [json.dumps(manifest), FORGED, api.namespace],
+            )
+        return namespace, name
+
+    namespace, name = await asyncio.to_thread(forge)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not await asyncio.to_thread(refused, stack, name):  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.1)
+    assert platforms not in projects.objects[namespace, name]["spec"]["destinations"]
+
+
+def refused(stack: HostedStack, name: str) -> list[str]:
+    """What agents have logged of an object that leads to the platform."""
+    lines = [line for agent in AGENTS for line in stack.state.log(agent).read_text().splitlines()]
+    return [line for line in lines if name in line and "the namespace is the platform's" in line]
 
 
 async def test_command_when_it_says_another_url_of_the_tenants_credential_then_the_condition_says_why_it_is_not_tried(

@@ -111,7 +111,9 @@ def build_appliers(
         checker, live, clock, settings.comparison_interval_seconds, on_result=enqueue, on_defect=on_defect
     )
     return Appliers(
-        ObjectApplier(reconciler, live, repositories, waiting, isolation, engine),
+        ObjectApplier(
+            reconciler, live, repositories, waiting, isolation, engine=engine, is_platform=settings.is_platform
+        ),
         SecretApplier(reconciler, live, checks, cleanups, clock),
         SyncApplier(cluster, live, dependencies.reports, clock, isolation.may_sync, engine),
         isolation,

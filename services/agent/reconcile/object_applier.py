@@ -14,6 +14,7 @@ from services.agent.objects.desired_objects import desired_object, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
+from services.agent.objects.tenant_destinations import IsPlatform, require_tenants_destinations
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
 from services.agent.reconcile.object_steps import is_drifted
@@ -50,10 +51,12 @@ class ObjectApplier:
         repositories: AllowedRepositories,
         waiting_applications: WaitingApplications,
         isolation: RepositoryIsolation,
+        *,
         engine: EngineState,
+        is_platform: IsPlatform,
     ) -> None:
         self._reconciler, self._live, self._isolation = reconciler, live, isolation
-        self._engine = engine
+        self._engine, self._is_platform = engine, is_platform
         self._repositories, self._waiting = repositories, waiting_applications
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
@@ -95,8 +98,9 @@ class ObjectApplier:
         await self._isolation.suspend()
 
     def _desired(self, row: EngineResource) -> Manifest:
-        """The desired object: an AppProject lists no repository that its tenant is denied."""
+        """The desired object: an AppProject lists no repository that its tenant is denied. Raises Permanent."""
         desired = self._engine.served_part(desired_object(row))
+        require_tenants_destinations(desired, self._is_platform)
         return self._isolation.allowed_project(row, desired) if row.kind == RowKind.APP_PROJECT else desired
 
     async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:

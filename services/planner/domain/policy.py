@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
+from services.common.platform_namespaces import is_platform
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.limits import Limits
-
-PLATFORM_NAMESPACE = "gitops-service"
-PLATFORM_PREFIXES = ("kube-", "openshift-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +42,4 @@ class Policy:
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""
-        return namespace == PLATFORM_NAMESPACE or namespace.startswith(PLATFORM_PREFIXES)
+        return is_platform(namespace)

@@ -40,7 +40,7 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 from tests.unit.fake_clock import FakeClock
 
-SETTINGS = AgentSettings.model_construct(deletion_deadline_seconds=60)
+SETTINGS = AgentSettings.model_construct(engine_namespaces={"argocd": "argocd"}, deletion_deadline_seconds=60)
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 

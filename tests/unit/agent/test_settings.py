@@ -32,6 +32,19 @@ def test_settings_when_only_the_needed_ones_are_set_then_nothing_unusual_is_allo
     assert settings.allowed_addresses.refusal(ip_address("127.0.0.1")) != ""
 
 
+@pytest.mark.parametrize("namespace", ["gitops-service", "argocd", "two", "kube-system", "openshift-monitoring"])
+def test_platform_namespaces_when_none_is_named_then_those_of_the_cluster_and_ours_are(namespace: str) -> None:
+    settings = load(AgentSettings)
+    assert settings.is_platform(namespace)
+    assert not settings.is_platform(f"team-{namespace}")
+
+
+def test_platform_namespaces_when_some_are_named_then_they_are_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLATFORM_NAMESPACES", "kafka, monitoring")
+    platform = load(AgentSettings).is_platform
+    assert [platform(name) for name in ("kafka", "monitoring", "two", "team-a")] == [True, True, True, False]
+
+
 def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLOWED_ADDRESSES", "127.0.0.0/8, ::1/128")
     assert load(AgentSettings).allowed_addresses.refusal(ip_address("127.0.0.1")) == ""
