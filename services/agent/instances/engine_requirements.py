@@ -58,7 +58,7 @@ class Found:
     unserved: tuple[str, ...] = ()
     """Fields that we need and the cluster's CRDs would drop."""
     excessive_rights: tuple[str, ...] = ()
-    """What its controller may create in its own cluster, and no tenant may."""
+    """What its controller may write in its own cluster, and no tenant may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _of_schemas(unserved: tuple[str, ...]) -> Iterator[str]:
 
 def _of_rights(excessive: tuple[str, ...]) -> Iterator[str]:
     if excessive:
-        yield f"its application controller may create {', '.join(excessive)} in its own cluster: so may tenants, there"
+        yield f"its application controller may write {', '.join(excessive)} in its own cluster: so may tenants, there"
 
 
 def _of_isolation(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:

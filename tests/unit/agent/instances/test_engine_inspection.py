@@ -41,7 +41,7 @@ class FakeCluster:
         self.project: Any = PROJECT
         self.schemas: Any = SCHEMAS
         self.rights: set[str] = set()
-        """What the controller may create."""
+        """What the controller may do: a resource, or a verb and a resource."""
         self.server, self.controller = workloads.repo_server, workloads.controller
 
     async def read_schemas(self, group: str, version: str) -> Manifest:
@@ -62,7 +62,9 @@ class FakeCluster:
     async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         asked = manifest["spec"]
         assert asked["user"] == "system:serviceaccount:argocd:argocd-application-controller"
-        return {"status": {"allowed": asked["resourceAttributes"]["resource"] in self.rights}}
+        attributes = asked["resourceAttributes"]
+        wanted = {attributes["resource"], f"{attributes['verb']} {attributes['resource']}"}
+        return {"status": {"allowed": bool(wanted & self.rights)}}
 
 
 @pytest.fixture
@@ -108,8 +110,21 @@ async def test_inspection_when_the_controller_may_do_more_than_tenants_then_that
     cluster.rights = {"rolebindings", "networkpolicies", "configmaps"}
     with capture_logs() as logs:
         await inspection.inspect_engines()
-    assert "may create rolebindings, networkpolicies in its own cluster" in logs[0]["lacks"]
+    assert "may write rolebindings, networkpolicies in its own cluster" in logs[0]["lacks"]
     assert (gauge(), gauge("refused")) == (1, 1)
+
+
+@pytest.mark.parametrize(("right", "told"), [
+    ("patch rolebindings", True), ("update resourcequotas", True), ("delete networkpolicies", True),
+    ("create applications", True), ("create appprojects", True),
+    ("patch applications", False), ("patch appprojects", False), ("delete configmaps", False),
+])  # fmt: skip
+async def test_inspection_when_the_controller_may_only_change_or_take_away_then_that_is_told_too(
+    cluster: FakeCluster, inspection: EngineInspection, right: str, told: bool
+) -> None:
+    cluster.rights = {right}
+    await inspection.inspect_engines()
+    assert (gauge(), gauge("refused")) == (told, told)
 
 
 async def test_inspection_when_the_operator_has_mended_it_then_it_says_so(
