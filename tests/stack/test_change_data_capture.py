@@ -6,7 +6,9 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -17,10 +19,18 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import workspaces
+from services.cli import dlq, workspaces
 from services.cli.connector import DEFINITION
-from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry, decode_record
-from services.common.kafka import ENGINE, WORKSPACE, workspace_topic
+from services.common.avro import (
+    COMPILED_SUBJECTS,
+    SUBJECTS,
+    AvroCodec,
+    SchemaRegistry,
+    decode_record,
+    value_subject,
+)
+from services.common.kafka import DEAD_LETTERS, ENGINE, WORKSPACE, Publisher, workspace_topic
+from services.common.messages import DeadLetter
 
 ARRIVAL_SECONDS = 15
 PARTITIONS = 12
@@ -52,6 +62,7 @@ class Event:
     key: dict[str, Any]
     value: dict[str, Any] | None
     headers: dict[str, bytes | None]
+    raw_key: bytes = b""
 
 
 class Log:
@@ -96,6 +107,7 @@ class Log:
             decode_record(self._registry, message.key()),
             None if value is None else decode_record(self._registry, value),
             dict(message.headers() or []),
+            message.key() or b"",
         )
 
     def _end(self, topic: str, number: int) -> TopicPartition:
@@ -320,6 +332,24 @@ def test_snapshot_when_signalled_then_the_rows_asked_for_are_sent_again(
     )
     (again,) = log.take(1, of=name)
     assert (again.value or {})["digest"] == "d1"
+
+
+def test_row_when_its_dead_letter_is_redriven_then_the_row_is_sent_as_it_is_by_then(
+    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], name: str
+) -> None:
+    environment = infrastructure.environment
+    upsert()
+    (event,) = log.take(1, of=name)
+    codec = AvroCodec(SchemaRegistry(environment["SCHEMA_REGISTRY_URL"]), DeadLetter, value_subject(DEAD_LETTERS))
+    letter = DeadLetter("agent", ENGINE, event.partition, 0, event.raw_key, b"?", {}, name, datetime.now(UTC))
+    with closing(Publisher(environment["KAFKA_BOOTSTRAP_SERVERS"], "tests")) as publisher:
+        publisher.send_message(DEAD_LETTERS, None, codec.encode_message(letter)).result(timeout=30)
+    upsert(digest="d2")
+    log.take(1, of=name)
+    told = CliRunner(env=environment).invoke(dlq.app, ["redrive", "--reason", name])
+    assert "1 of 1 redriven" in told.stderr, told.output
+    (again,) = log.take(1, of=name)
+    assert (again.value or {})["digest"] == "d2"
 
 
 def test_connector_when_its_database_was_killed_then_it_goes_on_without_a_loss(
