@@ -32,8 +32,12 @@ def downgrade() -> None:
 
 
 def _replace(former: str, name: str, columns: list[str]) -> None:
+    connection = op.get_bind()
+    bound = connection.scalar(sa.text("SHOW statement_timeout"))
     with op.get_context().autocommit_block():
-        for unfinished in op.get_bind().scalars(UNFINISHED, {"name": name}).all():
+        op.execute("SET statement_timeout = 0")  # the table may be large; nobody waits for a concurrent build
+        for unfinished in connection.scalars(UNFINISHED, {"name": name}).all():
             op.drop_index(unfinished)
         op.create_index(name, TABLE, columns, postgresql_concurrently=True, if_not_exists=True)
         op.drop_index(former, postgresql_concurrently=True, if_exists=True)
+        op.execute(sa.text("SELECT set_config('statement_timeout', :bound, false)").bindparams(bound=bound))

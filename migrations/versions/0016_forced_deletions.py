@@ -26,7 +26,7 @@ def upgrade() -> None:
             "environment", sa.Text(), nullable=False, comment="Where it deployed to; empty: its tenant's own namespace."
         ),
         sa.Column("resources", sa.Text(), nullable=False, comment="Seen last, and not taken over since. JSON."),
-        sa.Column("omitted", sa.Integer(), nullable=False, comment="How many more were seen."),
+        sa.Column("total", sa.Integer(), nullable=False, comment="How many there are, with those too many to be kept."),
         sa.Column("due_at", sa.DateTime(timezone=True), nullable=False, comment="When it is forgotten."),
         comment="What deployments may have left behind that their engines did not remove in time.",
     )

@@ -21,7 +21,7 @@ SELECT gone.workspace || '/' || gone.namespace, gone.kind || '/' || gone.name, g
                 WHERE later.action = 'create' AND later.created_at >= gone.created_at
                   AND (later.workspace, later.namespace, later.kind, later.name)
                     = (gone.workspace, gone.namespace, gone.kind, gone.name)),
-       known.resources, known.omitted
+       known.resources, known.total
   FROM audit_records AS gone
   LEFT JOIN forced_deletions AS known ON known.id = gone.deployment_id
  WHERE gone.action = 'delete' AND starts_with(gone.message, %s)
@@ -61,7 +61,7 @@ class Forced(NamedTuple):
     """A resource of the same kind and name has been created since."""
     resources: str | None = None
     """Of a GitOpsDeployment what nothing has taken over; None: that is not known, or not any more."""
-    omitted: int | None = None
+    total: int | None = None
 
 
 def left_behind(url: str) -> list[Forced]:
@@ -75,4 +75,4 @@ def _parts(row: Forced) -> Iterator[str]:
     if row.is_there_again:
         yield "created again since, which takes over what has the same names"
         if row.resources is not None:
-            yield f"not taken over are {listed(kept_resources(row.resources), row.omitted or 0)}"
+            yield f"not taken over are {listed(kept_resources(row.resources), row.total)}"

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-OURS = "gitops-service"
+NAMES = ("gitops-service", "openshift")
 PREFIXES = ("kube-", "openshift-")
 
 
 def is_platform(namespace: str) -> bool:
     """Whether it is the platform's on any cluster; which are an operator's own, a setting says."""
-    return namespace == OURS or namespace.startswith(PREFIXES)
+    return namespace in NAMES or namespace.startswith(PREFIXES)

@@ -44,7 +44,7 @@ WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watche
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
 COMPLETE_EPOCH_AGE = Gauge(
     "gitops_complete_epoch_age_seconds",
-    "Since the newest list of a kind began that was sent as a whole. The log of commands forgets what is older.",
+    "Since the newest list of a kind began that was sent as a whole, or this process began to lead, if none was since.",
     ["service", "kind"],
 )
 RESOURCES = Gauge("gitops_resources", "Resources known to this service.", ["service", "kind"])

@@ -61,7 +61,7 @@ def forced_deletion(deployment: Deployment, resources: Sequence[Resource], at: d
         name=deployment.name,
         environment=environment_of(deployment),
         resources=canonical(kept),
-        omitted=len(resources) - len(kept),
+        total=len(resources),
         due_at=at + KEPT,
     )
 
@@ -72,7 +72,8 @@ def without_taken_over(left: ForcedDeletion, taken_over: Collection[Resource]) -
     rest = [each for each in known if each not in taken_over]
     if len(rest) == len(known):
         return left
-    return replace(left, resources=canonical(rest)) if rest else None
+    total = left.total - (len(known) - len(rest))
+    return replace(left, resources=canonical(rest), total=total) if rest else None
 
 
 def condition(left: Sequence[ForcedDeletion]) -> ActiveConditions:
@@ -88,16 +89,16 @@ def kept_resources(text: str) -> list[Resource]:
     return [(group, kind, namespace, name) for group, kind, namespace, name in orjson.loads(text)]
 
 
-def listed(resources: Sequence[Resource], omitted: int = 0) -> str:
-    """The first of them by name, as kubectl takes kind and group, and how many more there are."""
+def listed(resources: Sequence[Resource], total: int | None = None) -> str:
+    """The first of them by name, as kubectl takes kind and group, and how many more there are, of ``total`` in all."""
     named = ", ".join(_named(*each) for each in resources[:MOST_NAMED])
-    more = len(resources[MOST_NAMED:]) + omitted
+    more = (len(resources) if total is None else total) - len(resources[:MOST_NAMED])
     return f"{named} and {more} more" if more else named
 
 
 def _located(left: ForcedDeletion) -> str:
     where = f"environment {left.environment}" if left.environment else "this namespace"
-    return f"in {where} {listed(kept_resources(left.resources), left.omitted)}"
+    return f"in {where} {listed(kept_resources(left.resources), left.total)}"
 
 
 def _named(group: str, kind: str, namespace: str, name: str) -> str:

@@ -55,8 +55,8 @@ class ForcedDeletion:
     """Where it deployed to, by its tenant's name for it; empty: the tenant's own namespace."""
     resources: str
     """Those seen last that nothing has taken over since: JSON, of each its group, kind, namespace and name."""
-    omitted: int
-    """How many more were seen."""
+    total: int
+    """How many there are, with those that were too many to be kept."""
     due_at: datetime
     """When it is forgotten."""
 

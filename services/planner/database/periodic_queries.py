@@ -75,7 +75,7 @@ SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.
 """
 COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
 COUNT_LEFT_BEHIND = """
-SELECT coalesce(sum(json_array_length(f.resources::json) + f.omitted), 0)
+SELECT coalesce(sum(f.total), 0)
   FROM forced_deletions f JOIN tenants t ON t.id = f.tenant_id WHERE t.partition = ANY(%s)
 """
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"

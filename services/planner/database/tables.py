@@ -145,7 +145,7 @@ forced_deletions = Table(
     Column("name", Text, nullable=False, comment="The deployment's."),
     Column("environment", Text, nullable=False, comment="Where it deployed to; empty: its tenant's own namespace."),
     Column("resources", Text, nullable=False, comment="Seen last, and not taken over since. JSON."),
-    Column("omitted", Integer, nullable=False, comment="How many more were seen."),
+    Column("total", Integer, nullable=False, comment="How many there are, with those too many to be kept."),
     Column("due_at", _TIME, nullable=False, comment="When it is forgotten."),
     Index(None, "tenant_id"),
     Index(None, "due_at"),

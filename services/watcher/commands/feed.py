@@ -131,6 +131,9 @@ class Feed:
         Raises Rejected if the API server forbids it, Unavailable if Kafka takes no commands for long.
         """
         self.listed, self.complete_epoch = False, 0
+        began = _now_ms()
+        age = metrics.COMPLETE_EPOCH_AGE.labels(SERVICE, self.kind.name)
+        age.set_function(lambda: (_now_ms() - (self.complete_epoch or began)) / 1000)
         try:
             await self._run()
         finally:
@@ -313,8 +316,6 @@ class Feed:
         await producer.send_to_all_partitions(marker, await self.count_partitions())
         await producer.wait_for_delivery()
         self.listed, self.complete_epoch, self._losses = True, epoch, 0
-        age = metrics.COMPLETE_EPOCH_AGE.labels(SERVICE, self.kind.name)
-        age.set_function(lambda: (_now_ms() - self.complete_epoch) / 1000)
         self.delays.reset()
         log.info("resync completed", kind=self.kind.name, epoch=epoch, resources=len(self._last_sent))
 

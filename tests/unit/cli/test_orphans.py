@@ -37,7 +37,7 @@ def test_list_when_the_resource_was_created_again_then_it_says_so_and_what_that_
     assert "created again since" not in listed(monkeypatch, LEFT)
     again = LEFT._replace(is_there_again=True)
     assert "; created again since, which takes over what has the same names\n" in listed(monkeypatch, again)
-    partly = again._replace(resources='[["apps","Deployment","team-a","web"]]', omitted=2)
+    partly = again._replace(resources='[["apps","Deployment","team-a","web"]]', total=3)
     assert "; not taken over are Deployment.apps team-a/web and 2 more\n" in listed(monkeypatch, partly)
 
 

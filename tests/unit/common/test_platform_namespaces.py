@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from devstack.setup.argocd_requirements import RIGHTS
-from services.common.platform_namespaces import OURS, PREFIXES, is_platform
+from services.common.platform_namespaces import NAMES, PREFIXES, is_platform
 
 (POLICY,) = [
     item
@@ -20,7 +20,7 @@ ENGINES = "gitops-service-argocd"
 """How engine namespaces are called in k8s/README.md; others take a label. Agents know theirs by name."""
 
 
-@pytest.mark.parametrize("namespace", ["gitops-service", "kube-system", "openshift-config"])
+@pytest.mark.parametrize("namespace", ["gitops-service", "kube-system", "openshift", "openshift-config"])
 def test_namespace_when_it_is_the_platforms_then_that_is_known(namespace: str) -> None:
     assert is_platform(namespace)
 
@@ -32,7 +32,7 @@ def test_namespace_when_it_is_only_called_alike_then_it_is_a_tenants(namespace: 
 
 def test_policy_when_it_names_namespaces_then_the_same_as_the_services_and_the_engines() -> None:
     expression = VARIABLES["isPlatform"]
-    assert re.findall(r'request\.namespace == "([^"]+)"', expression) == [OURS]
+    assert re.findall(r'request\.namespace == "([^"]+)"', expression) == [*NAMES]
     assert {*re.findall(r'startsWith\("([^"]+)"\)', expression)} == {*PREFIXES, ENGINES}
 
 

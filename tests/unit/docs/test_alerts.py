@@ -23,7 +23,7 @@ DECLARED = {
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_alert_when_evaluated_then_its_metric_has_the_labels_that_it_groups_by(rule: dict[str, Any]) -> None:
-    (name,) = re.findall(r"\bgitops_\w+", rule["expr"])
+    (name,) = {*re.findall(r"\bgitops_\w+", rule["expr"])}
     grouped = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
     # Prometheus keeps `instance` for what it scrapes, and renames a label of ours.
     labels = {label.removeprefix("exported_") for labels in grouped for label in labels.split(", ")}

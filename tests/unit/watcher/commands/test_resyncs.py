@@ -128,4 +128,6 @@ async def test_age_when_a_list_is_complete_then_it_is_told_until_another_process
         assert 0 <= (age() or 0.0) < 60
         feed.complete_epoch -= 3_600_000
         assert 3_600 <= (age() or 0.0) < 3_660
+        feed.complete_epoch = 0  # none yet: since it began to follow
+        assert 0 <= (age() or 0.0) < 60
     assert age() is None
