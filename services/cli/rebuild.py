@@ -45,9 +45,13 @@ LOOK_EVERY_SECONDS = 0.5
 REFUSED = 1
 """Exit code."""
 
+KEPT = "kept, of tenants and workspaces that the database may not know all of; --approve NAME withdraws them"
+
 INCOMPLETE = typer.Option(False, "--incomplete", help="Go on although the log lacks lists: what it lacks is swept.")
 DRY_RUN = typer.Option(False, "--dry-run", help="Tell what would be withdrawn, and change nothing.")
-APPROVED = typer.Option(None, "--approve", help="Instance or workspace of which more may go than the guard allows.")
+APPROVED = typer.Option(
+    None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
+)
 WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, and for agents.")
 
 IS_EMPTY = """
@@ -122,8 +126,10 @@ def sweep(
     await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
-    found = await_dependency("Kafka", lambda: topic_sweep.find_unknown(url, topics, names), timeout)
-    for line in found.described():
+    found, kept = await_dependency(
+        "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
+    )
+    for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
         typer.echo(line)
     refused = found.refused(SweepGuard(), approved or ())
     for scope, reason in refused.items():
@@ -135,6 +141,9 @@ def sweep(
     topic_sweep.withdraw(url, found)
     _, begun = _positions(url)
     await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, begun), wait)
+    if kept:
+        typer.echo("what is kept may be wanted: the rebuild goes on, run 'gitopsctl rebuild sweep' again")
+        return
     with connected(url) as connection:
         connection.execute(END)
     typer.echo("the rebuild is complete")

@@ -14,7 +14,7 @@ such a key meanwhile is the planner's, and is left alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -29,14 +29,27 @@ from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition,
 from services.common.messages import EngineResource, Observation, Removed, RowKind, WorkspaceResource
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
 from services.planner.rows import TENANT
+
+CompiledRow = EngineResource | WorkspaceResource
 
 SWEPT = UUID("5b2f7f0e-6c8d-5f53-9a3e-1d2b0f2f6a11")
 """Owner of the rows that are made here."""
 SHOWN = 100
 """Keys that are told one by one."""
 
+UNCERTAIN = """
+SELECT workspace || '/' || namespace FROM parked_tenants
+ UNION
+SELECT workspace || '/' || namespace FROM tenants
+ WHERE id IN (SELECT tenant_id FROM deployments WHERE present AND spec IS NULL
+               UNION ALL
+              SELECT tenant_id FROM resources
+               WHERE present AND kind = ANY(%s)
+                 AND NOT EXISTS (SELECT FROM engine_resources WHERE owner_id = resources.id))
+"""
 INSERT_OBJECT = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
                               desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind, owner_id)
@@ -72,15 +85,18 @@ class Unknown:
     known: Mapping[str, int]
     """How many rows there are, of each instance and workspace."""
 
-    def described(self) -> Iterator[str]:
-        """In lines for operators."""
+    def described(self, what: str) -> Iterator[str]:
+        """In lines for operators; ``what`` they are."""
         total = len(self.objects) + len(self.statuses)
-        yield f"{len(self.objects)} objects and {len(self.statuses)} statuses that no row has"
+        yield f"{len(self.objects)} objects and {len(self.statuses)} statuses {what}"
         for number, (scope, kind, namespace, name) in enumerate((*self.objects, *self.statuses)):
             if number == SHOWN:
                 yield f"… and {total - SHOWN} more"
                 return
             yield f"{scope}: {kind} {namespace}/{name}"
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.statuses)
 
     def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[str, str]:
         """Why of an instance or workspace nothing may go."""
@@ -91,21 +107,55 @@ class Unknown:
             if scope not in approved and not guard.allows(count, count + self.known.get(scope, 0))
         }
 
+    def divided(self, is_kept: Callable[[CompiledRow], bool]) -> tuple[Unknown, Unknown]:
+        """What is withdrawn, and what is kept."""
+        return self._part(lambda row: not is_kept(row)), self._part(is_kept)
 
-def find_unknown(url: str, topics: StreamedTopics, workspaces: Sequence[str]) -> Unknown:
-    """Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown.
+    def _part(self, wanted: Callable[[CompiledRow], bool]) -> Unknown:
+        objects = {key: row for key, row in self.objects.items() if wanted(row)}
+        return Unknown(objects, {key: row for key, row in self.statuses.items() if wanted(row)}, self.known)
 
-    Raises Retry.
+
+def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection[str]) -> str:
+    """The tenant or workspace because of which ``row`` is kept; empty: it is not.
+
+    Args:
+        row: what a topic holds and no row.
+        uncertain: tenants of which the database may not know everything, as ``workspace/namespace``.
+        workspaces: those that were added.
+    """
+    tenant = row.tenant if isinstance(row, EngineResource) else f"{row.workspace}/{row.namespace}"
+    if tenant in uncertain:
+        return tenant
+    return "" if row.workspace in workspaces else row.workspace
+
+
+def find_unknown(
+    url: str, topics: StreamedTopics, workspaces: Sequence[str], approved: Collection[str]
+) -> tuple[Unknown, Unknown]:
+    """What is withdrawn, and what is kept because it is not ``approved`` by name. Raises Retry.
+
+    Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
+    uncertain is read before the second one: of a tenant that is planned in between it shows the rows.
     """
     objects, statuses = _rows(url, workspaces)
     unknown_objects = topics.unknown_objects(objects)
     unknown_statuses = [topics.unknown_statuses(name, statuses) for name in workspaces]
+    uncertain = _uncertain(url)
     objects, statuses = _rows(url, workspaces)
-    return Unknown(
+    found = Unknown(
         {key: row for key, row in unknown_objects.items() if key not in objects},
         {key: row for found in unknown_statuses for key, row in found.items() if key not in statuses},
         Counter(key[0] for key in (*objects, *statuses)),
     )
+    known = {*approved, ""}
+    return found.divided(lambda row: kept_as(row, uncertain, workspaces) not in known)
+
+
+def _uncertain(url: str) -> set[str]:
+    kinds = [kind.name for kind in REGISTRY.plain_kinds if kind.connections is not None]
+    with connected(url) as connection:
+        return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}
 
 
 def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], Mapping[Key, str]]:
@@ -171,7 +221,7 @@ def _waiting(connection: Connection) -> dict[Key, bytes]:
     return {(row[0], row[1], row[2], row[3]): tenant_key(row[4], row[5]) for row in rows}
 
 
-def _columns(row: EngineResource | WorkspaceResource) -> dict[str, Any]:
+def _columns(row: CompiledRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from services.cli.streamed_topics import Comparison, compare
-from services.cli.topic_sweep import SHOWN, Unknown
+from services.cli.topic_sweep import SHOWN, Unknown, kept_as
+from services.common.messages import EngineResource, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
 
 ROW: Any = None
@@ -45,9 +46,46 @@ def test_sweep_when_it_would_remove_much_then_it_is_refused_for_that_instance_or
 
 
 def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
-    lines = list(unknown(engine=SHOWN + 5).described())
+    lines = list(unknown(engine=SHOWN + 5).described("that no row has"))
     assert lines[:2] == ["105 objects and 0 statuses that no row has", "one: Application argocd/app-0"]
     assert (len(lines), lines[-1]) == (SHOWN + 2, "… and 5 more")
+
+
+def compiled(row: type[Any], **columns: str) -> Any:
+    return row(**dict.fromkeys(row.__dataclass_fields__) | columns)
+
+
+OBJECTS = [
+    compiled(EngineResource, workspace="local", tenant_namespace="team-a", kind=kind)
+    for kind in ("Application", "AppProject", "ClusterSecret")
+]
+STATUS = compiled(WorkspaceResource, workspace="local", namespace="team-a")
+STRANGE = compiled(EngineResource, workspace="never-added", tenant_namespace="team-a")
+
+
+@pytest.mark.parametrize("row", [*OBJECTS, STATUS])
+@pytest.mark.parametrize(
+    ("uncertain", "kept"),
+    [
+        pytest.param({"local/team-a"}, "local/team-a", id="its tenant is parked or has a spec that is not in force"),
+        pytest.param({"local/team-b", "other/team-a"}, "", id="other tenants are"),
+    ],
+)
+def test_sweep_when_the_database_may_not_know_all_of_a_tenant_then_all_of_it_is_kept(
+    row: Any, uncertain: set[str], kept: str
+) -> None:
+    assert kept_as(row, uncertain, ["local"]) == kept
+
+
+def test_sweep_when_a_workspace_was_not_added_then_its_objects_are_kept() -> None:
+    assert kept_as(STRANGE, set(), ["local"]) == "never-added"
+
+
+def test_sweep_when_divided_then_each_is_in_one_part_and_the_guard_still_knows_all_rows() -> None:
+    found = Unknown({("one", "Application", "argocd", "a"): STRANGE}, {("local", "team-a", "Secret", "s"): STATUS}, {})
+    withdrawn, kept = found.divided(lambda row: row is STRANGE)
+    assert (withdrawn, kept) == (Unknown({}, found.statuses, {}), Unknown(found.objects, {}, {}))
+    assert not Unknown({}, {}, {"one": 5})
 
 
 def test_rows_when_compared_with_their_topic_then_each_is_counted_once() -> None:
