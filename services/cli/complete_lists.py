@@ -69,7 +69,10 @@ class LoggedLists:
     """Of each partition's oldest message: seconds since 1970."""
 
     def add_message(self, message: ConsumedMessage, decode: Callable[[bytes | None], Command]) -> None:
-        """Take note of the next message of a partition. Only markers, which have no key, are decoded."""
+        """Take note of the next message of a partition. Only markers, which have no key, are decoded.
+
+        An approval is the marker of an older list once more: it proves nothing.
+        """
         self.oldest_times.setdefault(message.partition, message.timestamp)
         if message.key:
             return
@@ -77,7 +80,7 @@ class LoggedLists:
             command = decode(message.value)
         except Poison:
             return  # no watcher's
-        if isinstance(command.event, ResyncCompleted):
+        if isinstance(command.event, ResyncCompleted) and not command.event.approved:
             scope = Scope(command.source, command.event.kind, message.partition)
             found = CompleteList(command.event.epoch, message.offset)
             self.newest[scope] = max(found, self.newest.get(scope, found))

@@ -17,7 +17,7 @@ to what is asked for today. The steps are an operator's, who sees between them w
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import typer
@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.cli import connector, topic_sweep
-from services.cli.complete_lists import added_workspaces, read_lists
+from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, read_lists
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.replay import kinds
 from services.cli.streamed_topics import Comparison, StreamedTopics, compare, engine_rows, status_rows
@@ -55,7 +55,8 @@ APPROVED = typer.Option(
 WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, and for agents.")
 
 IS_EMPTY = """
-SELECT NOT EXISTS (SELECT FROM tenants) AND NOT EXISTS (SELECT FROM consumer_offsets WHERE next_offset > 0)
+SELECT NOT EXISTS (SELECT FROM tenants)
+   AND NOT EXISTS (SELECT FROM consumer_offsets WHERE next_offset > 0 OR owner IS NOT NULL)
 """
 INSTANCES = "SELECT id FROM engine_instances"
 PLACE = "INSERT INTO placements (tenant_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])"
@@ -64,6 +65,7 @@ INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
 SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
 """
 POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
+BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_positions"
 OFFSETS = "SELECT topic, partition, next_offset FROM consumer_offsets"
 END = "DELETE FROM placements; DELETE FROM rebuild_positions"
 
@@ -224,12 +226,18 @@ def _require_newer_lists(url: str, settings: KafkaSettings) -> None:
     codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
     lists = read_lists(settings, COMMANDS, codec, since=begun)
     with connected(url) as connection:
-        reached = _offsets(connection)
+        reached, (began,) = _offsets(connection), connection.execute(BEGAN).fetchone()  # type: ignore[misc]
+    if missing := _not_listed(lists, lists.scopes(added_workspaces(settings), kinds()), reached, began):
+        raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; restart their watchers")
+
+
+def _not_listed(lists: LoggedLists, scopes: Iterable[Scope], reached: Offsets, began: int) -> list[str]:
+    """Workspaces and kinds of which planners have not taken up a list that ``began`` then, or later."""
     missing = {
         f"{scope.workspace} {scope.kind}"
-        for scope in lists.scopes(added_workspaces(settings), kinds())
+        for scope in scopes
         if (known := lists.newest.get(scope)) is None
+        or known.epoch < began
         or reached.get(TopicPartition(COMMANDS, scope.partition), 0) <= known.end
     }
-    if missing:
-        raise Retry(f"not listed since the rebuild began: {', '.join(sorted(missing))}; restart their watchers")
+    return sorted(missing)

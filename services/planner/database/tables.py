@@ -317,6 +317,7 @@ rebuild_positions = Table(
     Column("partition", Integer, primary_key=True),
     Column("first_offset", BigInteger, nullable=False, comment="Of the oldest message that there was."),
     Column("end_offset", BigInteger, nullable=False, comment="After the newest."),
+    Column("began_at", _TIME, nullable=False, server_default=_NOW, comment="When the rebuild began."),
     comment="What the logs held when a rebuild began. Empty but while one is under way.",
 )
 

@@ -20,8 +20,10 @@ ENDS = "the end of no list is in the log"
 BEGINS = "the log no longer has the beginning of its newest list"
 
 
-def message(offset: int, *, seconds: float = BEGAN, key: bytes | None = b"ws/team-a", epoch: int = 0) -> Any:
-    event = ResyncCompleted("Secret", epoch) if epoch else ResourceGone("Secret", "a", "uid", "1")
+def message(
+    offset: int, *, seconds: float = BEGAN, key: bytes | None = b"ws/team-a", epoch: int = 0, approved: str = ""
+) -> Any:
+    event = ResyncCompleted("Secret", epoch, approved) if epoch else ResourceGone("Secret", "a", "uid", "1")
     command = Command("ws", "" if epoch else "ws", "", datetime.now(UTC), event)
     value: Any = command
     return ConsumedMessage(
@@ -76,6 +78,10 @@ def test_marker_when_it_cannot_be_understood_then_it_proves_nothing() -> None:
         raise Poison("not ours")
 
     assert gaps(0, message(0, epoch=EPOCH), decode=refuse) == [ENDS]
+
+
+def test_marker_when_it_is_an_approval_then_it_is_no_list() -> None:
+    assert gaps(0, message(0, epoch=EPOCH, approved="digest")) == [ENDS]
 
 
 def test_gaps_when_of_several_workspaces_kinds_and_partitions_then_each_is_named() -> None:

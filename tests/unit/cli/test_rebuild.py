@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from services.cli.rebuild import _placements, _sum
-from services.common.kafka import TopicPartition
+from services.cli.complete_lists import CompleteList, LoggedLists, Scope
+from services.cli.rebuild import _not_listed, _placements, _sum
+from services.common.kafka import COMMANDS, TopicPartition
 from services.planner.engines.argocd.names import project_name
 
 LOG = TopicPartition("log", 0)
@@ -41,3 +42,20 @@ def test_placements_when_read_then_each_tenant_has_the_instance_that_its_lane_is
 
     topics: Any = Topics()
     assert _placements(topics) == {TENANT: "engine-2"}
+
+
+@pytest.mark.parametrize(
+    ("newest", "missing"),
+    [
+        pytest.param(None, ["local Secret"], id="no list ended"),
+        pytest.param(CompleteList(99, 5), ["local Secret"], id="one that began before the rebuild, and ended after"),
+        pytest.param(CompleteList(100, 8), ["local Secret"], id="planners have not taken its end up"),
+        pytest.param(CompleteList(100, 7), [], id="taken up"),
+    ],
+)
+def test_kind_when_a_list_of_it_was_taken_up_that_began_after_the_rebuild_then_it_is_listed(
+    newest: CompleteList | None, missing: list[str]
+) -> None:
+    scope = Scope("local", "Secret", 0)
+    lists = LoggedLists({0: 0}, {scope: newest} if newest is not None else {})
+    assert _not_listed(lists, [scope], {TopicPartition(COMMANDS, 0): 8}, 100) == missing
