@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from services.common.errors import Wait
+from services.planner.domain.ids import tenant_id
 from services.planner.engines.interface import Engine, Placement
 from services.planner.rows import EngineInstance, Tenant
 
@@ -36,10 +37,15 @@ class FleetView:
         """Where the tenant's objects are."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
-    def instance_for(self, tenant: UUID) -> EngineInstance:
-        """Where a tenant that is not known belongs: where it was, or else by its id. Raises Wait if there is none."""
-        known = self.instances.get(self.placements.get(tenant, ""))
-        return known if known is not None else place(tenant, self.usable)
+    def instance_for(self, tenant: Tenant) -> EngineInstance:
+        """Where a tenant that is not known belongs: where it was, or else by its id. Raises Wait if there is none.
+
+        One of before namespaces' uids were told was there by the id of its names, which is another by now.
+        """
+        of_names = tenant_id(tenant.workspace, tenant.namespace)
+        before = self.placements.get(tenant.id) or self.placements.get(of_names, "")
+        known = self.instances.get(before)
+        return known if known is not None else place(tenant.id, self.usable)
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""

@@ -72,7 +72,7 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
 def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView) -> Tenant:
     """``tenant`` as these events, which are of it, tell of it; placed. Raises Wait if there is no instance."""
     if not tenant.engine_instance_id:
-        tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant.id).id)
+        tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant).id)
     for event in events:
         tenant = _as_told(tenant, event)
     return tenant

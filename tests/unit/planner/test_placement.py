@@ -73,3 +73,12 @@ def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there
         fleet = FleetView(draining, ENGINES, known)
         placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
         assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant.id, draining.values()).id)
+
+
+def test_tenant_when_it_was_placed_by_its_names_alone_then_it_is_there_again_though_its_id_is_of_its_uid() -> None:
+    of_names, of_uid = tenant_id(WORKSPACE, NAMESPACE), tenant_id(WORKSPACE, NAMESPACE, "uid-1")
+    first, second = [each for each in FLEET if each != place(of_uid, FLEET)][:2]
+    tenant = Tenant(of_uid, WORKSPACE, NAMESPACE, 0, "")
+    instances = {each.id: each for each in FLEET}
+    assert FleetView(instances, ENGINES, {of_names: first.id}).instance_for(tenant) == first
+    assert FleetView(instances, ENGINES, {of_names: first.id, of_uid: second.id}).instance_for(tenant) == second
