@@ -141,8 +141,8 @@ def sweep(
     if dry_run:
         return
     topic_sweep.withdraw(url, found)
-    _, begun = _positions(url)
-    await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, begun), wait)
+    read = dict(_positions(url)[1])
+    await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
     if kept:
         typer.echo("what is kept may be wanted: the rebuild goes on, run 'gitopsctl rebuild sweep' again")
         return

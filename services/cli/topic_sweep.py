@@ -13,8 +13,8 @@ such a key meanwhile is the planner's, and is left alone.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -176,30 +176,36 @@ def withdraw(url: str, found: Unknown) -> None:
                 connection.execute(DELETE_STATUS, key)
 
 
-def require_removed(url: str, settings: KafkaSettings, since: Mapping[TopicPartition, int]) -> None:
-    """Take the rows away of which an agent has reported, ``since`` then, that the object is gone.
+def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:
+    """Take the rows away of which an agent has reported, from ``positions`` on, that the object is gone.
 
-    Raises Retry while there are others.
+    Moves ``positions`` on to what was read, once the rows are gone. Raises Retry while there are others.
     """
     with connected(url) as connection:
         waiting = _waiting(connection)
-        if waiting:
-            for key in _removed(settings, waiting, since):
-                connection.execute(DELETE_OBJECT, (*key, SWEPT))
+        removed, ends = _removed(settings, waiting, positions) if waiting else ((), {})
+        for key in removed:
+            connection.execute(DELETE_OBJECT, (*key, SWEPT))
         left = _waiting(connection)
+    positions.update(ends)
     if left:
         raise Retry(f"{len(left)} objects are still there, among them {'/'.join(min(left)[1:])}")
 
 
 def _removed(
-    settings: KafkaSettings, waiting: Mapping[Key, bytes], since: Mapping[TopicPartition, int]
-) -> Iterator[Key]:
-    """Those of ``waiting`` that agents have removed. Only observations of their tenants are decoded."""
+    settings: KafkaSettings, waiting: Mapping[Key, bytes], positions: Mapping[TopicPartition, int]
+) -> tuple[list[Key], Mapping[TopicPartition, int]]:
+    """Those of ``waiting`` that agents have removed, and up to where that was read.
+
+    Only observations of their tenants are decoded.
+    """
     codec = AvroCodec(SchemaRegistry(settings), Observation, value_subject(OBSERVATIONS))
-    tenants = set(waiting.values())
-    sources = {source: offset for source, offset in since.items() if source.topic == OBSERVATIONS}
+    tenants, by_object = set(waiting.values()), _by_object(waiting)
+    sources = {source: offset for source, offset in positions.items() if source.topic == OBSERVATIONS}
+    removed: list[Key] = []
     with PartitionReader(settings, "gitopsctl") as reader:
-        for message in reader.read_messages(reader.end_offsets(sources), sources):
+        ends = reader.end_offsets(sources)
+        for message in reader.read_messages(ends, sources):
             if message.key not in tenants:
                 continue
             try:
@@ -207,12 +213,17 @@ def _removed(
             except Poison:
                 continue
             if isinstance(seen.event, Removed):
-                yield from (key for key in waiting if _is_about(seen, key))
+                removed += by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
+    return removed, ends
 
 
-def _is_about(seen: Observation, key: Key) -> bool:
-    instance, kind, _, name = key
-    return (seen.engine_instance_id, seen.kind, seen.name) == (instance, kind, name)
+def _by_object(keys: Iterable[Key]) -> Mapping[tuple[str, str, str], list[Key]]:
+    """By what an observation tells of an object: instance, kind and name."""
+    found = defaultdict[tuple[str, str, str], list[Key]](list)
+    for key in keys:
+        instance, kind, _, name = key
+        found[instance, kind, name].append(key)
+    return found
 
 
 def _waiting(connection: Connection) -> dict[Key, bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.cli.streamed_topics import Comparison, compare
-from services.cli.topic_sweep import SHOWN, Unknown, kept_as
+from services.cli.topic_sweep import SHOWN, Unknown, _by_object, kept_as
 from services.common.messages import EngineResource, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
 
@@ -86,6 +86,13 @@ def test_sweep_when_divided_then_each_is_in_one_part_and_the_guard_still_knows_a
     withdrawn, kept = found.divided(lambda row: row is STRANGE)
     assert (withdrawn, kept) == (Unknown({}, found.statuses, {}), Unknown(found.objects, {}, {}))
     assert not Unknown({}, {}, {"one": 5})
+
+
+def test_object_when_reported_gone_then_its_key_is_found_by_instance_kind_and_name() -> None:
+    key, other = ("one", "Application", "argocd", "app-1"), ("two", "Application", "argocd", "app-1")
+    found = _by_object([key, other])
+    assert found.get(("one", "Application", "app-1")) == [key]
+    assert found.get(("one", "AppProject", "app-1")) is None
 
 
 def test_rows_when_compared_with_their_topic_then_each_is_counted_once() -> None:
