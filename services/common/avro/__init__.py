@@ -1,6 +1,6 @@
 """Messages as the log carries them: Avro with the schemas of ``schemas/avro/``, which a schema registry holds."""
 
-from services.common.avro.codec import AvroCodec, decode_record, frame, unframe
+from services.common.avro.codec import AvroCodec, decode_known, decode_record, frame, unframe
 from services.common.avro.registry_token import report_token_expiry
 from services.common.avro.schema_registry import (
     COMPILED_SUBJECTS,
@@ -17,6 +17,7 @@ __all__ = [
     "AvroCodec",
     "Registry",
     "SchemaRegistry",
+    "decode_known",
     "decode_record",
     "frame",
     "local_schemas",

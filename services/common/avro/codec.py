@@ -69,11 +69,23 @@ def decode_record(registry: SchemaRegistry, message: bytes | None, reader: Any =
     Raises Poison if the bytes do not fit the schema they name, Retry if the registry does not answer.
     """
     schema_id, datum = unframe(message)
-    writer = registry.schema_by_id(schema_id)
+    return _read(datum, registry.schema_by_id(schema_id), reader, f"schema {schema_id}")
+
+
+def decode_known(schema: Any, message: bytes | None) -> Any:
+    """Decode a framed datum that is of this parsed schema, whichever it names: no registry is asked.
+
+    Raises Poison if the bytes do not fit it.
+    """
+    _, datum = unframe(message)
+    return _read(datum, schema, None, "the schema that is expected")
+
+
+def _read(datum: bytes, writer: Any, reader: Any, schema: str) -> Any:
     try:
         return fastavro.schemaless_reader(io.BytesIO(datum), writer, reader, return_record_name=reader is not None)
     except Exception as error:  # fastavro raises whatever its C reader stumbles over: EOF, index, type, unicode
-        raise Poison(f"datum does not fit schema {schema_id}: {error!r}") from error
+        raise Poison(f"datum does not fit {schema}: {error!r}") from error
 
 
 def _datum(value: Any) -> dict[str, Any]:

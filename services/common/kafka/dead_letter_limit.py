@@ -29,7 +29,8 @@ class TooManyDeadLetters(Retry):
 class DeadLetterLimit:
     """Of one consumer. May be used from several threads.
 
-    An origin is whose message it is: its key, or the tenant where that is known better.
+    An origin is whose message it is: its key, or the tenant where the key tells more than that. What is counted as
+    handled has to have the same origin as what is given up.
     """
 
     def __init__(self, service: str, share: float, minimum: int) -> None:

@@ -7,13 +7,13 @@ the thread only consumes and decodes, and hands over to the event loop, which ac
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
-from services.common.avro import SchemaRegistry, decode_record
+from services.common.avro import SchemaRegistry, decode_known, decode_record
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import Brokers, ConsumedMessage, Consumer, DeadLetterLimit, Membership, TopicPartition
@@ -23,6 +23,7 @@ from services.watcher.status.status_writer import require_known_kind
 
 log = structlog.get_logger(__name__)
 
+KEY = "gitops.public.workspace_resources.Key"
 MAX_BATCH = 500
 POLL_SECONDS = 0.25  # only how soon a stop is noticed: a message ends the poll at once
 
@@ -62,6 +63,7 @@ class RowConsumer:
     ) -> None:
         """Joins the group when it runs."""
         self._registry, self._limit, self._workspace = registry, limit, workspace
+        self._key_schema = registry.local_schema(KEY)
         self._handler: RowHandler | None = None
         self._stopping = threading.Event()
         group = consumer_group(workspace)
@@ -106,17 +108,33 @@ class RowConsumer:
                     raise Unavailable(str(error)) from error
 
     def _row_or_poison(self, message: ConsumedMessage) -> WorkspaceResource | Poison | None:
-        """Raises Retry while its schema is not to be had, and while it must not be given up."""
-        try:
-            return self._row(message.value)
-        except Poison as error:
-            self._limit.require_room([message.key], error)
-            return error
+        """Raises Retry while its schema is not to be had, and while it must not be given up.
 
-    def _row(self, value: bytes | None) -> WorkspaceResource | None:
-        """The row to write; None for a tombstone, a deleted row and one of another workspace."""
-        if value is None:
-            return None
+        A row counts as handled when it is written; one that is not to be written, when it is understood.
+        """
+        if message.value is None:
+            return None  # a tombstone
+        try:
+            row = self._row(message.value)
+        except Poison as error:
+            self._limit.require_room([self._origin(message.key)], error)
+            return error
+        if row is None:
+            self._limit.count_handled([self._origin(message.key)])
+        return row
+
+    def _origin(self, key: bytes | None) -> Hashable:
+        """The namespace, as of rows that are written; the key itself if it does not tell.
+
+        The registry is not asked: what it answers may be what is wrong, and an origin must stay the same.
+        """
+        try:
+            return str(decode_known(self._key_schema, key)["namespace"])
+        except Poison:
+            return key
+
+    def _row(self, value: bytes) -> WorkspaceResource | None:
+        """The row to write; None for a deleted one and one of another workspace."""
         record = decode_record(self._registry, value)
         if not isinstance(record, dict):
             raise Poison(f"not a row but {type(record).__name__}")

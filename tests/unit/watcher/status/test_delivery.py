@@ -1,23 +1,36 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import fastavro
 import pytest
 
+from services.common.avro import frame, local_schemas
 from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
-from services.common.kafka import ConsumedMessage, DeadLetterLimit, OffsetTracker, TopicPartition
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterLimit,
+    OffsetTracker,
+    TooManyDeadLetters,
+    TopicPartition,
+    TrackedOffset,
+)
 from services.common.messages import WorkspaceResource
-from services.watcher.status import delivery
+from services.watcher.status import delivery, row_consumer
 from services.watcher.status.delivery import StatusDelivery
-from services.watcher.status.row_consumer import DecodedRow
+from services.watcher.status.row_consumer import KEY, DecodedRow, RowConsumer
 from tests.unit.watcher.manifests import row
 
 DEADLINE_SECONDS = 5
 TOPIC = "gitops.workspace"
+ROW = "gitops.public.workspace_resources.Value"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 
 
@@ -230,6 +243,103 @@ async def test_delivery_when_as_many_wait_as_allowed_then_it_is_full(bench: Benc
     bench.read(row("e"), row("f"), first=4)
     await settle()
     assert bench.reporter.is_full()
+
+
+class FakeRegistry:
+    """Answers with a schema that no row fits, until it is mended."""
+
+    mended = False
+
+    def local_schema(self, subject: str) -> Any:
+        return fastavro.parse_schema(local_schemas()[subject])
+
+    def schema_by_id(self, schema_id: int) -> Any:
+        return self.local_schema(ROW) if self.mended else {"type": "fixed", "name": "wrong", "size": 1_000_000}
+
+
+@dataclass
+class FakeConsumer:
+    """Hands out ``messages`` as one batch."""
+
+    offsets: OffsetTracker
+    messages: list[ConsumedMessage]
+
+    def set_paused(self, paused: bool) -> None:
+        pass
+
+    def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
+        messages, self.messages = self.messages, []
+        time.sleep(0 if messages else 0.001)
+        return messages
+
+
+def framed(subject: str, record: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, local_schemas()[subject], record)
+    return frame(1, buffer.getvalue())
+
+
+def streamed(tracked: TrackedOffset, item: WorkspaceResource) -> ConsumedMessage:
+    seen_at = item.seen_at.isoformat()
+    columns = {**asdict(item), "seen_at": seen_at, "updated_at": seen_at, "__deleted": str(item.deleted).lower()}
+    return ConsumedMessage(tracked, framed(KEY, columns), framed(ROW, columns), {}, 0)
+
+
+@asynccontextmanager
+async def consuming(
+    bench: Bench, registry: Any, items: list[WorkspaceResource], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[None]:
+    """A consumer of these rows, with the limit of ``bench``, hands over to it."""
+    monkeypatch.setattr("services.common.backoff.random.uniform", lambda *_: 0.001)
+    tracked = [bench.offsets.track_offset(PARTITIONS[0], number) for number in range(len(items))]
+    messages = [streamed(each, item) for each, item in zip(tracked, items, strict=True) if each]
+    monkeypatch.setattr(row_consumer, "Consumer", lambda *_: FakeConsumer(bench.offsets, messages))
+    brokers: Any = None
+    rows = RowConsumer(brokers, registry, bench.letter_limit, "local", TOPIC)
+    running = asyncio.create_task(asyncio.to_thread(rows.run, bench.reporter))
+    try:
+        yield
+    finally:
+        rows.stop()
+        await asyncio.wait([running])
+
+
+async def test_rows_when_those_of_most_tenants_cannot_be_understood_then_they_wait_until_they_can(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.dead_letters.outcome.set_result(0)
+    registry = FakeRegistry()
+    items = [row(f"web-{number}", namespace=f"team-{number}") for number in range(6)]
+    items.append(row("of another", namespace="team-3", workspace="another"))
+    async with consuming(bench, registry, items, monkeypatch):
+        await until(lambda: "messages of 4 of the last 4 keys" in bench.letter_limit.reason)
+        assert (bench.committable, bench.dead_letters.sent) == ({}, [])
+        registry.mended = True
+        await until(lambda: bench.committable == {0: 7})
+    assert [item.namespace for item in bench.cluster.written] == ["team-3", "team-4", "team-5"]
+    assert (len(bench.dead_letters.sent), bench.letter_limit.reason) == (3, "")
+
+
+async def test_rows_when_none_of_one_tenant_can_be_understood_then_they_are_given_up_and_stop_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.dead_letters.outcome.set_result(0)
+    items = [row(f"web-{number}") for number in range(6)]
+    async with consuming(bench, FakeRegistry(), items, monkeypatch):
+        await until(lambda: bench.committable == {0: 6})
+    assert (len(bench.dead_letters.sent), bench.letter_limit.reason) == (6, "")
+
+
+async def test_row_when_it_is_not_to_be_written_then_its_tenant_is_not_given_up_any_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TooManyDeadLetters):
+        bench.letter_limit.require_room([f"team-{number}" for number in range(4)], Poison("wrong schema"))
+    registry = FakeRegistry()
+    registry.mended = True
+    async with consuming(bench, registry, [row(namespace="team-0", deleted=True)], monkeypatch):
+        await until(lambda: bench.committable == {0: 1})
+    assert (bench.cluster.written, bench.letter_limit.reason) == ([], "")
 
 
 async def test_statuses_when_those_of_most_tenants_are_refused_then_they_wait_and_none_more_is_given_up(
