@@ -24,7 +24,6 @@ from services.common.kafka import (
     DeadLetterLimit,
     DeadLetterQueue,
     OffsetTracker,
-    TooManyDeadLetters,
     TopicPartition,
 )
 from services.common.kafka.consumed_message import measure_messages
@@ -94,40 +93,40 @@ class MessageHandler:
             # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
             await asyncio.wrap_future(self._dead_letters.send_letter(message, error, datetime.now(UTC)))
             return acknowledge()
-        if not self.offsets.is_current(message.tracked):
-            return None  # revoked while it waited for its schema
+        if row is None or not self.offsets.is_current(message.tracked):
+            return None  # revoked while it waited
         self._desired.keep_row(message.tracked.source, row)
         return self._instances.submit_row(row, acknowledge)
 
-    async def _understood(self, message: ConsumedMessage, value: bytes) -> EngineResource:
-        """Its row. Raises Poison if it is to be given up; while that would be one too many, it is tried again."""
+    async def _understood(self, message: ConsumedMessage, value: bytes) -> EngineResource | None:
+        """Its row; None if the message is another's by now. Raises Poison if it is to be given up.
+
+        While the registry does not answer, or that would be one dead letter too many, everything behind waits too.
+        """
         delays = Backoff(limit=5)
-        while True:
+        while self.offsets.is_current(message.tracked):
             try:
-                row = await self._decoded(value)
-            except Poison as error:
-                try:
-                    self.limit.require_room([message.key], error)
-                except TooManyDeadLetters:
-                    await asyncio.sleep(delays.next_delay())
-                else:
-                    raise
+                row = await self._row_or_poison(message.key, value)
+            except Retry as error:
+                log.warning("a message waits", error=str(error))
+                await asyncio.sleep(delays.next_delay())
             else:
                 self.limit.count_handled([message.key])
                 return row
+        return None
+
+    async def _row_or_poison(self, key: bytes | None, value: bytes) -> EngineResource:
+        """Raises Retry while its schema is not to be had, and while it must not be given up."""
+        try:
+            return await self._decoded(value)
+        except Poison as error:
+            self.limit.require_room([key], error)
+            raise
 
     async def _decoded(self, value: bytes) -> EngineResource:
-        """Decode; while the registry does not answer nothing can be understood, so everything behind waits too."""
         schema_id, _ = unframe(value)
         if schema_id in self._known_schemas:
             return self._decode(value)
-        delays = Backoff(limit=5)
-        while True:
-            try:
-                row = await asyncio.to_thread(self._decode, value)
-            except Retry as error:
-                log.warning("schema not to be had", schema=schema_id, error=str(error))
-                await asyncio.sleep(delays.next_delay())
-            else:
-                self._known_schemas.add(schema_id)
-                return row
+        row = await asyncio.to_thread(self._decode, value)
+        self._known_schemas.add(schema_id)
+        return row

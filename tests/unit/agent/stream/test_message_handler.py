@@ -249,3 +249,24 @@ async def test_messages_when_most_cannot_be_understood_then_the_next_waits_until
     rig.trouble = [Poison("wrong schema"), Poison("wrong schema")]
     await rig.consume(0)
     assert (rig.submitted, rig.letters.sent, rig.committable) == (["a row"], [], 0)
+
+
+@pytest.mark.parametrize("trouble", [Poison("wrong schema"), Retry("silent")], ids=["poison", "registry"])
+async def test_message_when_its_partition_goes_while_it_cannot_be_understood_then_those_behind_it_wait_no_longer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    monkeypatch.setattr("services.common.backoff.random.uniform", lambda *_: 0.0)
+    with pytest.raises(TooManyDeadLetters):
+        rig.limit.require_room([b"a", b"b", b"c", b"d"], Poison("wrong schema"))
+    rig.trouble = [trouble] * 1_000_000
+    consuming = asyncio.create_task(rig.consume(0))
+    await settle()
+    assert rig.consumer.is_busy
+    rig.consumer.revoke_partitions()
+    rig.consumer.assign_partitions({OTHER: 0})
+    async with asyncio.timeout(5):
+        await consuming
+    assert not rig.consumer.is_busy
+    rig.trouble = []
+    await rig.consume(0, source=OTHER)
+    assert (rig.submitted, rig.letters.sent, rig.committable) == (["a row"], [], None)
