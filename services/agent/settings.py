@@ -21,14 +21,16 @@ class AgentSettings(ServiceSettings):
     accept_unseen_engines: bool = Field(
         default=False,
         description="Deploy by an Argo CD of which neither Deployment argocd-repo-server nor StatefulSet "
-        "argocd-application-controller is in its namespace, or which the agent may not read, so that its version and "
-        "settings cannot be judged. Only if it is a version that has the fixes, or runs elsewhere.",
+        "argocd-application-controller is in its namespace, so that its version and settings cannot be judged; with "
+        "ACCEPT_UNISOLATED_ENGINES, also by one that the agent may not read. Only if it is a version that has the "
+        "fixes, or runs elsewhere.",
     )
     accept_unisolated_engines: bool = Field(
         default=False,
         description="Deploy by an Argo CD that does not keep tenants apart: without the exclusions, the closed default "
         "project, the own installation id or the script of k8s/argocd, with more rights than tenants may have, or with "
-        "a workload that is not found. Only where all who deploy by it trust each other, or nothing is deployed.",
+        "a workload that is not found; with ACCEPT_UNSEEN_ENGINES, also by one of which none of that can be read. Only "
+        "where all who deploy by it trust each other, or nothing is deployed.",
     )
     platform_namespaces: Names = Field(
         default=frozenset(),

@@ -151,7 +151,10 @@ class EngineInspection:
         for shortcoming in verdict.shortcomings:
             log.warning("Argo CD is not as tenancy needs it; see k8s/README.md", instance=instance, lacks=shortcoming)
         if verdict.is_unisolated:
-            log.error("tenants are not kept apart: used because ACCEPT_UNISOLATED_ENGINES says so", instance=instance)
+            log.error(
+                "tenants are not kept apart, as far as is known: used because ACCEPT_UNISOLATED_ENGINES says so",
+                instance=instance,
+            )
         if verdict.refusal:
             log.error("nothing new is deployed", instance=instance, version=version, reason=verdict.refusal)
         elif not verdict.shortcomings and before is not None:

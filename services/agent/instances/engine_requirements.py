@@ -43,7 +43,8 @@ UNSEEN = (
 )
 UNREADABLE = (
     "the agent may not look at this Argo CD, so it is not known which version runs, and how: grant it what "
-    "k8s/rbac/agent.yaml has ('gitopsctl rbac apply'), or set ACCEPT_UNSEEN_ENGINES if it is one that needs nothing"
+    "k8s/rbac/agent.yaml has ('gitopsctl rbac apply'), or set ACCEPT_UNSEEN_ENGINES and ACCEPT_UNISOLATED_ENGINES if "
+    "it is one that needs nothing"
 )
 
 
@@ -66,9 +67,9 @@ class Acceptance:
     """What operators answer for themselves."""
 
     unseen: bool = False
-    """An instance is used though its workloads are not found, or may not be read."""
+    """An instance is used though its workloads are not found."""
     unisolated: bool = False
-    """An instance is used though it does not keep tenants apart."""
+    """An instance is used though it does not keep tenants apart; with ``unseen``, though it may not be read at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Verdict:
     refusal: str
     """Why nothing new is deployed by it; empty if it is."""
     is_unisolated: bool = False
-    """It does not keep tenants apart, and is used because operators accept that."""
+    """It does not keep tenants apart, or may not be asked, and is used because operators accept that."""
 
 
 def verdicts(engines: Mapping[str, Found], accepted: Acceptance) -> dict[str, Verdict]:
@@ -91,8 +92,13 @@ def verdicts(engines: Mapping[str, Found], accepted: Acceptance) -> dict[str, Ve
 
 
 def verdict_on_unreadable(error: str, refusal: str, accepted: Acceptance) -> Verdict:
-    """On an instance that may not be read; ``refusal`` is what was said of it before."""
-    return Verdict(None, (f"the agent may not see it: {error}",), refusal if accepted.unseen else UNREADABLE)
+    """On an instance that may not be read; ``refusal`` is what was said of it before.
+
+    Neither its version is known nor whether it keeps tenants apart: operators have to accept both.
+    """
+    if not (accepted.unseen and accepted.unisolated):
+        refusal = UNREADABLE
+    return Verdict(None, (f"the agent may not see it: {error}",), refusal, not refusal)
 
 
 def _verdict(found: Found, ids: Mapping[str, int], accepted: Acceptance) -> Verdict:

@@ -220,14 +220,27 @@ async def test_engine_when_it_is_unisolated_and_operators_accept_that_then_it_is
     assert (gauge(), gauge("refused")) == (1, 0)
 
 
-async def test_engine_when_operators_accept_unseen_ones_then_one_that_may_not_be_read_keeps_its_verdict(
+@pytest.mark.parametrize("accepted", [Acceptance(unseen=True), Acceptance(unisolated=True)])
+async def test_engine_when_it_may_not_be_read_then_accepting_it_unseen_or_unisolated_alone_is_not_enough(
+    cluster: FakeCluster, state: EngineState, accepted: Acceptance
+) -> None:
+    api: Any = cluster
+    cluster.config = FORBIDDEN
+    await EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accepted).inspect_engines()
+    assert (state.refusal, gauge("refused")) == (UNREADABLE, 1)
+
+
+async def test_engine_when_operators_accept_it_unseen_and_unisolated_then_one_that_may_not_be_read_keeps_its_verdict(
     cluster: FakeCluster, state: EngineState
 ) -> None:
     api: Any = cluster
-    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), Acceptance(unseen=True))
+    accepted = Acceptance(unseen=True, unisolated=True)
+    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accepted)
     cluster.config = FORBIDDEN
-    await accepting.inspect_engines()
+    with capture_logs() as logs:
+        await accepting.inspect_engines()
     assert (state.refusal, gauge(), gauge("refused")) == ("", 1, 0)
+    assert [line["log_level"] for line in logs] == ["warning", "error"]
     cluster.config, cluster.project = SHIPPED["argocd-cm"], PERMISSIVE
     await accepting.inspect_engines()
     refused = state.refusal
