@@ -102,22 +102,27 @@ def redrive(  # noqa: PLR0913 - one for each option
     """Send messages again to where they were consumed, oldest first, once what was wrong has been mended.
 
     A tenant's changes keep their order: a message is not sent if its log has a newer one about the same resource, if
-    that cannot be known any more, or if it still cannot be understood. Of a streamed row Connect is asked for the row
+    that cannot be known any more, if its log has another one in its place, or if it still cannot be understood. Of a streamed row Connect is asked for the row
     as it is now.
     """
     settings = load(KafkaSettings)
     registry = SchemaRegistry(settings)
     wanted = _filter(tuple(ids or ()), topic, service, tenant, reason, since)
     found = _meant(read_letters(settings, registry), wanted, every=every)
-    refused = Judge(settings, registry).refusals(found, has_database=url is not None)
-    allowed = [stored for stored in found if not refused[stored.id]]
-    if allowed and not dry_run:
-        publishing(settings, lambda publisher: send_letters(publisher, allowed, registry, url))
+    with Judge(settings, registry) as judge:
+        refused = judge.refusals(found, has_database=url is not None)
+        allowed = [stored for stored in found if not refused[stored.id]]
+
+        def send(publisher: Publisher) -> None:
+            refused.update(send_letters(publisher, allowed, judge, registry, url))
+
+        if allowed and not dry_run:
+            publishing(settings, send)
     word = "would be redriven" if dry_run else "redriven"
     verdicts = {each.id: f"stays: {refused[each.id]}" if refused[each.id] else word for each in found}
     rows = [_verdict(stored, verdicts[stored.id]) for stored in found]
     print_rows(rows, VERDICT_COLUMNS, output, nothing="no dead letter matches")
-    tell(f"dlq: {len(allowed)} of {len(found)} {word}")
+    tell(f"dlq: {sum(not refused[each.id] for each in found)} of {len(found)} {word}")
 
 
 @app.command()

@@ -78,14 +78,23 @@ class PartitionReader:
         """Every message before ``ends``, from ``starts`` on; where that says nothing, from the beginning."""
         begin = {source: starts.get(source, 0) for source in ends}
         self.assign_partitions({source: begin[source] for source, end in ends.items() if end > begin[source]})
+        yield from (message for message in self.read_on(ends) if message.offset < ends[message.tracked.source])
+
+    def read_on(self, ends: Mapping[TopicPartition, int]) -> Iterator[ConsumedMessage]:
+        """What the assigned partitions have behind what was read of them, to ``ends`` at least."""
         silent_since = time.monotonic()
-        while unread := [source for source, offset in self._next.items() if offset < ends[source]]:
-            messages = self.read_batch(READ_BATCH, READ_SECONDS)
-            yield from (message for message in messages if message.offset < ends[message.tracked.source])
+        while unread := {
+            source: end - self._next[source] for source, end in ends.items() if self._is_unread(source, end)
+        }:
+            messages = self.read_batch(min(READ_BATCH, sum(unread.values())), READ_SECONDS)
+            yield from messages
             if messages:
                 silent_since = time.monotonic()
             elif time.monotonic() - silent_since >= REQUEST_SECONDS:
                 raise Retry(f"could not be read to the end: {', '.join(f'{t}/{p}' for t, p in sorted(unread))}")
+
+    def _is_unread(self, source: TopicPartition, end: int) -> bool:
+        return self._next.get(source, end) < end
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What the group has committed; partitions of which it has committed nothing are left out."""

@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from services.cli import dead_letters
 from services.cli.dead_letters import LetterFilter, StoredLetter, chosen
-from services.cli.redrive import Position, refusal, supersedes, table_of
+from services.cli.redrive import LogJudge, send_letters, supersedes, table_of
 from services.common.avro import SchemaRegistry
 from services.common.errors import InvalidConfiguration, Poison
+from services.common.kafka import ConsumedMessage, TopicPartition
 from services.common.messages import DeadLetter, Observation, SyncMoved
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import CREDENTIAL, Applied, at, changed, credential, gone, observed, resync
 
 WEB = changed(5).message
-FIRST, AT = 100, 200
-"""Offsets: of the first message that the log still has, and of the letter."""
+FIRST, AT, END = 100, 200, 300
+"""Offsets: of the first message that the log still has, of the letter, and after the last message."""
 
 
 class Codec:
-    """Decodes each letter as ``message``, or fails with it."""
+    """Decodes each value as the message that is behind it, or fails with it."""
 
-    def __init__(self, message: Any) -> None:
-        self.message = message
+    def __init__(self, messages: dict[bytes | None, Any]) -> None:
+        self.messages = messages
 
-    def decode_message(self, _: bytes | None) -> Any:
-        if isinstance(self.message, Poison):
-            raise self.message
-        return self.message
+    def decode_message(self, value: bytes | None) -> Any:
+        message = self.messages[value]
+        if isinstance(message, Poison):
+            raise message
+        return message
+
+
+KEY, VALUE = b"local/team-a", b"the letter's"
+SOURCE = TopicPartition("gitops.commands", 3)
 
 
 def stored(offset: int = AT, **changes: Any) -> StoredLetter:
-    key = b"local/team-a"
-    letter = DeadLetter("planner", "gitops.commands", 3, offset, key, b"", {}, "not avro", at(1))
+    letter = DeadLetter("planner", *SOURCE, offset, KEY, VALUE, {}, "not avro", at(1))
     return replace(StoredLetter("0/7", letter, "local/team-a", ""), **changes)
 
 
-def refused(message: Any, *later: tuple[int, Any], offset: int = AT) -> str:
-    codec: Any = Codec(message)
-    return refusal(stored(offset), codec, FIRST, [Position(*each) for each in later])
+def at_log(offset: int, value: bytes, key: bytes | None = KEY) -> ConsumedMessage:
+    return consumed(SOURCE.topic, offset, key, value, partition=SOURCE.partition)
+
+
+def refused(message: Any, *later: tuple[int, Any], offset: int = AT, there: ConsumedMessage | None = None) -> str:
+    """What a letter of ``message`` is told whose log has ``there`` (its own message), and then ``later``."""
+    values = {f"later {number}".encode(): each for number, (_, each) in enumerate(later)}
+    codec: Any = Codec({VALUE: message} | {value: each or Poison("what") for value, each in values.items()})
+    judge = LogJudge({SOURCE.topic: codec})
+    judge.add_letter(stored(offset), FIRST, END)
+    judge.see(there or at_log(offset, VALUE))
+    for (position, _), value in zip(later, values, strict=True):
+        judge.see(at_log(position, value))
+    return judge.refusal("0/7")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +67,6 @@ def refused(message: Any, *later: tuple[int, Any], offset: int = AT) -> str:
     [
         pytest.param([], id="nothing"),
         pytest.param([(AT - 1, changed(6).message)], id="the-same-before-it"),
-        pytest.param([(AT, WEB)], id="itself"),
         pytest.param([(AT + 1, changed(6, "api", uid="uid-2").message)], id="another-resource"),
         pytest.param([(AT + 1, credential(6, "web").message)], id="another-kind"),
         pytest.param([(AT + 1, changed(6, namespace="team-b").message)], id="another-tenant"),
@@ -79,8 +96,32 @@ def test_letter_when_it_cannot_be_understood_yet_then_it_stays_and_says_why() ->
     assert refused(Poison("schema 7 is not in the registry")).endswith("schema 7 is not in the registry")
 
 
-def test_letter_when_the_log_begins_behind_it_then_it_stays() -> None:
-    assert refused(WEB, offset=FIRST - 1) == f"its log begins at {FIRST} by now: what came behind it is not known"
+@pytest.mark.parametrize("offset", [FIRST - 1, END])
+def test_letter_when_the_log_does_not_reach_it_then_it_stays(offset: int) -> None:
+    assert refused(WEB, offset=offset) == "its log has it no more: what came behind it is not known"
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        pytest.param(at_log(AT, b"what the tenant sent"), "its log has another message there", id="another-value"),
+        pytest.param(at_log(AT, VALUE, b"local/team-b"), "its log has another message there", id="another-tenant"),
+        pytest.param(at_log(AT, VALUE, None), "its log has another message there", id="no-key"),
+        pytest.param(at_log(AT + 1, VALUE), "its log has it no more", id="elsewhere"),
+    ],
+)
+def test_letter_when_it_is_forged_then_it_stays(there: ConsumedMessage, reason: str) -> None:
+    assert refused(WEB, there=there).startswith(reason)
+
+
+def test_letter_when_something_newer_comes_before_it_is_sent_then_it_stays() -> None:
+    late, letters = {"0/7": "superseded: the message at 207 is newer"}, [stored(), stored(AT + 1, id="0/8")]
+    judge: Any = SimpleNamespace(refusal_by_now=lambda each: late.get(each.id, ""))
+    publisher: Any = Mock()
+    unused: Any = None
+    assert send_letters(publisher, letters, judge, unused, None) == late
+    (sent, marked) = publisher.send_message.call_args_list
+    assert (sent.args, marked.args[3]["gitops-dead-letter"]) == ((SOURCE.topic, KEY, VALUE, {}, 3), "0/8")
 
 
 def test_letter_when_it_is_the_end_of_a_list_then_it_stays() -> None:
