@@ -102,8 +102,8 @@ def redrive(  # noqa: PLR0913 - one for each option
     """Send messages again to where they were consumed, oldest first, once what was wrong has been mended.
 
     A tenant's changes keep their order: a message is not sent if its log has a newer one about the same resource, if
-    that cannot be known any more, if its log has another one in its place, or if it still cannot be understood. Of a streamed row Connect is asked for the row
-    as it is now.
+    that cannot be known any more, if its log has another one in its place, or if it still cannot be understood. Of a
+    streamed row Connect is asked for the row as it is now.
     """
     settings = load(KafkaSettings)
     registry = SchemaRegistry(settings)

@@ -12,6 +12,7 @@ A streamed row is never written to its topic, which is Connect's alone. Connect 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from services.common.kafka import (
     ENGINE,
     OBSERVATIONS,
     WORKSPACE,
+    WORKSPACE_NAME,
     ConsumedMessage,
     PartitionReader,
     Publisher,
@@ -255,14 +257,18 @@ def send_letters(
 
 
 def table_of(topic: str) -> str | None:
-    """The table whose rows ``topic`` streams; None if it streams none."""
+    """The table whose rows ``topic`` streams, as a signal names it; None if it streams none.
+
+    Debezium takes a name for a regular expression on names without quotes, and if none matches for a name. Without
+    quotes the dots of a workspace would part it, and stand for any character.
+    """
     if topic == ENGINE:
-        return "public.engine_resources"
+        return _quoted("engine_resources")
     if topic == WORKSPACE:
-        return "public.workspace_resources"
-    if topic.startswith(f"{WORKSPACE}."):
-        return f"public.workspace_resources_{topic.removeprefix(f'{WORKSPACE}.')}"
-    return None
+        return _quoted("workspace_resources")
+    workspace = topic.removeprefix(f"{WORKSPACE}.")
+    is_of_workspace = workspace != topic and re.fullmatch(WORKSPACE_NAME, workspace)
+    return _quoted(f"workspace_resources_{workspace}") if is_of_workspace else None
 
 
 def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:
@@ -274,12 +280,21 @@ def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:
     return " AND ".join(f"{column} = {sql.Literal(key[column]).as_string(None)}" for column in columns)
 
 
-def _signal(database: str, stored: StoredLetter, registry: SchemaRegistry) -> None:
+def snapshot_request(stored: StoredLetter, registry: SchemaRegistry) -> dict[str, Any]:
+    """What Connect is told so that it sends the row of a letter again."""
     table = table_of(stored.letter.topic)
     condition = {"data-collection": table, "filter": condition_of(stored, registry)}
-    request = {"type": "incremental", "data-collections": [table], "additional-conditions": [condition]}
+    return {"type": "incremental", "data-collections": [table], "additional-conditions": [condition]}
+
+
+def _signal(database: str, stored: StoredLetter, registry: SchemaRegistry) -> None:
+    request = json.dumps(snapshot_request(stored, registry))
     with connected(database) as connection:
-        connection.execute(SIGNAL, (str(uuid.uuid4()), json.dumps(request)))
+        connection.execute(SIGNAL, (str(uuid.uuid4()), request))
+
+
+def _quoted(table: str) -> str:
+    return f'"public"."{table}"'
 
 
 def _decoded(message: ConsumedMessage, codec: Codec) -> Command | Observation | None:

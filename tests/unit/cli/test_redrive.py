@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from services.cli import dead_letters
+from services.cli import dead_letters, redrive
 from services.cli.dead_letters import LetterFilter, StoredLetter, chosen
 from services.cli.redrive import LogJudge, send_letters, supersedes, table_of
 from services.common.avro import SchemaRegistry
@@ -152,15 +152,31 @@ def test_observation_when_a_later_one_is_about_the_same_object_then_it_is_supers
 @pytest.mark.parametrize(
     ("topic", "table"),
     [
-        ("gitops.engine", "public.engine_resources"),
-        ("gitops.workspace", "public.workspace_resources"),
-        ("gitops.workspace.a.b", "public.workspace_resources_a.b"),
+        ("gitops.engine", '"public"."engine_resources"'),
+        ("gitops.workspace", '"public"."workspace_resources"'),
+        ("gitops.workspace.a.b", '"public"."workspace_resources_a.b"'),
+        ('gitops.workspace.a"."b', None),
         ("parked_events", None),
         ("gitops.dead-letters", None),
     ],
 )
 def test_table_when_a_topic_streams_rows_then_it_is_theirs(topic: str, table: str | None) -> None:
     assert table_of(topic) == table
+
+
+def test_row_when_asked_for_then_its_table_is_named_in_quotes_and_its_key_is_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = {"workspace": "a.b", "namespace": "team-a", "kind": "GitOpsDeployment", "name": "it's"}
+    monkeypatch.setattr(redrive, "row_of", lambda *_: key)
+    letter = replace(stored().letter, topic="gitops.workspace.a.b")
+    table = '"public"."workspace_resources_a.b"'
+    condition = "workspace = 'a.b' AND namespace = 'team-a' AND kind = 'GitOpsDeployment' AND name = 'it''s'"
+    assert redrive.snapshot_request(stored(letter=letter), SchemaRegistry("http://localhost:1")) == {
+        "type": "incremental",
+        "data-collections": [table],
+        "additional-conditions": [{"data-collection": table, "filter": condition}],
+    }
 
 
 @pytest.mark.parametrize(
