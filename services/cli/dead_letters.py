@@ -6,8 +6,8 @@ a value, whose headers name the letter. It is kept for as long as the letter, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -78,30 +78,27 @@ class LetterFilter(NamedTuple):
         )
 
 
-def read_letters(settings: KafkaSettings, registry: SchemaRegistry) -> list[StoredLetter]:
-    """All that are kept, oldest first. Raises Unavailable."""
-    codec = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
-    found: dict[str, tuple[DeadLetter, str]] = {}
+def read_letters(settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter) -> list[StoredLetter]:
+    """Those that are meant, oldest first: no others are kept in memory. Raises as :func:`chosen`, and Unavailable."""
     done: dict[str, str] = {}
     try:
-        for message in _messages(settings):
-            if message.value is None:
-                headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
-                done[headers.get(LETTER, "")] = headers.get(DONE, "")
-            else:
-                letter = _letter(message, codec)
-                found[f"{message.partition}/{message.offset}"] = (letter, tenant_of(letter, registry))
+        meant = chosen(_stored_letters(_messages(settings), registry, done), wanted)
     except Retry as error:
         raise Unavailable(f"{kafka_at(settings)}: {error}") from error
-    return [StoredLetter(id_, letter, tenant, done.get(id_, "")) for id_, (letter, tenant) in found.items()]
+    return [replace(stored, done=done.get(stored.id, "")) for stored in meant]
 
 
-def chosen(letters: Collection[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:
-    """Those that are meant. Raises InvalidConfiguration if an id is none, or the filter leaves nothing."""
-    known = {stored.id for stored in letters}
-    if unknown := [id_ for id_ in wanted.ids if id_ not in known]:
+def chosen(letters: Iterable[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:
+    """Those that are meant. Raises InvalidConfiguration if an id is none."""
+    unknown = dict.fromkeys(wanted.ids)
+    meant = []
+    for stored in letters:
+        unknown.pop(stored.id, None)
+        if wanted.matches(stored):
+            meant.append(stored)
+    if unknown:
         raise InvalidConfiguration(f"there is no dead letter {', '.join(unknown)}; 'gitopsctl dlq list' shows them")
-    return [stored for stored in letters if wanted.matches(stored)]
+    return meant
 
 
 def mark_done(publisher: Publisher, stored: StoredLetter, what: Done) -> None:
@@ -124,6 +121,20 @@ def row_of(datum: bytes | None, registry: SchemaRegistry) -> dict[str, object]:
         return dict_of(decode_record(registry, datum))
     except Poison:
         return {}
+
+
+def _stored_letters(
+    messages: Iterable[ConsumedMessage], registry: SchemaRegistry, done: dict[str, str]
+) -> Iterator[StoredLetter]:
+    """The letters among ``messages``; what was done about them is put into ``done``, by their ids."""
+    codec = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
+    for message in messages:
+        if message.value is None:
+            headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
+            done[headers.get(LETTER, "")] = headers.get(DONE, "")
+        else:
+            letter = _letter(message, codec)
+            yield StoredLetter(f"{message.partition}/{message.offset}", letter, tenant_of(letter, registry), "")
 
 
 def _letter(message: ConsumedMessage, codec: AvroCodec[DeadLetter]) -> DeadLetter:

@@ -12,7 +12,6 @@ import typer
 from services.cli.dead_letters import (
     LetterFilter,
     StoredLetter,
-    chosen,
     mark_done,
     read_letters,
     row_of,
@@ -67,7 +66,7 @@ def list_letters(
     """List the dead letters about which nothing was done yet, oldest first."""
     settings = load(KafkaSettings)
     wanted = _filter((), topic, service, tenant, reason, since)
-    found = chosen(read_letters(settings, SchemaRegistry(settings)), wanted)
+    found = read_letters(settings, SchemaRegistry(settings), wanted)
     rows = [_row(stored) for stored in found if every or not stored.done]
     print_rows(rows, LIST_COLUMNS, output, nothing="there are no dead letters")
 
@@ -80,7 +79,7 @@ def show(ids: list[str] = typer.Argument(..., metavar="ID..."), output: Output =
     """
     settings = load(KafkaSettings)
     registry = SchemaRegistry(settings)
-    found = chosen(read_letters(settings, registry), LetterFilter(tuple(ids)))
+    found = read_letters(settings, registry, LetterFilter(tuple(ids)))
     rows = [_row(stored) | _content(stored.letter, registry) for stored in found]
     print_rows(rows, LIST_COLUMNS, Output.YAML if output is Output.TABLE else output, nothing="")
 
@@ -108,7 +107,7 @@ def redrive(  # noqa: PLR0913 - one for each option
     settings = load(KafkaSettings)
     registry = SchemaRegistry(settings)
     wanted = _filter(tuple(ids or ()), topic, service, tenant, reason, since)
-    found = _meant(read_letters(settings, registry), wanted, every=every)
+    found = _read_meant(settings, registry, wanted, every=every)
     with Judge(settings, registry) as judge:
         refused = judge.refusals(found, has_database=url is not None)
         allowed = [stored for stored in found if not refused[stored.id]]
@@ -141,7 +140,7 @@ def drop(  # noqa: PLR0913 - one for each option
     """Mark dead letters as done with: they are listed no more. The topic keeps them as long as all others."""
     settings = load(KafkaSettings)
     wanted = _filter(tuple(ids or ()), topic, service, tenant, reason, since)
-    found = _meant(read_letters(settings, SchemaRegistry(settings)), wanted, every=every)
+    found = _read_meant(settings, SchemaRegistry(settings), wanted, every=every)
 
     def mark_all(publisher: Publisher) -> None:
         for stored in found:
@@ -167,11 +166,13 @@ def _filter(
     )
 
 
-def _meant(letters: list[StoredLetter], wanted: LetterFilter, *, every: bool) -> list[StoredLetter]:
+def _read_meant(
+    settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter, *, every: bool
+) -> list[StoredLetter]:
     """Those that something shall be done about. Raises InvalidConfiguration if that is not said, or one is unknown."""
     if wanted == LetterFilter() and not every:
         raise InvalidConfiguration("which dead letters? Name them, give a filter, or --all")
-    return [stored for stored in chosen(letters, wanted) if wanted.ids or not stored.done]
+    return [stored for stored in read_letters(settings, registry, wanted) if wanted.ids or not stored.done]
 
 
 def _row(stored: StoredLetter) -> dict[str, Any]:

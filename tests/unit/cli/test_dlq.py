@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli import dlq
-from services.cli.dead_letters import StoredLetter
+from services.cli.dead_letters import StoredLetter, chosen
 from services.common.errors import InvalidConfiguration
 from services.common.messages import DeadLetter
 from tests.unit.planner.given import at
@@ -30,7 +30,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Three letters, of which the second was dropped; what is sent is collected."""
     sent: list[Any] = []
     letters = [stored(1), stored(2, "dropped"), stored(3)]
-    monkeypatch.setattr(dlq, "read_letters", lambda *_: letters)
+    monkeypatch.setattr(dlq, "read_letters", lambda *arguments: chosen(letters, arguments[-1]))
     monkeypatch.setattr(dlq, "publishing", lambda _, work: work(None))
     monkeypatch.setattr(dlq, "mark_done", lambda _, each, what: sent.append((each.id, what)))
     return sent

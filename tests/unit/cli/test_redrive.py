@@ -53,7 +53,8 @@ def at_log(offset: int, value: bytes, key: bytes | None = KEY) -> ConsumedMessag
 def refused(message: Any, *later: tuple[int, Any], offset: int = AT, there: ConsumedMessage | None = None) -> str:
     """What a letter of ``message`` is told whose log has ``there`` (its own message), and then ``later``."""
     values = {f"later {number}".encode(): each for number, (_, each) in enumerate(later)}
-    codec: Any = Codec({VALUE: message} | {value: each or Poison("what") for value, each in values.items()})
+    messages: dict[bytes | None, Any] = {value: each or Poison("what") for value, each in values.items()}
+    codec: Any = Codec(messages | {VALUE: message})
     judge = LogJudge({SOURCE.topic: codec})
     judge.add_letter(stored(offset), FIRST, END)
     judge.see(there or at_log(offset, VALUE))
@@ -222,7 +223,7 @@ def test_letters_when_read_then_each_tells_what_was_done_and_what_is_none_is_sho
     monkeypatch.setattr(dead_letters, "AvroCodec", Codec)
     monkeypatch.setattr(dead_letters, "_messages", lambda _: messages)
     unused: Any = None
-    found = dead_letters.read_letters(unused, SchemaRegistry("http://localhost:1"))
+    found = dead_letters.read_letters(unused, SchemaRegistry("http://localhost:1"), LetterFilter())
     assert [(each.id, each.done, each.letter.error) for each in found] == [
         ("0/7", "dropped", "not avro"),
         ("0/8", "", "not a dead letter: not in the wire format"),
