@@ -141,7 +141,7 @@ def find_unknown(
     objects, statuses = _rows(url, workspaces)
     unknown_objects = topics.unknown_objects(objects)
     unknown_statuses = [topics.unknown_statuses(name, statuses) for name in workspaces]
-    uncertain = _uncertain(url)
+    uncertain = uncertain_tenants(url)
     objects, statuses = _rows(url, workspaces)
     found = Unknown(
         {key: row for key, row in unknown_objects.items() if key not in objects},
@@ -152,7 +152,8 @@ def find_unknown(
     return found.divided(lambda row: kept_as(row, uncertain, workspaces) not in known)
 
 
-def _uncertain(url: str) -> set[str]:
+def uncertain_tenants(url: str) -> set[str]:
+    """Those of which the database may not know everything, as ``workspace/namespace``. Raises Retry."""
     kinds = [kind.name for kind in REGISTRY.plain_kinds if kind.connections is not None]
     with connected(url) as connection:
         return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}

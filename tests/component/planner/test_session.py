@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 
 from services.cli.orphans import left_behind
 from services.cli.tenants import parked_tenants
+from services.cli.topic_sweep import uncertain_tenants
 from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
@@ -531,6 +532,15 @@ def test_uid_when_another_tenants_resource_has_it_then_it_is_poison_and_nothing_
     assert contents(database) == before
 
 
+def test_tenant_when_nothing_of_a_resource_is_in_force_then_a_rebuild_takes_no_object_of_it_for_unwanted(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, changed(1, content="{}"))
+    assert uncertain_tenants(database.owner_url) == {"local/team-a"}
+    take(session, changed(2, generation=2))
+    assert uncertain_tenants(database.owner_url) == set()
+
+
 def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_mended(
     session: DatabaseSession, database: Database
 ) -> None:
@@ -545,6 +555,7 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
         rows = periodic_queries.parked_events(connection, TENANT)
     ((name, _, error, kept),) = parked_tenants(database.owner_url)
     assert (name, error.partition(" ")[0], kept) == ("local/team-a", "ZeroDivisionError", len(rows))
+    assert uncertain_tenants(database.owner_url) == {"local/team-a"}
     assert contents(database)["deployments"] == []
     session.write_changes(BatchChanges(other=Changes(unparked=(TENANT,))), [])
     session.save_changes(plan_batch([kept_event(row) for row in rows], session, Policy(), NOW), [])
