@@ -26,7 +26,7 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
-from services.planner.domain.events import Due, Event, SweepScope, Unseen
+from services.planner.domain.events import Due, Event, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -111,7 +111,7 @@ def route(
     scopes = [scope for event in events if (scope := _scope(event)) is not None]
     found = database.find_unseen(scopes) if scopes else {}
     routed: dict[TenantName, list[Event]] = defaultdict(list)
-    refused: list[RefusedSweep] = []
+    refused: dict[SweepPlace, RefusedSweep] = {}
     done: list[SweepScope] = []
     for event in events:
         scope = _scope(event)
@@ -127,8 +127,10 @@ def route(
             if there.refused is not None:
                 done.append(scope)
         else:
-            refused.append(refuse_sweep(scope, there.known, there.unseen, event.cause(now).at))
-    return routed, Changes(refused_sweeps=tuple(refused), sweeps_done=tuple(done))
+            sweep = refuse_sweep(scope, there.known, there.unseen, event.cause(now).at)
+            if (other := refused.get(scope.place)) is None or other.epoch <= scope.epoch:
+                refused[scope.place] = sweep
+    return routed, Changes(refused_sweeps=tuple(refused.values()), sweeps_done=tuple(done))
 
 
 def _scope(event: Event) -> SweepScope | None:

@@ -105,6 +105,15 @@ def test_refusal_when_lists_of_other_kinds_and_partitions_come_then_it_stays(cro
     assert crowd.refused_sweeps.keys() == {PLACE}
 
 
+@pytest.mark.parametrize("epochs", [(6, 7), (7, 6)])
+def test_refusal_when_two_lists_of_one_place_come_in_one_batch_then_the_newest_is_written_alone(
+    crowd: World, epochs: tuple[int, int]
+) -> None:
+    changes = crowd.take(*(resync(40, epoch=epoch) for epoch in epochs), resync(40, epoch=1))
+    assert [row.epoch for row in changes.refused_sweeps] == [7]
+    assert refused(crowd).epoch == 7
+
+
 def test_refusal_when_a_list_of_before_comes_late_then_it_stays(crowd: World) -> None:
     crowd.take(resync(40, epoch=1))
     assert refused(crowd).epoch == 5
