@@ -73,9 +73,17 @@ class Decoder:
                     understood.add(message.key)
             except Poison as error:
                 refused.append((message, error))
-        self._limit.count_handled(understood)
-        self.give_up_messages(refused)
+        if refused:
+            self._limit.count_handled(understood)  # or a few that are refused would look like most
+            self.give_up_messages(refused)
         return events
+
+    def count_handled(self, messages: Iterable[ConsumedMessage]) -> None:
+        """These were saved, but for those given up: to be understood is not enough, the database may still refuse."""
+        keys: dict[bool, set[bytes | None]] = {True: set(), False: set()}
+        for message in messages:
+            keys[self._offsets.is_acknowledged(message.tracked)].add(message.key)
+        self._limit.count_handled(keys[False] - keys[True])
 
     def give_up_messages(self, refused: Sequence[tuple[ConsumedMessage, Poison]]) -> None:
         """Acknowledge these when their dead letters are delivered.

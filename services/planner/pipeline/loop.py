@@ -113,6 +113,7 @@ class Planner:
         """The life of a batch."""
         events = self._coalesce(self._decode(batch.messages))
         self.apply_events(events, batch.spans)
+        self.decoder.count_handled(batch.messages)
         self._acknowledge(batch)
 
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:

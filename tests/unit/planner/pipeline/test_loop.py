@@ -262,9 +262,38 @@ def test_messages_when_the_database_refuses_most_then_no_more_than_the_share_are
     planner, log, letters = planner_with(session, messages=10)
     planner.stopping = Mending(lambda: setattr(session, "poisonous", frozenset()))
     planner.run()
-    assert letters.sent == [0, 1, 2, 3, 4]
-    assert sorted(d.name for d in session.world.deployments.values()) == [f"web-{number}" for number in range(5, 10)]
+    assert letters.sent == [0, 1, 2]
+    assert sorted(d.name for d in session.world.deployments.values()) == [f"web-{number}" for number in range(3, 10)]
     assert log.offsets.committable_offset(PARTITION) == session.offset == 10
+
+
+def test_message_when_the_database_refuses_it_again_and_again_then_the_planner_stands_still_once_and_goes_on_once() -> (
+    None
+):
+    session = Memory(poisonous=frozenset(f"web-{number}" for number in range(6)))
+    planner, _, letters = planner_with(session, messages=6)
+    reasons = []
+
+    def mend() -> None:
+        reasons.append(planner.decoder._limit.reason)
+        if len(reasons) == 4:
+            session.poisonous = frozenset()
+
+    planner.stopping = Mending(mend)
+    with capture_logs() as lines:
+        planner.run()
+    assert [line["event"] for line in lines if line["event"].startswith("the consumer")] == [
+        "the consumer stands still", "the consumer goes on",
+    ]  # fmt: skip
+    assert (len(set(reasons[:4])), planner.decoder._limit.reason) == (1, "")
+    assert letters.sent == [0, 1, 2]
+
+
+def test_messages_when_one_of_a_tenant_was_given_up_then_it_counts_with_others_of_it_in_the_same_batch() -> None:
+    planner, log, _ = planner_with(Memory(), messages=5, unreadable=frozenset({0}))
+    log.batch = log.batch.starting_at({PARTITION: 0}, [each._replace(key=b"team") for each in log.batch.messages])
+    planner.run()
+    assert planner.decoder._limit._given_up == {b"team": True}
 
 
 def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_looked_at() -> None:
