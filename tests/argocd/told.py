@@ -13,6 +13,7 @@ from typing import Any
 
 from services.common.kubernetes import ApiResource, Changed, KubeClient, Seen, reflect
 
+DEADLINE_SECONDS = 30
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -31,9 +32,16 @@ class Told:
         return [json.loads(text) for number, text in enumerate(shown) if number == 0 or shown[number - 1] != text]
 
 
+async def current(kube: KubeClient, resource: ApiResource, namespace: str) -> dict[str, dict[str, Any]]:
+    """The statuses that are shown at present."""
+    pages = [page async for page in kube.list_pages(resource, namespace)]
+    shown = {each["metadata"]["name"]: each.get("status") for page in pages for each in page.items}
+    return {name: status for name, status in shown.items() if status}
+
+
 @asynccontextmanager
 async def told(kube: KubeClient, resource: ApiResource, namespace: str) -> AsyncIterator[Told]:
-    """What is told for as long as the block runs."""
+    """What is told for as long as the block runs, up to what is shown when it ends."""
     heard = Told()
 
     async def follow() -> None:
@@ -46,6 +54,10 @@ async def told(kube: KubeClient, resource: ApiResource, namespace: str) -> Async
     following = asyncio.create_task(follow())
     try:
         yield heard
+        last = await current(kube, resource, namespace)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while any(heard.statuses[name][-1:] != [status] for name, status in last.items()):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

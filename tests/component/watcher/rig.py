@@ -27,7 +27,7 @@ from services.watcher.settings import WatcherSettings
 from services.watcher.status.row_consumer import consumer_group
 from services.watcher.watcher import Watcher
 
-DEADLINE_SECONDS = 20
+DEADLINE_SECONDS = 60
 USER = "a-user"
 
 ROW_SCHEMA: dict[str, Any] = {
