@@ -15,6 +15,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec
 from services.common.errors import Poison, Retry
 from services.common.kafka import (
@@ -115,7 +116,7 @@ def read_lists(
 
     ``tell`` is called with how many messages were read, and of how many. Raises Retry if the brokers do not answer.
     """
-    with PartitionReader(brokers, "gitopsctl") as reader:
+    with PartitionReader(brokers, CLIENT) as reader:
         sources = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
         ends, first = reader.end_offsets(sources), reader.first_offsets(sources)
         lists = LoggedLists({source.partition: first[source] for source in sources})

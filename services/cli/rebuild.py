@@ -29,6 +29,7 @@ from services.cli import connector, topic_sweep
 from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, read_lists
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.replay import kinds
+from services.cli.sending import CLIENT
 from services.cli.streamed_topics import Comparison, StreamedTopics, compare, engine_rows, status_rows
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
@@ -160,7 +161,7 @@ def _log_offsets(settings: KafkaSettings) -> tuple[Offsets, Offsets]:
     """The first that each partition of the two logs still has, and the end."""
     counts = count_partitions(settings, [COMMANDS, OBSERVATIONS])
     sources = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-    with PartitionReader(settings, "gitopsctl") as reader:
+    with PartitionReader(settings, CLIENT) as reader:
         return reader.first_offsets(sources), reader.end_offsets(sources)
 
 

@@ -11,9 +11,10 @@ import orjson
 from psycopg.rows import class_row
 
 from services.cli.owner_connection import connected
+from services.cli.sending import publishing
 from services.common.api_resource import SECRET
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import Permanent, Retry, Unavailable
+from services.common.errors import Permanent
 from services.common.json_values import canonical, dict_of, text_of
 from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
@@ -185,8 +186,8 @@ def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys
 
 def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
     """Send ``commands`` as a watcher does; return when all are acknowledged. Raises Unavailable."""
-    publisher = Publisher(settings, "gitopsctl")
-    try:
+
+    def send(publisher: Publisher) -> None:
         codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
         outcomes = [
             publisher.send_message(
@@ -199,10 +200,8 @@ def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
         ]
         for outcome in outcomes:
             outcome.result()
-    except Retry as error:
-        raise Unavailable(f"not everything was sent: {error}; run it again") from error
-    finally:
-        publisher.close()
+
+    publishing(settings, send)
 
 
 def _sealed(spec: str) -> str:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from psycopg import Connection
 
+from services.cli.sending import CLIENT
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison
 from services.common.kafka import (
@@ -77,7 +78,7 @@ class StreamedTopics:
     def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""
         newest: dict[Key, Kept] = {}
-        with PartitionReader(self.brokers, "gitopsctl") as reader:
+        with PartitionReader(self.brokers, CLIENT) as reader:
             count = count_partitions(self.brokers, [topic])[topic]
             ends = reader.end_offsets(TopicPartition(topic, number) for number in range(count))
             for message in reader.read_messages(ends):

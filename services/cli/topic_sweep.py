@@ -22,6 +22,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.cli.owner_connection import connected
+from services.cli.sending import CLIENT
 from services.cli.streamed_topics import Key, StreamedTopics, engine_rows, status_rows
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
@@ -204,7 +205,7 @@ def _removed(
     tenants, by_object = set(waiting.values()), _by_object(waiting)
     sources = {source: offset for source, offset in positions.items() if source.topic == OBSERVATIONS}
     removed: list[Key] = []
-    with PartitionReader(settings, "gitopsctl") as reader:
+    with PartitionReader(settings, CLIENT) as reader:
         ends = reader.end_offsets(sources)
         for message in reader.read_messages(ends, sources):
             if message.key not in tenants:
