@@ -86,7 +86,7 @@ def _changes(topic: Topic, state: TopicState | None, replicas: int) -> Iterator[
         raise InvalidConfiguration(
             f"topics.yaml: {topic.name} has {state.partitions} partitions, not {topic.partitions}, and their number "
             "must not change: keys would move, and Applications that are in use would be deleted; write "
-            f"{state.partitions} again. For more, see 'Partitions' in docs/operations.md"
+            f"{state.partitions} again. For more, see docs/operations/topics.md"
         )
     if state.partitions < topic.partitions:
         yield AddPartitions(topic, state.partitions)

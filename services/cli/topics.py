@@ -90,7 +90,7 @@ def make_topics(topics: Iterable[Topic], timeout: float, replication_factor: int
     for topic in topics:
         typer.echo(f"{topic.name}: {topic.partitions} partitions")
         if topic.name in existing and (there := existing[topic.name].replicas) < copies:
-            typer.echo(f"{topic.name}: {there} replicas, not {copies}; see 'Replicas' in docs/operations.md", err=True)
+            typer.echo(f"{topic.name}: {there} replicas, not {copies}; see docs/operations/topics.md", err=True)
 
 
 def grant_rights(rights: Mapping[str, Rights], timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""The database is lost: the commands of docs/operations.md build it from the logs, and nothing is deployed anew."""
+"""The database is lost: the runbook's commands build it from the logs, and nothing is deployed anew."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.common.kubernetes import Manifest
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, find
 
-RUNBOOK = DOCS / "operations.md"
+RUNBOOK = DOCS / "operations" / "lost-database.md"
 GHOST = "00000000-0000-4000-8000-00000000dead"
 """uid of a resource of which no log tells."""
 
@@ -34,8 +34,7 @@ DRAIN = "UPDATE engine_instances SET state = %s WHERE namespace = %s"
 
 def steps() -> list[str]:
     """What the runbook has an operator do, in its order: commands, and comments for what is not ours."""
-    section = RUNBOOK.read_text().split("## The database is lost\n")[1].split("\n## ")[0]
-    return re.search(r"```sh\n(.*?)```", section, re.DOTALL).group(1).splitlines()  # type: ignore[union-attr]
+    return re.search(r"```sh\n(.*?)```", RUNBOOK.read_text(), re.DOTALL).group(1).splitlines()  # type: ignore[union-attr]
 
 
 class Operator:

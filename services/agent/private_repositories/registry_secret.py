@@ -125,7 +125,8 @@ def content_of(secret: Manifest, field: str, size: int) -> bytes:
         content = b"?"
     if len(content) % size or not content:
         # Taken for empty it would open private repositories of the instance to all its tenants.
-        raise Permanent(f"Secret {secret['metadata']['name']} is not as it was written; see docs/operations.md")
+        name = secret["metadata"]["name"]
+        raise Permanent(f"Secret {name} is not as it was written; see docs/operations/killed-process.md")
     return content
 
 

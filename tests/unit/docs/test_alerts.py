@@ -35,3 +35,8 @@ def test_alerts_when_read_then_each_says_what_it_means_and_how_bad_it_is() -> No
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
     assert {rule["labels"]["severity"] for rule in RULES} <= {"warning", "critical"}
     assert all(rule["annotations"]["summary"].endswith(".") for rule in RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alert_when_it_comes_then_its_runbook_is_there_and_names_it(rule: dict[str, Any]) -> None:
+    assert f"`{rule['alert']}`" in (ROOT / rule["annotations"]["runbook"]).read_text()
