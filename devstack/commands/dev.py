@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devstack.harness import control
+from devstack.stack.ports import MOST_REPLICAS
 from devstack.stack.state_folder import DEFAULT, READY, State
 from devstack.supervisor.child import is_alive
 from services.common.errors import InvalidConfiguration, Unavailable
@@ -64,6 +65,9 @@ def up(  # noqa: PLR0913 - one for each option
         bool,
         typer.Option("--bare", help="Servers alone, with nothing in them; what needs more is started by its name."),
     ] = False,
+    replicas: Annotated[
+        int, typer.Option(min=1, max=MOST_REPLICAS, help="How many planners and watchers; one watcher leads.")
+    ] = 1,
     registry_key: Annotated[
         Path | None,
         typer.Option(
@@ -90,6 +94,7 @@ def up(  # noqa: PLR0913 - one for each option
         tls=tls,
         pods=pods,
         bare=bare,
+        replicas=replicas,
         registry_key=registry_key,
     )
     if detach and _is_ready(State(state_folder)):
@@ -98,6 +103,8 @@ def up(  # noqa: PLR0913 - one for each option
         return
     if pods and tls:
         raise InvalidConfiguration("--pods and --tls do not go together: certificates have no names of the cluster")
+    if pods and replicas > 1:
+        raise InvalidConfiguration("--pods and --replicas do not go together: of pods there are two in any case")
     if pods and bare:
         raise InvalidConfiguration("--pods and --bare do not go together: the node needs what is in the servers")
     if pods:
@@ -185,6 +192,18 @@ def kill(name: Name, state_folder: StateOption = DEFAULT) -> None:
 def start(name: Name, state_folder: StateOption = DEFAULT) -> None:
     """Start one process that was killed or has died; returns when it is ready."""
     control.ask(State(state_folder).control_socket, {"do": "start", "name": name})
+
+
+@app.command()
+def freeze(name: Name, state_folder: StateOption = DEFAULT) -> None:
+    """Stop one process in its tracks with SIGSTOP: to the others it looks as if it hung."""
+    control.ask(State(state_folder).control_socket, {"do": "freeze", "name": name})
+
+
+@app.command()
+def thaw(name: Name, state_folder: StateOption = DEFAULT) -> None:
+    """Let a frozen process go on."""
+    control.ask(State(state_folder).control_socket, {"do": "thaw", "name": name})
 
 
 @app.command(hidden=True)

@@ -18,7 +18,10 @@ MODULES = {
     "agent-2": "services.agent",
     "argocd-simulator": "devstack.argocd_simulator",
 }
-"""Python module by process name."""
+"""Python module by process name, where there is one of each but of the agents."""
+
+REPLICATED = ("watcher", "planner")
+"""Of which there may be several: ``planner-1``, ``planner-2``."""
 
 SIMULATOR = "argocd-simulator"
 """Not started where there is the real one."""
@@ -34,10 +37,20 @@ def nodes(stack: Stack) -> list[Process]:
     needed += ("git-https", "git-ssh", "argocd-apply") if stack.with_argocd else ()
     services = [
         _service(stack, name, module, needed)
-        for name, module in MODULES.items()
+        for name, module in modules(stack.replicas).items()
         if (not stack.with_argocd if name == SIMULATOR else not stack.with_pods)
     ]
     return services if stack.with_pods else [*services, _connector_keeper(stack, needed)]
+
+
+def modules(replicas: int) -> dict[str, str]:
+    """Python module by process name, with so many of each of :data:`REPLICATED`."""
+    return {process: module for name, module in MODULES.items() for process in _processes(name, replicas)}
+
+
+def _processes(name: str, replicas: int) -> list[str]:
+    several = name in REPLICATED and replicas > 1
+    return [f"{name}-{number}" for number in range(1, replicas + 1)] if several else [name]
 
 
 def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:

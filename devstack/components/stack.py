@@ -37,6 +37,8 @@ class Stack:
     """Survive a crash of the machine: databases flush to the disk."""
     transport: Transport | None = None
     """With it, nothing travels in clear between the components; None: on this machine everything does."""
+    replicas: int = 1
+    """How many planners and watchers; there are two agents in any case."""
 
     @property
     def authority(self) -> Path | None:
@@ -112,7 +114,7 @@ class Stack:
     def _settings_of(self, service: str) -> dict[str, str]:
         private_keys, public_keys = self.state.sealing_keys
         settings = {
-            "watcher": {"SEALING_PUBLIC_KEYS": str(public_keys)},
+            "watcher": {"SEALING_PUBLIC_KEYS": str(public_keys)} | self._of_several(),
             "planner": {"ALLOWED_ADDRESSES": LOOPBACK},
             "agent": {
                 "SEALING_PRIVATE_KEYS": str(private_keys),
@@ -122,6 +124,10 @@ class Stack:
             | self._of_engines(),
         }
         return settings.get(service, {})
+
+    def _of_several(self) -> dict[str, str]:
+        """One watcher alone needs no Lease, and follows its workspace at once."""
+        return {"LEADER_ELECTION": "true"} if self.replicas > 1 else {}
 
     def _of_engines(self) -> dict[str, str]:
         """The simulator has none of Argo CD's settings, and deploys nothing."""

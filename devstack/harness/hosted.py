@@ -47,7 +47,7 @@ class HostedStack:
 
     def processes(self) -> list[dict[str, Any]]:
         """What ``dev status --json`` lists, without the steps."""
-        answer = control.ask(self.state.control_socket, {"do": "status"})
+        answer = self._ask(do="status")
         return [item for item in answer["processes"] if item["kind"] == "process"]
 
     def pids(self) -> dict[str, int]:
@@ -56,11 +56,22 @@ class HostedStack:
 
     def kill(self, name: str) -> None:
         """SIGKILL one process."""
-        control.ask(self.state.control_socket, {"do": "kill", "name": name})
+        self._ask(do="kill", name=name)
 
     def start(self, name: str) -> None:
         """Start one process that does not run; returns when it is ready."""
-        control.ask(self.state.control_socket, {"do": "start", "name": name})
+        self._ask(do="start", name=name)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP one process."""
+        self._ask(do="freeze", name=name)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT one process that was frozen."""
+        self._ask(do="thaw", name=name)
+
+    def _ask(self, **request: Any) -> Any:
+        return control.ask(self.state.control_socket, request)
 
 
 @contextmanager

@@ -50,6 +50,8 @@ class StackOptions:
     """A node, and our services on it as pods."""
     bare: bool = False
     """The servers alone, with nothing in them."""
+    replicas: int = 1
+    """How many planners and watchers; there are two agents in any case."""
     registry_key: Path | None = None
     """Private key that the registry's tokens are signed with; None: one is made."""
 
@@ -90,7 +92,7 @@ def run(
         state.remember(PORTS, ports)
         secrets = state.secrets()
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
-        stack = Stack(state, ports, secrets, tools, options.durable, transport)
+        stack = Stack(state, ports, secrets, tools, options.durable, transport, options.replicas)
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, options, announce).run(ready))
@@ -171,6 +173,10 @@ class _Session:
                 await self._supervisor.kill(name)
             case {"do": "start", "name": str(name)}:
                 await self._supervisor.start(name)
+            case {"do": "freeze", "name": str(name)}:
+                self._supervisor.freeze(name)
+            case {"do": "thaw", "name": str(name)}:
+                self._supervisor.thaw(name)
             case {"do": "down"}:
                 self._end.set()
             case _:

@@ -28,7 +28,11 @@ NAMES = (
     "kube-apiserver",
     "kube-controller-manager",
     "watcher",
+    "watcher-1",
+    "watcher-2",
     "planner",
+    "planner-1",
+    "planner-2",
     "agent-1",
     "agent-2",
     "argocd-simulator",
@@ -50,6 +54,9 @@ NAMES = (
     "kube-proxy-metrics",
     "kubelet",
 )
+MOST_REPLICAS = 2
+"""How many processes of a service have a port."""
+
 BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
 

@@ -27,6 +27,7 @@ class Phase(StrEnum):
     WAITING = "waiting"
     STARTING = "starting"
     READY = "ready"
+    FROZEN = "frozen"
     STOPPING = "stopping"
     STOPPED = "stopped"
     DIED = "died"
@@ -72,10 +73,22 @@ class Child:
         self.exit_code = await self._running.wait()
         return self.exit_code
 
+    def freeze(self) -> None:
+        """Stop it in its tracks (SIGSTOP), and every process it started: its connections stay, nobody answers."""
+        self._signal_tree(signal.SIGSTOP)
+        self.phase = Phase.FROZEN
+
+    def thaw(self) -> None:
+        """Let it go on (SIGCONT) as if no time had passed."""
+        self._signal_tree(signal.SIGCONT)
+        self.phase = Phase.READY
+
     async def stop(self) -> None:
         """End it in order, by force when that takes too long."""
         if self.pid is None:
             return
+        if self.phase is Phase.FROZEN:
+            self.thaw()
         self.phase = Phase.STOPPING
         self._signal_group(self.process.stop_signal)
         with suppress(TimeoutError):
@@ -86,10 +99,7 @@ class Child:
         """End it at once with SIGKILL, and every process it started."""
         if self.pid is not None:
             self.phase = Phase.STOPPING
-            family = list(tree(self.pid))
-            for pid in family:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            family = self._signal_tree(signal.SIGKILL)
             await self.exited()
             await _until_gone(family)
         self.phase = Phase.STOPPED
@@ -122,6 +132,14 @@ class Child:
         if finished:
             self.phase = Phase.DIED
             raise Unavailable(f"{self.name} {describe_exit(self.exit_code)} before it was ready")
+
+    def _signal_tree(self, number: signal.Signals) -> list[int]:
+        """Signal it and every process it started; returns their ids."""
+        family = list(tree(self.pid)) if self.pid is not None else []
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return family
 
     def _signal_group(self, number: signal.Signals) -> None:
         if self.pid is not None:

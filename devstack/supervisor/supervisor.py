@@ -82,6 +82,16 @@ class Supervisor:
         await child.kill()
         self._announce(f"{name} killed")
 
+    def freeze(self, name: str) -> None:
+        """SIGSTOP one process. Raises InvalidConfiguration unless it is ready."""
+        self._child_in(Phase.READY, name).freeze()
+        self._announce(f"{name} frozen")
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT one process that was frozen. Raises InvalidConfiguration if it was not."""
+        self._child_in(Phase.FROZEN, name).thaw()
+        self._announce(f"{name} thawed")
+
     async def stop_now(self) -> None:
         """SIGKILL everything, for whoever cannot wait."""
         await asyncio.gather(*(child.kill() for child in self._children.values()))
@@ -145,7 +155,7 @@ class Supervisor:
     async def _watch(self, child: Child) -> None:
         """Name a process that ends without being asked to; the others go on, which is what drills are for."""
         code = await child.exited()
-        if child.phase is Phase.READY:
+        if child.phase in {Phase.READY, Phase.FROZEN}:
             child.phase = Phase.DIED
             self._announce(f"{child.name} {describe_exit(code)}")
             self._show_end_of(child.log)
@@ -170,6 +180,12 @@ class Supervisor:
                 yield node.name
             else:
                 yield from self._dependents(node.name)
+
+    def _child_in(self, phase: Phase, name: str) -> Child:
+        child = self._child(name)
+        if child.phase is not phase:
+            raise InvalidConfiguration(f"{name} is not {phase} but {child.phase}")
+        return child
 
     def _child(self, name: str) -> Child:
         if name not in self._children:

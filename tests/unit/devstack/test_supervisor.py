@@ -217,3 +217,47 @@ def test_children_when_their_supervisor_is_killed_then_they_end(tmp_path: Path) 
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(child)
+
+
+def _state(pid: int) -> str:
+    """As in /proc: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def test_process_when_frozen_then_it_and_its_children_stand_still_until_thawed(
+    supervise: Make, tmp_path: Path
+) -> None:
+    child = tmp_path / "child"
+    supervisor = supervise(sleeper("frozen", script=f"sleep 60 & echo $! > {child}; wait"))
+    await supervisor.up()
+    await until(lambda: child.exists() and child.read_text().endswith("\n"))
+    pids = [supervisor.status()[0]["pid"], int(child.read_text())]
+    supervisor.freeze("frozen")
+    await until(lambda: all(_state(pid) == "T" for pid in pids))
+    assert supervisor.status()[0]["phase"] == "frozen"
+    supervisor.thaw("frozen")
+    await until(lambda: all(_state(pid) == "S" for pid in pids))
+    assert supervisor.status()[0]["ready"]
+
+
+async def test_down_when_a_process_is_frozen_then_it_ends_in_order(supervise: Make, tmp_path: Path) -> None:
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+    script = f"trap 'touch {ended}; exit' TERM; touch {ready}; while :; do sleep 0.01; done"
+    supervisor = supervise(sleeper("frozen", script=script))
+    await supervisor.up()
+    await until(ready.exists)
+    supervisor.freeze("frozen")
+    await supervisor.down()
+    assert ended.exists()
+
+
+@pytest.mark.parametrize(("act", "phase"), [(Supervisor.thaw, "not frozen but"), (Supervisor.freeze, "not ready but")])
+async def test_process_when_it_is_in_another_phase_then_it_is_neither_frozen_nor_thawed(
+    supervise: Make, act: Callable[[Supervisor, str], None], phase: str
+) -> None:
+    supervisor = supervise(sleeper("other"))
+    await supervisor.up()
+    if act is Supervisor.freeze:
+        await supervisor.kill("other")
+    with pytest.raises(InvalidConfiguration, match=phase):
+        act(supervisor, "other")
