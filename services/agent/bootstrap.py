@@ -133,7 +133,10 @@ def build(
     return Agent(app, stream, instances, publisher, inspection, shutdown)
 
 
-def _row(registry: SchemaRegistry, value: bytes) -> EngineResource:
+def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> EngineResource:
+    """A row is streamed as a value; of a deleted one there is a tombstone, which has a key alone."""
+    if value is None:
+        return EngineResource.from_tombstone(decode_record(registry, key))
     return EngineResource.from_record(decode_record(registry, value))
 
 

@@ -59,6 +59,8 @@ IDENTITY = {
 }
 """Columns of a streamed row's key."""
 SIGNAL = "INSERT INTO debezium_signals VALUES (%s, 'execute-snapshot', %s)"
+FORGET_SIGNAL = "DELETE FROM debezium_signals WHERE id = %s"
+"""In the transaction of the signal: Connect reads that from the write-ahead log, and the table stays empty."""
 
 Subject = tuple[str, ...]
 """What a message is about: a resource, or an object of an engine instance."""
@@ -290,7 +292,9 @@ def snapshot_request(stored: StoredLetter, registry: SchemaRegistry) -> dict[str
 def _signal(database: str, stored: StoredLetter, registry: SchemaRegistry) -> None:
     request = json.dumps(snapshot_request(stored, registry))
     with connected(database) as connection:
-        connection.execute(SIGNAL, (str(uuid.uuid4()), request))
+        signal = str(uuid.uuid4())
+        connection.execute(SIGNAL, (signal, request))
+        connection.execute(FORGET_SIGNAL, (signal,))
 
 
 def _quoted(table: str) -> str:

@@ -18,6 +18,7 @@ from services.common.errors import Poison
 from services.common.kafka import (
     ENGINE,
     Brokers,
+    ConsumedMessage,
     PartitionReader,
     TopicPartition,
     count_partitions,
@@ -82,22 +83,23 @@ class StreamedTopics:
             count = count_partitions(self.brokers, [topic])[topic]
             ends = reader.end_offsets(TopicPartition(topic, number) for number in range(count))
             for message in reader.read_messages(ends):
-                if (row := self._decoded(message.value, kind)) is None:
+                try:
+                    key, row = self._decoded(message, kind)
+                except Poison:
                     continue
-                if row.deleted:
-                    newest.pop(key_of(row), None)
+                if row is None:
+                    newest.pop(key, None)
                 else:
-                    newest[key_of(row)] = keep(row)
+                    newest[key] = keep(row)
         return newest
 
-    def _decoded(self, value: bytes | None, kind: type[Row]) -> Row | None:
-        """None for a tombstone, which says what the message before it has said, and for what is no row."""
-        if not value:
-            return None
-        try:
-            return kind.from_record(decode_record(self.registry, value))
-        except Poison:
-            return None
+    def _decoded(self, message: ConsumedMessage, kind: type[Row]) -> tuple[Key, Row | None]:
+        """The key, and its row unless that is deleted: there is a tombstone then, or a row that says so."""
+        if message.value is None:
+            first, second, third, fourth = decode_record(self.registry, message.key).values()
+            return (first, second, third, fourth), None
+        row = kind.from_record(decode_record(self.registry, message.value))
+        return key_of(row), None if row.deleted else row
 
 
 def key_of(row: EngineResource | WorkspaceResource) -> Key:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
 from services.cli import dlq, workspaces
 from services.cli.connector import DEFINITION
+from services.cli.streamed_topics import StreamedTopics
 from services.common.avro import (
     COMPILED_SUBJECTS,
     SUBJECTS,
@@ -29,10 +31,22 @@ from services.common.avro import (
     decode_record,
     value_subject,
 )
-from services.common.kafka import DEAD_LETTERS, ENGINE, WORKSPACE, Publisher, workspace_topic
+from services.common.kafka import (
+    DEAD_LETTERS,
+    ENGINE,
+    WORKSPACE,
+    PartitionReader,
+    Publisher,
+    load_topics,
+    workspace_topic,
+)
+from services.common.kafka import TopicPartition as Source
 from services.common.messages import DeadLetter
 
 ARRIVAL_SECONDS = 15
+COMPACTION_SECONDS = 90
+GENERATIONS, PER_GENERATION = 10, 100
+"""How often rows come and go, and how many messages that is each time."""
 PARTITIONS = 12
 WORKSPACE_PARTITIONS = 3
 LOCAL = workspace_topic("local")
@@ -70,7 +84,7 @@ class Log:
 
     def __init__(self, bootstrap_servers: str, registry: SchemaRegistry) -> None:
         """Connects, and starts at the present end of every partition."""
-        self._registry = registry
+        self._brokers, self._registry = bootstrap_servers, registry
         self.consumer = Consumer(
             {"bootstrap.servers": bootstrap_servers, "group.id": str(uuid.uuid4()), "fetch.wait.max.ms": 5}
         )
@@ -89,6 +103,23 @@ class Log:
                 events.append(self._decode(message))
         assert [event.key["name"] for event in events] == [of] * count
         return events
+
+    def read_until(self, name: str) -> None:
+        """Read on to the tombstone under the key of this name."""
+        deadline = time.monotonic() + ARRIVAL_SECONDS
+        while time.monotonic() < deadline:
+            message = self.consumer.poll(0.1)
+            if message is not None and (event := self._decode(message)).key["name"] == name and event.value is None:
+                return
+        raise AssertionError(f"no tombstone of {name}")
+
+    def names_of_instance(self, instance: str) -> list[str]:
+        """The name in the key of every message about ``instance`` that gitops.engine still holds."""
+        source = Source(ENGINE, (_java_hash(instance) & 0x7FFFFFFF) % PARTITIONS)
+        with PartitionReader(self._brokers, "tests") as reader:
+            messages = reader.read_messages(reader.end_offsets([source]))
+            keys = [decode_record(self._registry, message.key) for message in messages]
+        return [key["name"] for key in keys if key["engine_instance_id"] == instance]
 
     def follow(self, topic: str) -> None:
         """Read this topic too, which is a workspace's, from its beginning."""
@@ -191,15 +222,71 @@ def test_engine_row_when_changed_in_any_way_then_it_stays_on_the_partition_of_it
     assert partitions == {(_java_hash(instance) & 0x7FFFFFFF) % PARTITIONS}
 
 
-def test_engine_row_when_deleted_then_it_says_so_and_no_tombstone_follows(
+def test_engine_row_when_deleted_then_a_tombstone_under_its_key_is_all_that_follows(
     log: Log, upsert: Callable[..., None], planner: psycopg.Connection, name: str
 ) -> None:
     upsert()
     planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
-    _, deletion = log.take(2, of=name)
-    assert deletion.value is not None
-    assert deletion.value["__deleted"] == "true"
+    insertion, tombstone = log.take(2, of=name)
+    assert (tombstone.value, tombstone.headers) == (None, {})
+    assert (tombstone.raw_key, tombstone.partition) == (insertion.raw_key, insertion.partition)
     assert log.nothing_follows()
+
+
+def test_engine_row_when_deleted_then_it_is_none_of_those_that_its_topic_holds(
+    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    environment = infrastructure.environment
+    registry = SchemaRegistry(environment["SCHEMA_REGISTRY_URL"])
+    topics = StreamedTopics(environment["KAFKA_BOOTSTRAP_SERVERS"], registry)
+    upsert()
+    log.take(1, of=name)
+    assert name in {key[-1] for key in topics.engine_digests()}
+    planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
+    log.take(1, of=name)
+    assert name not in {key[-1] for key in topics.engine_digests()}
+
+
+@pytest.fixture
+def hasty_compaction(infrastructure: HostedStack) -> Iterator[None]:
+    """The brokers compact what is older than a second, and do not wait between two rounds."""
+    admin = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]})
+    declared = next(topic.config for topic in load_topics() if topic.name == ENGINE)
+    hasty = {"segment.ms": "500", "max.compaction.lag.ms": "500", "delete.retention.ms": "0"}
+    hasty["min.cleanable.dirty.ratio"] = "0"
+
+    def configure(kind: ResourceType, name: str, settings: dict[str, str | None]) -> None:
+        operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
+        entries = [
+            ConfigEntry(key, value, incremental_operation=operations[value is None]) for key, value in settings.items()
+        ]
+        for done in admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]).values():
+            done.result(timeout=10)
+
+    configure(ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "100"})
+    configure(ResourceType.TOPIC, ENGINE, {**hasty})
+    yield
+    configure(ResourceType.TOPIC, ENGINE, {key: declared.get(key) for key in hasty})
+    configure(ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": None})
+
+
+@pytest.mark.usefixtures("hasty_compaction")
+def test_engine_topic_when_rows_come_and_go_for_ever_then_it_does_not_grow(
+    log: Log, planner: psycopg.Connection, name: str
+) -> None:
+    """Years of it in seconds: of each generation neither the rows nor the tombstones stay."""
+    deadline, generation, held = time.monotonic() + COMPACTION_SECONDS, 0, Counter[int]()
+    while generation < GENERATIONS or held[0] or held.total() > 4 * PER_GENERATION:
+        assert time.monotonic() < deadline, f"after {generation} generations: {held}"
+        rows = [f"{name}-{generation}-{number}" for number in range(PER_GENERATION // 2)]
+        with planner.transaction():
+            for row in rows:
+                planner.execute(UPSERT_ENGINE, {"instance": name, "name": row, "digest": "d1", "trace": TRACE})
+            planner.execute("DELETE FROM engine_resources WHERE engine_instance_id = %s", (name,))
+        log.read_until(rows[-1])
+        generation += 1
+        held = Counter(int(found.rpartition("-")[0].rpartition("-")[2]) for found in log.names_of_instance(name))
+    assert generation >= GENERATIONS
 
 
 @pytest.mark.parametrize(("workspace", "topic"), [("local", LOCAL), ("never-added", WORKSPACE)])
@@ -334,9 +421,10 @@ def test_snapshot_when_signalled_then_the_rows_asked_for_are_sent_again(
     assert (again.value or {})["digest"] == "d1"
 
 
-def test_row_when_its_dead_letter_is_redriven_then_the_row_is_sent_as_it_is_by_then(
-    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], name: str
+def test_row_when_its_dead_letter_is_redriven_then_the_row_is_sent_as_it_is_by_then_and_no_signal_stays(
+    log: Log, infrastructure: HostedStack, owner: psycopg.Connection, upsert: Callable[..., None], name: str
 ) -> None:
+    owner.execute("DELETE FROM debezium_signals")
     environment = infrastructure.environment
     upsert()
     (event,) = log.take(1, of=name)
@@ -350,6 +438,9 @@ def test_row_when_its_dead_letter_is_redriven_then_the_row_is_sent_as_it_is_by_t
     assert "1 of 1 redriven" in told.stderr, told.output
     (again,) = log.take(1, of=name)
     assert (again.value or {})["digest"] == "d2"
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while signals := owner.execute("SELECT * FROM debezium_signals").fetchall():
+        assert time.monotonic() < deadline, signals
 
 
 def test_connector_when_its_database_was_killed_then_it_goes_on_without_a_loss(

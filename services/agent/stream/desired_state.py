@@ -69,7 +69,8 @@ class SnapshotReader:
 
 log = structlog.get_logger(__name__)
 
-Decode = Callable[[bytes], EngineResource]
+Decode = Callable[[bytes | None, bytes | None], EngineResource]
+"""From a message's key and value. Raises Poison, Retry (registry away)."""
 Identity = tuple[str, str, str, str]
 
 YIELD_EVERY = 200
@@ -136,9 +137,9 @@ class DesiredState:
 
     def _load_row(self, message: ConsumedMessage, start: int) -> None:
         if not message.value:
-            return  # a tombstone
+            return  # a tombstone: there is no row
         try:
-            row = self._decode(message.value)
+            row = self._decode(message.key, message.value)
             self.keep_row(message.tracked.source, row)
             if message.offset >= start:
                 self._unacknowledged.add(row.identity)

@@ -84,10 +84,10 @@ class MessageHandler:
 
     async def _keep_and_submit(self, message: ConsumedMessage) -> None:
         acknowledge = partial(self.offsets.acknowledge_offset, message.tracked)
-        if message.value is None or self._desired.is_superseded(message):
-            return acknowledge()  # a tombstone is compaction's business, not ours
+        if self._desired.is_superseded(message):
+            return acknowledge()
         try:
-            row = await self._understood(message, message.value)
+            row = await self._understood(message)
         except Poison as error:
             metrics.count_failure(SERVICE, error, "decode")
             # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
@@ -98,7 +98,7 @@ class MessageHandler:
         self._desired.keep_row(message.tracked.source, row)
         return self._instances.submit_row(row, acknowledge)
 
-    async def _understood(self, message: ConsumedMessage, value: bytes) -> EngineResource | None:
+    async def _understood(self, message: ConsumedMessage) -> EngineResource | None:
         """Its row; None if the message is another's by now. Raises Poison if it is to be given up.
 
         While the registry does not answer, or that would be one dead letter too many, everything behind waits too.
@@ -106,7 +106,7 @@ class MessageHandler:
         delays = Backoff(limit=5)
         while self.offsets.is_current(message.tracked):
             try:
-                row = await self._row_or_poison(message.key, value)
+                row = await self._row_or_poison(message)
             except Retry as error:
                 log.warning("a message waits", error=str(error))
                 await asyncio.sleep(delays.next_delay())
@@ -115,18 +115,18 @@ class MessageHandler:
                 return row
         return None
 
-    async def _row_or_poison(self, key: bytes | None, value: bytes) -> EngineResource:
+    async def _row_or_poison(self, message: ConsumedMessage) -> EngineResource:
         """Raises Retry while its schema is not to be had, and while it must not be given up."""
         try:
-            return await self._decoded(value)
+            return await self._decoded(message.key, message.value)
         except Poison as error:
-            self.limit.require_room([key], error)
+            self.limit.require_room([message.key], error)
             raise
 
-    async def _decoded(self, value: bytes) -> EngineResource:
-        schema_id, _ = unframe(value)
+    async def _decoded(self, key: bytes | None, value: bytes | None) -> EngineResource:
+        schema_id, _ = unframe(key if value is None else value)
         if schema_id in self._known_schemas:
-            return self._decode(value)
-        row = await asyncio.to_thread(self._decode, value)
+            return self._decode(key, value)
+        row = await asyncio.to_thread(self._decode, key, value)
         self._known_schemas.add(schema_id)
         return row

@@ -66,6 +66,16 @@ class EngineResource:
         """Build from a decoded CDC record. Raises Poison if a column is missing."""
         return cls(**_columns(cls, record))
 
+    @classmethod
+    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
+        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
+
+        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        """
+        texts = dict.fromkeys(("workspace", "tenant_namespace", "lane", "manifest", "digest", "trace_id"), "")
+        others = {"wave": 0, "desired": "absent", "seen_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
+        return cls.from_record({**texts, **others, **key})
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceResource:

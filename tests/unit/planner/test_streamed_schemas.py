@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInte
 
 from services.cli.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
+from services.common.errors import Poison
 from services.common.messages import EngineResource, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
 from services.planner.database.tables import engine_resources, workspace_statuses
@@ -104,3 +105,15 @@ def test_row_when_any_released_schema_wrote_it_then_its_reader_finds_all_that_it
     needed = {item.name for item in dataclasses.fields(row)} - {"deleted"} | {"__deleted"}
     for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[table]}.Value"]):
         assert needed <= {item["name"] for item in json.loads(path.read_text())["fields"]}, path.name
+
+
+def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_row_is_deleted() -> None:
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[engine_resources]}.Key"]):
+        key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
+        row = EngineResource.from_tombstone(key)
+        assert (row.identity, row.deleted) == (tuple(key[column.name] for column in engine_resources.primary_key), True)
+
+
+def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison() -> None:
+    with pytest.raises(Poison):
+        EngineResource.from_tombstone({"id": 1})

@@ -33,7 +33,7 @@ from tests.unit.fake_clock import settle
 
 TOPIC = "gitops.engine"
 SOURCE, OTHER = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 3)
-KEY = b"argocd/Application/app"
+KEY = frame(2, b"argocd/Application/app")
 
 
 class FakeFleet:
@@ -68,11 +68,11 @@ class Rig:
         instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetterQueue", self.letters)
         self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.limit, self.offsets)
 
-    def decode(self, value: bytes) -> EngineResource:
+    def decode(self, key: bytes | None, value: bytes | None) -> EngineResource:
         assert self.registry_answers.wait(10)
         if self.trouble:
             raise self.trouble.pop(0)
-        digest = value[5:].decode()
+        digest = "deleted" if value is None else value[5:].decode()
         return dataclasses.replace(application_row("app"), digest=digest, deleted=digest == "deleted")
 
     async def consume(self, offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> None:
@@ -121,9 +121,15 @@ async def test_row_when_it_comes_then_it_is_kept_and_handed_over_unacknowledged(
     assert rig.committable == 1
 
 
-async def test_tombstone_when_it_comes_then_it_is_acknowledged_and_nothing_else(rig: Rig) -> None:
-    await rig.consume(0, None)
-    assert (rig.submitted, rig.committable) == ([], 1)
+@pytest.mark.parametrize("deletion", ["deleted", None], ids=["deleted", "tombstone"])
+async def test_row_when_deleted_then_it_is_forgotten_and_its_instance_told(rig: Rig, deletion: str | None) -> None:
+    await rig.consume(0)
+    await rig.consume(1, deletion)
+    assert (rig.submitted, list(rig.desired.rows_of("argocd"))) == (["a row", "deleted"], [])
+    assert rig.committable == 0
+    for _, acknowledge in rig.fleet.submitted:
+        acknowledge()
+    assert rig.committable == 2
 
 
 async def test_replayed_row_when_a_newer_one_was_read_then_it_is_acknowledged_and_not_acted_on() -> None:

@@ -57,7 +57,7 @@ class Rig:
         self.made: dict[str, FakeInstance] = {}
         self.reports = MemoryReports()
         self.acknowledged = 0
-        self.desired = DesiredState(lambda _: application_row())
+        self.desired = DesiredState(lambda *_: application_row())
         self.fleet = OwnedInstances(NAMES, PARTITIONS, self.reports, self._new)
 
     def _new(self, name: str, namespace: str) -> InstanceController:

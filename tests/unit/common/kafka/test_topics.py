@@ -9,9 +9,10 @@ import pytest
 
 from services.cli.connector import DEFINITION
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, load_topics
+from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, Topic, load_topics
 
 TOPICS = {topic.name: topic for topic in load_topics()}
+DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_topics_when_declared_then_those_the_services_use_are_among_them() -> None:
@@ -29,6 +30,17 @@ def test_commands_and_observations_when_partitioned_then_alike() -> None:
 
 def test_workspace_topic_when_old_then_it_keeps_the_latest_status() -> None:
     assert TOPICS[WORKSPACE].config["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("topic", [*TOPICS.values(), *load_topics(workspace="any")], ids=lambda topic: topic.name)
+def test_topic_when_years_pass_then_it_does_not_grow_with_them(topic: Topic) -> None:
+    kept = {name: int(value) for name, value in topic.config.items() if name != "cleanup.policy"}
+    if topic.config["cleanup.policy"] == "delete":
+        assert kept["retention.ms"] <= 30 * DAY_MS
+    else:
+        assert topic.config["cleanup.policy"] == "compact"
+        assert kept["segment.bytes"] <= 64 * 1024 * 1024, "the newest is never compacted"
+        assert (kept["max.compaction.lag.ms"], kept["delete.retention.ms"]) == (DAY_MS, DAY_MS)
 
 
 @pytest.mark.parametrize(
