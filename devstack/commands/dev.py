@@ -19,12 +19,16 @@ from rich.console import Console
 from rich.table import Table
 
 from devstack.harness import control
-from devstack.stack.ports import MOST_REPLICAS
+from devstack.harness.faulty_links import FaultyLinks
+from devstack.stack.links import PORT_OF, Link
+from devstack.stack.replicas import MOST_REPLICAS
 from devstack.stack.state_folder import DEFAULT, READY, State
 from devstack.supervisor.child import is_alive
 from services.common.errors import InvalidConfiguration, Unavailable
 
 app = typer.Typer(help="The whole product on this machine: start it, look at it, break it.", no_args_is_help=True)
+link = typer.Typer(help="Cut, slow and mend one hop of one process ('dev up --links').", no_args_is_help=True)
+app.add_typer(link, name="link")
 
 DOWN_SECONDS = 40
 LOOK_EVERY_SECONDS = 0.1
@@ -35,6 +39,8 @@ StateOption = Annotated[
     typer.Option("--state", envvar="GITOPS_STATE", resolve_path=True, help="Folder of the stack's data and logs."),
 ]
 Name = Annotated[str, typer.Argument(help="A process, as named by 'dev status'.")]
+
+Server = Annotated[str, typer.Argument(help=f"What it talks to: {', '.join(PORT_OF)}.")]
 
 
 @app.command()
@@ -68,6 +74,9 @@ def up(  # noqa: PLR0913 - one for each option
     replicas: Annotated[
         int, typer.Option(min=1, max=MOST_REPLICAS, help="How many planners and watchers; one watcher leads.")
     ] = 1,
+    links: Annotated[
+        bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
+    ] = False,
     registry_key: Annotated[
         Path | None,
         typer.Option(
@@ -95,6 +104,7 @@ def up(  # noqa: PLR0913 - one for each option
         pods=pods,
         bare=bare,
         replicas=replicas,
+        links=links,
         registry_key=registry_key,
     )
     if detach and _is_ready(State(state_folder)):
@@ -105,13 +115,15 @@ def up(  # noqa: PLR0913 - one for each option
         raise InvalidConfiguration("--pods and --tls do not go together: certificates have no names of the cluster")
     if pods and replicas > 1:
         raise InvalidConfiguration("--pods and --replicas do not go together: of pods there are two in any case")
+    if links and (pods or tls):
+        raise InvalidConfiguration("--links goes neither with --pods nor with --tls")
     if pods and bare:
         raise InvalidConfiguration("--pods and --bare do not go together: the node needs what is in the servers")
     if pods:
         requirements.require()
     with reporter(console) as report:
         versions = options.argocd_versions if argocd else ()
-        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls, pods=pods)
+        tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls, pods=pods, links=links)
     if detach:
         background.start(State(state_folder), options, console)
         return
@@ -204,6 +216,40 @@ def freeze(name: Name, state_folder: StateOption = DEFAULT) -> None:
 def thaw(name: Name, state_folder: StateOption = DEFAULT) -> None:
     """Let a frozen process go on."""
     control.ask(State(state_folder).control_socket, {"do": "thaw", "name": name})
+
+
+@link.command()
+def cut(process: Name, server: Server, state_folder: StateOption = DEFAULT) -> None:
+    """Let nothing through any more: connections stay, and hang."""
+    FaultyLinks.of(State(state_folder)).cut(Link(process, server))
+
+
+@link.command()
+def slow(
+    process: Name,
+    server: Server,
+    state_folder: StateOption = DEFAULT,
+    latency: Annotated[int, typer.Option(min=0, help="Milliseconds by which each answer is late.")] = 0,
+    bandwidth: Annotated[int, typer.Option(min=0, help="Kilobytes a second that get through each way.")] = 0,
+) -> None:
+    """Let everything through, but late, or little at a time."""
+    links = FaultyLinks.of(State(state_folder))
+    links.slow(Link(process, server), latency_ms=latency, kilobytes_per_second=bandwidth)
+
+
+@link.command()
+def mend(process: Name, server: Server, state_folder: StateOption = DEFAULT) -> None:
+    """Take every fault away; connections that were cut are closed."""
+    FaultyLinks.of(State(state_folder)).mend(Link(process, server))
+
+
+@link.command("list")
+def list_links(state_folder: StateOption = DEFAULT) -> None:
+    """Show every link, and what is wrong with it."""
+    table = Table("link", "fault", box=None)
+    for name, faults in FaultyLinks.of(State(state_folder)).faults().items():
+        table.add_row(name, ", ".join(faults))
+    Console().print(table)
 
 
 @app.command(hidden=True)

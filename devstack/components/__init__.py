@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from devstack.components import apicurio, argocd, connect, git, kafka, kubernetes, node, postgres, services, steps
+from devstack.components import (
+    apicurio,
+    argocd,
+    connect,
+    git,
+    kafka,
+    kubernetes,
+    node,
+    postgres,
+    services,
+    steps,
+    toxiproxy,
+)
 from devstack.components.stack import Stack
 from devstack.supervisor.process import Node, Process, Step
 from services.common.errors import InvalidConfiguration
@@ -21,7 +33,7 @@ def all_nodes(
     Raises:
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
     """
-    infrastructure = [postgres, kafka, apicurio, connect, kubernetes, steps]
+    infrastructure = [toxiproxy, postgres, kafka, apicurio, connect, kubernetes, steps]
     infrastructure += [git, argocd] if stack.with_argocd else []
     nodes = [item for component in infrastructure for item in component.nodes(stack)]
     if stack.tools.node:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import certifi
 
-from devstack.components import java, kafka
+from devstack.components import java, kafka, toxiproxy
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
 from devstack.stack.transport import Transport
@@ -27,11 +27,11 @@ def nodes(stack: Stack) -> list[Node]:
         Process(
             name="connect",
             argv=java.command(stack.tools.java, "384m", (kafka.LOGGING, *main, str(properties))),
-            env=stack.base_environment() | connector_environment(stack),
+            env=stack.base_environment() | connector_environment(stack.seen_by("connect")),
             ports={"http": port},
             ready=_ready(stack),
             prepare=lambda: _prepare(stack, properties),
-            depends_on=("topics-acls", "registry", "database-roles"),
+            depends_on=("topics-acls", "registry", "database-roles", *((toxiproxy.NAME,) if stack.with_links else ())),
         )
     ]
 
@@ -83,7 +83,7 @@ async def _prepare(stack: Stack, properties: Path) -> None:
 def _write(stack: Stack, properties: Path) -> None:
     stack.state.folder("connect")
     own = {
-        "bootstrap.servers": f"{HOST}:{stack.ports['kafka-sasl']}",
+        "bootstrap.servers": f"{HOST}:{stack.seen_by('connect').ports['kafka-sasl']}",
         "listeners": f"{'http' if stack.transport is None else 'https'}://{HOST}:{stack.ports['connect']}",
         "plugin.path": f"{stack.tools.debezium},{stack.tools.converter.parent}",
     }

@@ -20,6 +20,10 @@ CLUSTER_ID = "Z2l0b3BzLXNlcnZpY2UtMQ"
 """Any 16 bytes in base64; the same everywhere, so that a data folder is recognised as formatted."""
 
 LISTENERS = ("listeners", "advertised.listeners")
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+"""Of the listeners that are there in any case, in clear."""
+LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
 LOGGING = f"-Dlog4j2.configurationFile={CONFIGURATION / 'log4j2.properties'}"
 
 
@@ -78,6 +82,8 @@ def _write(stack: Stack, folder: Path, properties: Path) -> None:
         own = java.properties(CONFIGURATION / "tls.properties") | own | _encrypted(stack.transport, own)
     if stack.with_pods:
         own |= _listener_of_pods(stack, own)
+    if stack.with_links:
+        own |= _listeners_of_links(stack, own)
     properties.write_text(java.overlaid(CONFIGURATION / "server.properties", own))
 
 
@@ -87,14 +93,26 @@ def _encrypted(transport: Transport, own: Mapping[str, object]) -> dict[str, obj
     return listeners | {"ssl.keystore.location": transport.broker, "ssl.truststore.location": transport.authority}
 
 
+def _listeners_of_links(stack: Stack, own: Mapping[str, object]) -> dict[str, object]:
+    """One for each process that comes by a proxy: it advertises that process's proxy."""
+    ways = stack.links_to("kafka")
+    names = {way: way.listener.upper() for way in ways}
+    listeners = [f"{names[way]}://{HOST}:{stack.links[way.listener]}" for way in ways]
+    advertised = [f"{names[way]}://{HOST}:{stack.links[way.name]}" for way in ways]
+    protocols = [f"{name}:SASL_PLAINTEXT" for name in names.values()]
+    logins: dict[str, object] = {f"listener.name.{way.listener}.scram-sha-512.sasl.jaas.config": LOGIN for way in ways}
+    return logins | {
+        "listeners": ",".join([str(own["listeners"]), *listeners]),
+        "advertised.listeners": ",".join([str(own["advertised.listeners"]), *advertised]),
+        "listener.security.protocol.map": ",".join([PROTOCOLS, *protocols]),
+    }
+
+
 def _listener_of_pods(stack: Stack, own: dict[str, object]) -> dict[str, object]:
     """One more listener, which is advertised under the name that it has in the cluster."""
-    login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     return {
         "listeners": f"{own['listeners']},PODS://{HOST}:{stack.ports['kafka-pods']}",
         "advertised.listeners": f"{own['advertised.listeners']},PODS://{name_in_cluster('kafka')}:{KAFKA}",
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,PODS:SASL_PLAINTEXT"
-        ),
-        "listener.name.pods.scram-sha-512.sasl.jaas.config": login,
+        "listener.security.protocol.map": f"{PROTOCOLS},PODS:SASL_PLAINTEXT",
+        "listener.name.pods.scram-sha-512.sasl.jaas.config": LOGIN,
     }

@@ -6,8 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from devstack.components import steps
+from devstack.components import steps, toxiproxy
 from devstack.components.stack import Stack
+from devstack.stack.replicas import processes_of
 from devstack.supervisor.health_checks import http
 from devstack.supervisor.process import Process
 
@@ -19,9 +20,6 @@ MODULES = {
     "argocd-simulator": "devstack.argocd_simulator",
 }
 """Python module by process name, where there is one of each but of the agents."""
-
-REPLICATED = ("watcher", "planner")
-"""Of which there may be several: ``planner-1``, ``planner-2``."""
 
 SIMULATOR = "argocd-simulator"
 """Not started where there is the real one."""
@@ -35,6 +33,7 @@ def nodes(stack: Stack) -> list[Process]:
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
     # The agents ask the git servers of whom they have the keys.
     needed += ("git-https", "git-ssh", "argocd-apply") if stack.with_argocd else ()
+    needed += (toxiproxy.NAME,) if stack.with_links else ()
     services = [
         _service(stack, name, module, needed)
         for name, module in modules(stack.replicas).items()
@@ -44,13 +43,8 @@ def nodes(stack: Stack) -> list[Process]:
 
 
 def modules(replicas: int) -> dict[str, str]:
-    """Python module by process name, with so many of each of :data:`REPLICATED`."""
-    return {process: module for name, module in MODULES.items() for process in _processes(name, replicas)}
-
-
-def _processes(name: str, replicas: int) -> list[str]:
-    several = name in REPLICATED and replicas > 1
-    return [f"{name}-{number}" for number in range(1, replicas + 1)] if several else [name]
+    """Python module by process name, with so many planners and watchers."""
+    return {process: module for name, module in MODULES.items() for process in processes_of(name, replicas)}
 
 
 def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:
@@ -69,22 +63,23 @@ async def _at_once() -> bool:
 
 
 def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:
-    port = stack.ports[name]
+    port, seen = stack.ports[name], stack.seen_by(name)
     own = {"METRICS_PORT": str(port)} | ({"GROUP_INSTANCE_ID": name} if module == "services.agent" else {})
     # A service that is killed leaves its temporary files behind: here the next start finds and removes them.
     temporary = stack.state.root / "tmp" / name
     return Process(
         name=name,
         argv=(sys.executable, "-m", module),
-        env=_environment(stack, module) | own | {"TMPDIR": str(temporary)},
+        env=_environment(seen, module) | own | {"TMPDIR": str(temporary)},
         ports={"metrics": port},
         ready=http(port, "/readyz"),
         depends_on=depends_on,
-        prepare=lambda: _prepare(temporary),
+        prepare=lambda: _prepare(seen, temporary),
     )
 
 
-async def _prepare(temporary: Path) -> None:
+async def _prepare(stack: Stack, temporary: Path) -> None:
+    stack.write_kubeconfigs()
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)  # noqa: ASYNC240 - nothing else waits for it
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 from urllib.parse import quote
 
+import yaml
+
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
-from devstack.stack.identities import IDENTITIES, WORKSPACE
-from devstack.stack.state_folder import State
+from devstack.stack.identities import ACCOUNTS, IDENTITIES, WORKSPACE
+from devstack.stack.links import PORT_OF, Link, links
+from devstack.stack.state_folder import State, write_private
 from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain.install import Toolchain
@@ -39,11 +42,32 @@ class Stack:
     """With it, nothing travels in clear between the components; None: on this machine everything does."""
     replicas: int = 1
     """How many planners and watchers; there are two agents in any case."""
+    links: Mapping[str, int] = field(default_factory=dict)
+    """Ports of the proxies between processes and servers, see :mod:`devstack.stack.links`; empty: there are none."""
+    process: str = ""
+    """As which process sees it: what it reaches by a proxy has the proxy's port. Empty: as the servers themselves."""
 
     @property
     def authority(self) -> Path | None:
         """Signed what the servers show; None in clear."""
         return None if self.transport is None else self.transport.authority
+
+    @property
+    def with_links(self) -> bool:
+        """Whether there are proxies between processes and servers."""
+        return bool(self.links)
+
+    def seen_by(self, process: str) -> Stack:
+        """The stack with the ports at which ``process`` reaches its servers."""
+        own = {PORT_OF[link.server]: self.links[link.name] for link in self._links() if link.process == process}
+        return replace(self, ports={**self.ports, **own}, process=process) if own else self
+
+    def _links(self) -> list[Link]:
+        return links(self.replicas) if self.with_links else []
+
+    def links_to(self, server: str) -> list[Link]:
+        """Of every process that reaches ``server`` by a proxy."""
+        return [link for link in self._links() if link.server == server]
 
     def environment(self) -> dict[str, str]:
         """What an operator of this stack needs to know: the steps' and ``dev env``'s variables."""
@@ -71,10 +95,22 @@ class Stack:
             {"WORKSPACE": WORKSPACE, "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES)}
             | self._registry_login(service)
             | (self._broker_login(identity.principal) if identity.principal else {})
-            | ({"KUBECONFIG": str(self.state.kubeconfig_of(identity.account))} if identity.account else {})
+            | ({"KUBECONFIG": str(self._kubeconfig_of(identity.account))} if identity.account else {})
             | ({"DATABASE_URL": self.database_url(identity.database_role)} if identity.database_role else {})
             | self._settings_of(service)
         )
+
+    def _kubeconfig_of(self, account: str) -> Path:
+        original = self.state.kubeconfig_of(account)
+        return original.with_name(f"{account}-of-{self.process}.kubeconfig") if self.process else original
+
+    def write_kubeconfigs(self) -> None:
+        """Every account's, with the proxy's port in place of the API server's; none if no process sees it so."""
+        for account in ACCOUNTS if Link(self.process, "kube-apiserver") in self._links() else ():
+            config = yaml.safe_load(self.state.kubeconfig_of(account).read_text())
+            for each in config["clusters"]:
+                each["cluster"]["server"] = f"https://{HOST}:{self.ports['kube-apiserver']}"
+            write_private(self._kubeconfig_of(account), yaml.safe_dump(config))
 
     def _broker_login(self, principal: str) -> dict[str, str]:
         return {

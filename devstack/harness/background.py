@@ -45,6 +45,7 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--tls": options.tls,
         "--pods": options.pods,
         "--bare": options.bare,
+        "--links": options.links,
     }
     key = ["--registry-key", str(options.registry_key)] if options.registry_key else []
     replicas = ["--replicas", str(options.replicas)]

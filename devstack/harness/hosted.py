@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from devstack.harness import control
+from devstack.harness.faulty_links import FaultyLinks
 from devstack.stack.state_folder import READY, State
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
@@ -69,6 +70,11 @@ class HostedStack:
     def thaw(self, name: str) -> None:
         """SIGCONT one process that was frozen."""
         self._ask(do="thaw", name=name)
+
+    @property
+    def links(self) -> FaultyLinks:
+        """Its hops, to be cut and slowed. Raises InvalidConfiguration without ``--links``."""
+        return FaultyLinks.of(self.state)
 
     def _ask(self, **request: Any) -> Any:
         return control.ask(self.state.control_socket, request)

@@ -15,8 +15,10 @@ from typing import Any
 from devstack.components import all_nodes
 from devstack.components.stack import Stack
 from devstack.harness import control
+from devstack.harness.faulty_links import LINKS
 from devstack.node import machine
 from devstack.stack.identities import IDENTITIES
+from devstack.stack.links import port_names
 from devstack.stack.ports import reserve
 from devstack.stack.state_folder import State
 from devstack.stack.transport import Transport, make_transport
@@ -52,6 +54,8 @@ class StackOptions:
     """The servers alone, with nothing in them."""
     replicas: int = 1
     """How many planners and watchers; there are two agents in any case."""
+    links: bool = False
+    """A proxy in each hop of our services and Connect, so that it can be cut and slowed."""
     registry_key: Path | None = None
     """Private key that the registry's tokens are signed with; None: one is made."""
 
@@ -90,9 +94,11 @@ def run(
         remembered = state.recall(PORTS) or {}
         ports = held.enter_context(reserve(preferred=min(remembered.values(), default=None)))
         state.remember(PORTS, ports)
+        proxies = held.enter_context(reserve(names=port_names())) if options.links else {}
+        state.remember(LINKS, proxies)
         secrets = state.secrets()
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
-        stack = Stack(state, ports, secrets, tools, options.durable, transport, options.replicas)
+        stack = Stack(state, ports, secrets, tools, options.durable, transport, options.replicas, proxies)
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, options, announce).run(ready))

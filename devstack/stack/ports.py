@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import fcntl
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from devstack.stack.replicas import MOST_REPLICAS, processes_of
 from devstack.toolchain.cache import cache_root
 from services.common.errors import Unavailable
+
+
+def _ports_of(service: str) -> list[str]:
+    counts = range(1, MOST_REPLICAS + 1)
+    return sorted({process for replicas in counts for process in processes_of(service, replicas)})
+
 
 NAMES = (
     "postgres",
@@ -27,12 +34,8 @@ NAMES = (
     "etcd-peer",
     "kube-apiserver",
     "kube-controller-manager",
-    "watcher",
-    "watcher-1",
-    "watcher-2",
-    "planner",
-    "planner-1",
-    "planner-2",
+    *_ports_of("watcher"),
+    *_ports_of("planner"),
     "agent-1",
     "agent-2",
     "argocd-simulator",
@@ -54,16 +57,13 @@ NAMES = (
     "kube-proxy-metrics",
     "kubelet",
 )
-MOST_REPLICAS = 2
-"""How many processes of a service have a port."""
-
 BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
 
 
 @contextmanager
-def reserve(preferred: int | None = None) -> Iterator[dict[str, int]]:
-    """Hold a block of free ports, ``preferred`` if it is to be had; yields each name's port.
+def reserve(preferred: int | None = None, names: Sequence[str] = NAMES) -> Iterator[dict[str, int]]:
+    """Hold a block of free ports, ``preferred`` if it is to be had; yields the port of each of ``names``.
 
     Raises:
         Unavailable: when every block is taken.
@@ -73,10 +73,10 @@ def reserve(preferred: int | None = None) -> Iterator[dict[str, int]]:
     order = BLOCKS if preferred not in BLOCKS else [preferred, *BLOCKS]
     for first in order:
         with (folder / f"{first}.lock").open("w") as lock:
-            if _lock(lock) and all(_is_free(first + offset) for offset in range(len(NAMES))):
-                yield {name: first + offset for offset, name in enumerate(NAMES)}
+            if _lock(lock) and all(_is_free(first + offset) for offset in range(len(names))):
+                yield {name: first + offset for offset, name in enumerate(names)}
                 return
-    raise Unavailable(f"no {len(NAMES)} neighbouring free ports between {BLOCKS.start} and {BLOCKS.stop}")
+    raise Unavailable(f"no {len(names)} neighbouring free ports between {BLOCKS.start} and {BLOCKS.stop}")
 
 
 def _lock(file: IO[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Programs that are built from published Go modules: Kubernetes, etcd, CoreDNS, Argo CD, kustomize, helm, Compose.
+"""Programs built from published Go modules: Kubernetes, etcd, CoreDNS, Argo CD, kustomize, helm, Compose, Toxiproxy.
 
 A ``go.mod`` of ours pins the modules of each and its ``go.sum`` has their checksums, which the Go command verifies.
 Go's own caches are used as they are, so a second build on the machine compiles only what changed.
@@ -94,6 +94,11 @@ HELM = Product(
     module="helm.sh/helm/v3",
     packages={"helm": "helm.sh/helm/v3/cmd/helm"},
     stamps={"helm.sh/helm/v3/internal/version.version": "{version}"},
+)
+TOXIPROXY = Product(
+    module="github.com/Shopify/toxiproxy/v2",
+    packages={"toxiproxy": "github.com/Shopify/toxiproxy/v2/cmd/server"},
+    stamps={"github.com/Shopify/toxiproxy/v2.Version": "{version}"},
 )
 
 

@@ -20,7 +20,18 @@ from pathlib import Path
 from devstack.paths import ROOT
 from devstack.toolchain import service_image
 from devstack.toolchain.cache import cache_root, intact, provide
-from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, NODE, PODS, Build
+from devstack.toolchain.gobuild import (
+    ARGOCD,
+    COMPOSE,
+    HELM,
+    KUBECTL,
+    KUBERNETES,
+    KUSTOMIZE,
+    NODE,
+    PODS,
+    TOXIPROXY,
+    Build,
+)
 from devstack.toolchain.maven import EXTRACTION, Artifact, fetch_all, key_of, read_lock
 from devstack.toolchain.progress_bar import Reporter, Task
 from services.common.errors import InvalidConfiguration
@@ -35,6 +46,7 @@ KUSTOMIZE_SOURCES = SOURCES / "kustomize"
 HELM_SOURCES = SOURCES / "helm"
 NODE_SOURCES = SOURCES / "node"
 PODS_SOURCES = SOURCES / "pods"
+TOXIPROXY_SOURCES = SOURCES / "toxiproxy"
 MEGABYTE = 1_000_000
 
 POSTGRES = f"postgres-{platform.machine()}"
@@ -92,6 +104,8 @@ class Toolchain:
     """As ``argocd``, of the first instance, the second, …; those without one run the newest."""
     node: NodeTools | None = None
     """What a node runs; None if none was asked for."""
+    toxiproxy: Path | None = None
+    """Folder of the proxy that can cut and slow links; None if it was not asked for."""
 
     @property
     def psql(self) -> Path:
@@ -100,9 +114,15 @@ class Toolchain:
 
 
 def install(
-    report: Reporter, *, argocd: bool, versions: Sequence[str] = (), tls: bool = False, pods: bool = False
+    report: Reporter,
+    *,
+    argocd: bool,
+    versions: Sequence[str] = (),
+    tls: bool = False,
+    pods: bool = False,
+    links: bool = False,
 ) -> Toolchain:
-    """Make everything present, Argo CD and a node only if wanted; downloads and Go builds run side by side.
+    """Make everything present, Argo CD, a node and Toxiproxy only if wanted; downloads and Go builds run side by side.
 
     ``versions``: of each instance of Argo CD, as in :data:`ARGOCD_VARIANTS`; none without Argo CD.
     ``tls``: a PostgreSQL that knows TLS.
@@ -127,6 +147,7 @@ def install(
             valkey=_valkey(),
             argocd_versions=tuple(_argocd(report, version) for version in versions),
             node=node(report) if pods else None,
+            toxiproxy=toxiproxy(report) if links else None,
         )
 
 
@@ -172,6 +193,11 @@ def _provided(name: str, build: Build, what: str, report: Reporter) -> Path:
 def compose(report: Reporter) -> Path:
     """Folder of Compose, a plug-in of Docker's client; built if it is absent. Raises Unavailable."""
     return _provided("compose", Build(COMPOSE_SOURCES, COMPOSE), "Compose {}", report)
+
+
+def toxiproxy(report: Reporter) -> Path:
+    """Folder of Toxiproxy, built if it is absent. Raises Unavailable."""
+    return _provided("toxiproxy", Build(TOXIPROXY_SOURCES, TOXIPROXY), "Toxiproxy {}", report)
 
 
 def _maven(component: str, artifacts: list[Artifact], report: Reporter) -> Path:

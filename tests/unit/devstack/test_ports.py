@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devstack.stack.links import port_names
 from devstack.stack.ports import BLOCK_SIZE, NAMES, reserve
 from services.common.errors import Unavailable
 
@@ -52,3 +53,9 @@ def test_ports_when_all_are_taken_then_it_says_so(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr("devstack.stack.ports.BLOCKS", range(first, first + BLOCK_SIZE, BLOCK_SIZE))
         with pytest.raises(Unavailable, match="free ports between"), reserve():
             pass
+
+
+def test_ports_when_a_stack_has_links_then_they_fit_into_a_second_block() -> None:
+    with reserve() as own, reserve(names=port_names()) as links:
+        assert set(own.values()).isdisjoint(links.values())
+        assert len(set(links.values())) == len(port_names()) <= BLOCK_SIZE
