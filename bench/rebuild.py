@@ -23,10 +23,10 @@ from rich.console import Console
 
 from bench.processes import cpu_seconds
 from devstack.harness.hosted import HostedStack, hosted
-from services.cli.replay import kinds
+from services.cli.complete_lists import listed_kinds
 from services.cli.streamed_topics import StreamedTopics
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, PartitionReader, Publisher, TopicPartition, count_partitions, tenant_key
+from services.common.kafka import COMMANDS, PartitionReader, Publisher, count_partitions, tenant_key
 from services.common.messages import Command, ResourceChanged, ResyncCompleted
 from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -66,7 +66,7 @@ def write_list(stack: HostedStack, deployments: int, tenants: int, epoch: int) -
     ]
     for outcome in sent:
         outcome.result()
-    for kind in kinds():
+    for kind in listed_kinds():
         marker = codec.encode_message(Command(WORKSPACE, "", "", datetime.now(UTC), ResyncCompleted(kind, epoch)))
         for partition in range(count_partitions(stack.log, [COMMANDS])[COMMANDS]):
             publisher.send_message(COMMANDS, None, marker, headers, partition=partition).result()
@@ -83,8 +83,7 @@ def gitopsctl(stack: HostedStack, *arguments: str) -> str:
 def until_planned(stack: HostedStack) -> None:
     """Return when the planner has come to the end of the log."""
     with PartitionReader(stack.log, "bench") as reader:
-        count = count_partitions(stack.log, [COMMANDS])[COMMANDS]
-        total = sum(reader.end_offsets(TopicPartition(COMMANDS, number) for number in range(count)).values())
+        total = sum(reader.end_offsets(reader.partitions_of(COMMANDS)).values())
     with psycopg.connect(stack.environment["DATABASE_OWNER_URL"], autocommit=True) as owner:
         while (owner.execute(OFFSETS, [COMMANDS]).fetchone() or (0,))[0] < total:
             time.sleep(LOOK_EVERY_SECONDS)

@@ -34,9 +34,10 @@ ABOUT_SETTINGS = """\
 Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
 that names the variable. Durations that are not in seconds are ISO 8601. What an operator has to decide is explained in
 [operations](operations/README.md). Commands of `gitopsctl` have options instead; `--help` names the variable of each
-that has one. Those that speak to the brokers (`topics`, `dlq`, `resync`, `keys reseal`) take the `KAFKA_…` variables
-below, too; those that speak to the registry (`schemas apply`, `dlq`, `resync`, `keys reseal`) take `SCHEMA_REGISTRY_…`,
-and `connector` what the connector keeper does."""
+that has one. Those that speak to the brokers (`topics`, `dlq`, `resync`, `replay`, `look-again`, `keys reseal`) take
+the `KAFKA_…` variables below, too; those that speak to the registry (`schemas apply`, and the same but `topics`) take
+`SCHEMA_REGISTRY_…`, `replay at` what of the planner's says what tenants may have, and `connector` what the connector
+keeper does."""
 
 ABOUT_METRICS = """\
 On `/metrics` of each service, beside those that the Prometheus client has of every process (`process_`, `python_`). No

@@ -31,6 +31,7 @@ GROUPS = {
     "dlq": "services.cli.dlq",
     "audit": "services.cli.audit",
     "resync": "services.cli.resync",
+    "look-again": "services.cli.look_again",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 

@@ -25,9 +25,9 @@ from services.common.kafka import (
     PartitionReader,
     TopicPartition,
     client_properties,
-    count_partitions,
 )
 from services.common.messages import Command, ResyncCompleted
+from services.kinds.registry import REGISTRY
 
 CLOCKS_DIFFER_SECONDS = 60.0
 """By how much at most, as a rule: those of watchers, which number epochs and date messages."""
@@ -57,6 +57,9 @@ class Gap:
 
     scope: Scope
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.scope.workspace}: {self.scope.kind}, partition {self.scope.partition}: {self.reason}"
 
 
 @dataclass(slots=True)
@@ -111,21 +114,28 @@ def read_lists(
     codec: AvroCodec[Command],
     tell: Callable[[int, int], None] = lambda *_: None,
     since: Mapping[TopicPartition, int] | None = None,
+    until: Mapping[TopicPartition, int] | None = None,
 ) -> LoggedLists:
-    """Read the log up to its present end; ``since`` these offsets, or from the beginning.
+    """Read the log ``since`` these offsets, or from the beginning; ``until`` those, of these partitions alone.
 
+    Without ``until`` all partitions are read up to their present ends.
     ``tell`` is called with how many messages were read, and of how many. Raises Retry if the brokers do not answer.
     """
     with PartitionReader(brokers, CLIENT) as reader:
-        sources = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
-        ends, first = reader.end_offsets(sources), reader.first_offsets(sources)
+        ends = until if until is not None else reader.end_offsets(reader.partitions_of(topic))
+        sources, first = sorted(ends), reader.first_offsets(ends)
         lists = LoggedLists({source.partition: first[source] for source in sources})
         starts = {source: max(first[source], (since or {}).get(source, 0)) for source in sources}
-        total = sum(ends[source] - starts[source] for source in sources)
+        total = sum(max(0, ends[source] - starts[source]) for source in sources)
         for number, message in enumerate(reader.read_messages(ends, starts), 1):
             lists.add_message(message, codec.decode_message)
             tell(number, total)
     return lists
+
+
+def listed_kinds() -> list[str]:
+    """Names of all kinds that watchers list."""
+    return [kind.name for kind in REGISTRY.kinds]
 
 
 def added_workspaces(brokers: Brokers) -> list[str]:

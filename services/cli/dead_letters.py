@@ -23,7 +23,6 @@ from services.common.kafka import (
     PartitionReader,
     Publisher,
     TopicPartition,
-    count_partitions,
     kafka_at,
 )
 from services.common.messages import DeadLetter
@@ -148,7 +147,5 @@ def _letter(message: ConsumedMessage, codec: AvroCodec[DeadLetter]) -> DeadLette
 
 
 def _messages(settings: KafkaSettings) -> Iterator[ConsumedMessage]:
-    count = count_partitions(settings, [DEAD_LETTERS])[DEAD_LETTERS]
     with PartitionReader(settings, CLIENT) as reader:
-        ends = reader.end_offsets(TopicPartition(DEAD_LETTERS, number) for number in range(count))
-        yield from reader.read_messages(ends)
+        yield from reader.read_messages(reader.end_offsets(reader.partitions_of(DEAD_LETTERS)))

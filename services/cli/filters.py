@@ -38,14 +38,19 @@ def parse_resource(text: str, kinds: Registry = REGISTRY) -> ResourceFilter:
     written, _, name = text.partition("/")
     if not name or "/" in name:
         raise InvalidConfiguration(f"--resource: '{text}' is not KIND/NAME")
+    return ResourceFilter(parse_kind(written, "--resource", kinds), name)
+
+
+def parse_kind(text: str, option: str = "--kind", kinds: Registry = REGISTRY) -> str:
+    """A kind's name, as it is written in a manifest, or as kubectl takes it. Raises InvalidConfiguration."""
     known = {word.lower(): kind.name for kind in kinds.custom for word in (kind.name, kind.plural, kind.short_name)}
-    if written.lower() not in known or not written:
+    if text.lower() not in known or not text:
         names = ", ".join(kind.name for kind in kinds.custom)
-        raise InvalidConfiguration(f"--resource: there is no kind '{written}'; there are {names}")
-    return ResourceFilter(known[written.lower()], name)
+        raise InvalidConfiguration(f"{option}: there is no kind '{text}'; there are {names}")
+    return known[text.lower()]
 
 
-def parse_since(text: str, now: datetime) -> datetime:
+def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
     """A time, or so long before ``now``. Raises InvalidConfiguration."""
     try:
         if text.upper().startswith("P"):
@@ -53,6 +58,6 @@ def parse_since(text: str, now: datetime) -> datetime:
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError):  # ValidationError is a ValueError
         raise InvalidConfiguration(
-            f"--since: '{text}' is neither a time (2026-05-04T12:00:00Z) nor a duration (P1D, PT2H)"
+            f"{option}: '{text}' is neither a time (2026-05-04T12:00:00Z) nor a duration (P1D, PT2H)"
         ) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

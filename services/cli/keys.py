@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from services.cli import key_rotation, sealed_rows
+from services.cli import key_rotation, sealed_rows, sending
 from services.cli.owner_connection import TIMEOUT, URL
 from services.common.errors import InvalidConfiguration
 from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
@@ -136,7 +136,7 @@ def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeo
     rows = await_dependency("database", lambda: sealed_rows.rows_not_under(url, sealing.active_id), timeout)
     commands, failures = sealed_rows.all_resealed(rows, opening, sealing)
     if commands:
-        sealed_rows.publish(settings, commands)
+        sending.send_commands(settings, commands)
     secrets = sum(row.is_secret for row in rows)
     bindings = len(rows) - secrets
     typer.echo(f"keys: {len(commands)} of {secrets} Secrets and {bindings} bindings sent under {sealing.active_id}")

@@ -26,14 +26,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.cli import connector, topic_sweep
-from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, read_lists
+from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.replay import kinds
 from services.cli.sending import CLIENT
 from services.cli.streamed_topics import Comparison, StreamedTopics, compare, engine_rows, status_rows
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, TopicPartition, count_partitions
+from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, TopicPartition
 from services.common.messages import Command
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
@@ -85,7 +84,7 @@ def start(url: str = URL, timeout: float = TIMEOUT, *, incomplete: bool = INCOMP
     codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
     names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
     lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
-    if not incomplete and (gaps := lists.find_gaps(names, kinds())):
+    if not incomplete and (gaps := lists.find_gaps(names, listed_kinds())):
         raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     placements = await_dependency("Kafka", lambda: _placements(topics), timeout)
@@ -159,9 +158,8 @@ def _placements(topics: StreamedTopics) -> dict[UUID, str]:
 
 def _log_offsets(settings: KafkaSettings) -> tuple[Offsets, Offsets]:
     """The first that each partition of the two logs still has, and the end."""
-    counts = count_partitions(settings, [COMMANDS, OBSERVATIONS])
-    sources = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
     with PartitionReader(settings, CLIENT) as reader:
+        sources = reader.partitions_of(COMMANDS, OBSERVATIONS)
         return reader.first_offsets(sources), reader.end_offsets(sources)
 
 
@@ -228,7 +226,7 @@ def _require_newer_lists(url: str, settings: KafkaSettings) -> None:
     lists = read_lists(settings, COMMANDS, codec, since=begun)
     with connected(url) as connection:
         reached, (began,) = _offsets(connection), connection.execute(BEGAN).fetchone()  # type: ignore[misc]
-    if missing := _not_listed(lists, lists.scopes(added_workspaces(settings), kinds()), reached, began):
+    if missing := _not_listed(lists, lists.scopes(added_workspaces(settings), listed_kinds()), reached, began):
         raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; restart their watchers")
 
 

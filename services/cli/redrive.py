@@ -110,7 +110,9 @@ class LogJudge:
             self._refused[stored.id] = f"it cannot be understood yet: {error}"
             return
         if subject(message) is None:
-            self._refused[stored.id] = "the end of a list is not sent again: restart the watcher, which lists anew"
+            self._refused[stored.id] = (
+                "it is about no resource: restart the watcher, which lists anew, or run 'gitopsctl look-again'"
+            )
         elif not first <= letter.offset < end:
             self._refused[stored.id] = NOT_THERE
         else:

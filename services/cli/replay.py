@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from services.cli.complete_lists import Gap, LoggedLists, added_workspaces, read_lists
+from services.cli.complete_lists import Gap, LoggedLists, added_workspaces, listed_kinds, read_lists
+from services.cli.replay_at import at
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import COMMANDS, kafka_at
 from services.common.messages import Command
 from services.common.settings import KafkaSettings, load
-from services.kinds.registry import REGISTRY
 
 app = typer.Typer(help="The log of commands, from which a lost database is built anew.", no_args_is_help=True)
 
@@ -38,10 +38,7 @@ class Format(StrEnum):
 OUTPUT = typer.Option(Format.TEXT, "-o", "--output", help="As lines or as one JSON document.")
 
 
-# A group even while it has a single command: `gitopsctl replay check`.
-@app.callback()
-def replay() -> None:
-    """The log of commands, from which a lost database is built anew."""
+app.command()(at)
 
 
 @app.command()
@@ -58,15 +55,10 @@ def check(workspaces: list[str] | None = WORKSPACES, output: Format = OUTPUT) ->
         raise Unavailable(f"{kafka_at(settings)}: {error}") from error
     if not names:
         raise InvalidConfiguration("no workspace was added; run 'gitopsctl workspaces add', or name one by --workspace")
-    gaps = lists.find_gaps(names, kinds())
+    gaps = lists.find_gaps(names, listed_kinds())
     typer.echo(_json(names, lists, gaps) if output is Format.JSON else _text(names, lists, gaps))
     if gaps:
         raise typer.Exit(INCOMPLETE)
-
-
-def kinds() -> list[str]:
-    """Names of all kinds that watchers list."""
-    return [kind.name for kind in REGISTRY.kinds]
 
 
 def _read(settings: KafkaSettings) -> LoggedLists:
@@ -79,7 +71,7 @@ def _read(settings: KafkaSettings) -> LoggedLists:
 
 
 def _text(names: Sequence[str], lists: LoggedLists, gaps: Sequence[Gap]) -> str:
-    lines = [f"{gap.scope.workspace}: {gap.scope.kind}, partition {gap.scope.partition}: {gap.reason}" for gap in gaps]
+    lines = [str(gap) for gap in gaps]
     lines += [_complete(name, lists) for name in names if name not in {gap.scope.workspace for gap in gaps}]
     return "\n".join(lines)
 

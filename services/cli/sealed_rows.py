@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,16 +11,11 @@ import orjson
 from psycopg.rows import class_row
 
 from services.cli.owner_connection import connected
-from services.cli.sending import publishing
 from services.common.api_resource import SECRET
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Permanent
 from services.common.json_values import canonical, dict_of, text_of
-from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
-from services.common.settings import KafkaSettings
-from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import RESEALED
 
@@ -182,26 +177,6 @@ def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys
     context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
     sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context)
     return canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
-
-
-def publish(settings: KafkaSettings, commands: Sequence[Command]) -> None:
-    """Send ``commands`` as a watcher does; return when all are acknowledged. Raises Unavailable."""
-
-    def send(publisher: Publisher) -> None:
-        codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-        outcomes = [
-            publisher.send_message(
-                COMMANDS,
-                tenant_key(command.workspace, command.namespace),
-                codec.encode_message(command),
-                {TRACEPARENT: new_traceparent()},
-            )
-            for command in commands
-        ]
-        for outcome in outcomes:
-            outcome.result()
-
-    publishing(settings, send)
 
 
 def _sealed(spec: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Retry, Unavailable
-from services.common.kafka import Publisher
+from services.common.kafka import COMMANDS, Publisher, tenant_key
+from services.common.messages import Command
 from services.common.settings import KafkaSettings
+from services.common.telemetry import TRACEPARENT, new_traceparent
 
 CLIENT = "gitopsctl"
 
@@ -20,3 +23,23 @@ def publishing(settings: KafkaSettings, work: Callable[[Publisher], None]) -> No
         raise Unavailable(f"not everything was sent: {error}; run it again") from error
     finally:
         publisher.close()
+
+
+def send_commands(settings: KafkaSettings, commands: Iterable[Command]) -> None:
+    """Send ``commands`` of tenants as a watcher does; return when all are acknowledged. Raises Unavailable."""
+
+    def send(publisher: Publisher) -> None:
+        codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+        outcomes = [
+            publisher.send_message(
+                COMMANDS,
+                tenant_key(command.workspace, command.namespace),
+                codec.encode_message(command),
+                {TRACEPARENT: new_traceparent()},
+            )
+            for command in commands
+        ]
+        for outcome in outcomes:
+            outcome.result()
+
+    publishing(settings, send)

@@ -20,8 +20,6 @@ from services.common.kafka import (
     Brokers,
     ConsumedMessage,
     PartitionReader,
-    TopicPartition,
-    count_partitions,
     workspace_topic,
 )
 from services.common.messages import EngineResource, WorkspaceResource
@@ -80,8 +78,7 @@ class StreamedTopics:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""
         newest: dict[Key, Kept] = {}
         with PartitionReader(self.brokers, CLIENT) as reader:
-            count = count_partitions(self.brokers, [topic])[topic]
-            ends = reader.end_offsets(TopicPartition(topic, number) for number in range(count))
+            ends = reader.end_offsets(reader.partitions_of(topic))
             for message in reader.read_messages(ends):
                 try:
                     key, row = self._decoded(message, kind)

@@ -28,11 +28,9 @@ from services.common.messages import Command, DeadLetter, Observation
 from services.common.startup import await_dependency
 from services.common.stop_signals import handle_stop_signals
 from services.common.telemetry import Heartbeat, Probes, configure_logging
-from services.kinds.registry import REGISTRY
 from services.planner import SERVICE
 from services.planner.database.requirements import check_database, head
 from services.planner.database.session import DatabaseSession
-from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
@@ -78,23 +76,11 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         consumer=consumer,
         decoder=decoder,
         session=session,
-        policy=_policy(settings),
+        policy=settings.policy,
         batch_limit=settings.batch_limit,
         periodic=PeriodicTasks(settings.audit_kept, settings.sync_runs_kept),
         stopping=stopping,
         heartbeat=heartbeat,
-    )
-
-
-def _policy(settings: PlannerSettings) -> Policy:
-    return Policy(
-        guard=SweepGuard(settings.resync_guard_share, settings.resync_guard_minimum),
-        limits=REGISTRY.limits(
-            settings.tenant_quotas, destinations=settings.tenant_destinations, bytes_=settings.tenant_bytes
-        ),
-        addresses=settings.allowed_addresses,
-        local_workspaces=settings.local_workspaces,
-        refused_kinds=settings.refused_kinds,
     )
 
 

@@ -1,4 +1,4 @@
-"""The planner's settings."""
+"""The planner's settings, and those of them that decide what a plan comes to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, SecretStr, field_validator
-from pydantic_settings import NoDecode
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
@@ -14,29 +14,20 @@ from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
-from services.planner.domain.policy import CONFINING_KINDS
+from services.planner.domain.policy import CONFINING_KINDS, Policy, SweepGuard
 
 
-class PlannerSettings(ServiceSettings):
-    """Read from the environment, once."""
+class PolicySettings(BaseSettings):
+    """What an operator lays down for all tenants."""
 
-    database_url: SecretStr = Field(
-        description="The database: postgresql://gitops_planner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE"
-    )
-    batch_limit: int = Field(default=500, ge=1, le=10_000, description="Most messages in one transaction.")
-    tenants_in_memory_bytes: int = Field(
-        default=128 * MEBIBYTE, ge=0, description="Of tenants that are kept in memory, so that they need not be read."
-    )
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
     resync_guard_share: float = Field(
         default=0.5, gt=0, le=1, description="A resync that would remove a greater share of a partition is refused."
     )
     resync_guard_minimum: int = Field(
         default=20, ge=0, description="So many resources a resync may always remove from a partition."
     )
-    audit_kept: timedelta = Field(
-        default=timedelta(days=30), gt=timedelta(0), description="How long audit rows of finished changes are kept."
-    )
-
     allowed_addresses: AllowedAddresses = Field(
         default=AddressPolicy(),
         description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
@@ -60,11 +51,16 @@ class PlannerSettings(ServiceSettings):
         default=DEFAULT_BYTES, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
     )
 
-    sync_runs_kept: timedelta = Field(
-        default=timedelta(days=15),
-        gt=timedelta(0),
-        description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
-    )
+    @property
+    def policy(self) -> Policy:
+        """As an argument of every plan."""
+        return Policy(
+            guard=SweepGuard(self.resync_guard_share, self.resync_guard_minimum),
+            limits=REGISTRY.limits(self.tenant_quotas, destinations=self.tenant_destinations, bytes_=self.tenant_bytes),
+            addresses=self.allowed_addresses,
+            local_workspaces=self.local_workspaces,
+            refused_kinds=self.refused_kinds,
+        )
 
     @field_validator("refused_kinds", mode="before")
     @classmethod
@@ -82,6 +78,27 @@ class PlannerSettings(ServiceSettings):
         if unknown := sorted(kind for kind in named if kind not in REGISTRY):
             raise ValueError(f"there is no kind '{unknown[0]}'; write Kind=number, comma separated")
         return cls.model_fields["tenant_quotas"].default | named
+
+
+class PlannerSettings(PolicySettings, ServiceSettings):
+    """Read from the environment, once."""
+
+    database_url: SecretStr = Field(
+        description="The database: postgresql://gitops_planner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE"
+    )
+    batch_limit: int = Field(default=500, ge=1, le=10_000, description="Most messages in one transaction.")
+    tenants_in_memory_bytes: int = Field(
+        default=128 * MEBIBYTE, ge=0, description="Of tenants that are kept in memory, so that they need not be read."
+    )
+    audit_kept: timedelta = Field(
+        default=timedelta(days=30), gt=timedelta(0), description="How long audit rows of finished changes are kept."
+    )
+
+    sync_runs_kept: timedelta = Field(
+        default=timedelta(days=15),
+        gt=timedelta(0),
+        description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
+    )
 
     @field_validator("database_url")
     @classmethod

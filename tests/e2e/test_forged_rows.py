@@ -14,7 +14,7 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.stack.identities import ACCOUNTS_NAMESPACE
-from services.cli import sealed_rows
+from services.cli import sealed_rows, sending
 from services.cli.sealed_rows import SealedRow
 from services.common.messages import Command, ResourceChanged
 from services.common.settings import KafkaSettings
@@ -145,7 +145,7 @@ async def test_command_when_it_says_another_url_of_the_tenants_credential_then_t
     (row,) = [row for row in rows if row.namespace == api.namespace and not row.is_secret]
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)
-    await asyncio.to_thread(sealed_rows.publish, KafkaSettings(), [forged(row, attacker.url)])
+    await asyncio.to_thread(sending.send_commands, KafkaSettings(), [forged(row, attacker.url)])
     condition = await api.until_credential("SecretUseRefused")
     assert "it was given for another URL" in condition["message"]
     assert attacker.connections == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Self
 
@@ -15,7 +16,7 @@ from confluent_kafka import Consumer as KafkaClient
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Retry
-from services.common.kafka.brokers import Brokers, answered, consumer_properties
+from services.common.kafka.brokers import Brokers, answered, consumer_properties, count_partitions
 from services.common.kafka.consumed_message import (
     ConsumedMessage,
     consumed_message,
@@ -37,7 +38,7 @@ class PartitionReader:
     def __init__(self, brokers: Brokers, group: str) -> None:
         """Connects lazily. ``group``: whose committed offsets :meth:`committed_offsets` tells."""
         eof = {"enable.auto.commit": False, "enable.partition.eof": True}
-        self._client = KafkaClient(consumer_properties(brokers, group) | eof)
+        self._brokers, self._client = brokers, KafkaClient(consumer_properties(brokers, group) | eof)
         self._next: dict[TopicPartition, int] = {}
         """The offset after what was read of each assigned partition."""
 
@@ -96,6 +97,11 @@ class PartitionReader:
     def _is_unread(self, source: TopicPartition, end: int) -> bool:
         return self._next.get(source, end) < end
 
+    def partitions_of(self, *topics: str) -> list[TopicPartition]:
+        """All partitions of these topics. Raises InvalidConfiguration naming a topic that does not exist."""
+        counts = count_partitions(self._brokers, topics)
+        return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
+
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What the group has committed; partitions of which it has committed nothing are left out."""
         wanted = [ClientPartition(*source) for source in sorted(partitions)]
@@ -110,6 +116,12 @@ class PartitionReader:
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last message of each partition."""
         return self._log_offsets(partitions, OFFSET_END)
+
+    def offsets_at(self, partitions: Iterable[TopicPartition], at: datetime) -> dict[TopicPartition, int]:
+        """The offset of the first message of each partition that was written then or later; else after the last."""
+        found = self._log_offsets(partitions, round(at.timestamp() * 1000))
+        ends = self.end_offsets(found)
+        return {source: offset if offset >= 0 else ends[source] for source, offset in found.items()}
 
     def _log_offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(*source, which) for source in sorted(partitions)]

@@ -1,6 +1,6 @@
 """The messages as values. A test compares them with the Avro schemas in ``schemas/avro/``."""
 
-from services.common.messages.command import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages.command import Command, LookAgain, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.observation import (
@@ -20,6 +20,7 @@ __all__ = [
     "DeadLetter",
     "EngineResource",
     "Failed",
+    "LookAgain",
     "Observation",
     "Removed",
     "ResourceChanged",

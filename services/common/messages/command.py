@@ -1,4 +1,4 @@
-"""Commands: what the watcher saw. Written by the watcher, read by the planner."""
+"""Commands: what the watcher saw, or an operator asks for. Read by the planner."""
 
 from __future__ import annotations
 
@@ -59,7 +59,15 @@ class ResyncCompleted:
     """Digest of what an operator was shown that this would remove, and has approved; empty: the watcher sent it."""
 
 
-CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """An operator asks to compile anew what follows from a tenant's resources, though none of them has changed."""
+
+    kind: str
+    """Resources of this kind; empty: all of the tenant's."""
+
+
+CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted | LookAgain
 
 
 @dataclass(frozen=True, slots=True)

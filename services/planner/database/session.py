@@ -199,9 +199,12 @@ class DatabaseSession:
 
     def _connected(self) -> Connection[Any]:
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url)
+            self._connection = self._open_connection()
             prepare(self._connection)
         return self._connection
+
+    def _open_connection(self) -> Connection[Any]:
+        return connect(self._url)
 
     def _undo(self) -> None:
         """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from services.common.messages import Command, Observation
+from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
 from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
@@ -41,6 +41,8 @@ def plan(
 ) -> TenantChanges:
     """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
     placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet))
+    if any(map(_is_look_again, events)):
+        placed = placed._replace(basis=None)
     context = Context(placed, fleet, policy)
     planned = PlannedTenant(placed, incarnations_named(placed, events))
     planned = ingest_events(planned, events, context, now)
@@ -54,6 +56,11 @@ def plan(
     planned = take_over(planned, context)
     planned, shown = compile_statuses(planned, context)
     return changes_of(planned, shown, tenant.tenant, context)
+
+
+def _is_look_again(event: Event) -> bool:
+    """Whether nothing counts as known of what the tenant was planned from."""
+    return isinstance(event.message, Command) and isinstance(event.message.event, LookAgain)
 
 
 def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:

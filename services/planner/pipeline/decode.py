@@ -69,7 +69,7 @@ class Decoder:
         for message in messages:
             try:
                 if not self._offsets.is_acknowledged(message.tracked):
-                    events.append(self._event(message))
+                    events.append(decode_event(message, self._codecs))
                     understood.add(message.key)
             except Poison as error:
                 refused.append((message, error))
@@ -113,19 +113,21 @@ class Decoder:
         for letter in [self._send(message, error) for message in messages]:
             _await(letter)
 
-    def _event(self, message: ConsumedMessage) -> Event:
-        codec = self._codecs.get(message.topic)
-        if codec is None:
-            raise Poison(f"topic {message.topic} is not one of ours")
-        decoded = codec.decode_message(message.value)
-        checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
-        return Event(checked, message.partition, traceparent(message.headers))
-
     def _send(self, message: ConsumedMessage, error: Poison) -> Future[int]:
         try:
             return self._dead_letters.send_letter(message, error, datetime.now(UTC))
         except Retry as full:
             raise Unavailable(f"a dead letter cannot be written: {full}") from full
+
+
+def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event:
+    """The event in ``message``, by the codec of its topic. Raises Poison, and Retry (registry away)."""
+    codec = codecs.get(message.topic)
+    if codec is None:
+        raise Poison(f"topic {message.topic} is not one of ours")
+    decoded = codec.decode_message(message.value)
+    checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
+    return Event(checked, message.partition, traceparent(message.headers))
 
 
 def _await(letter: Future[int]) -> None:
@@ -147,7 +149,7 @@ def _checked_command(command: Command) -> Command:
             if state.kind == SECRET.kind and isinstance(state, ResourceChanged):
                 _parsable(state.spec)
         case _:
-            _storable(command.source)
+            _storable(command.source, command.workspace, command.namespace)
     return command
 
 

@@ -18,6 +18,7 @@ from services.common.messages import (
     Checked,
     Command,
     Failed,
+    LookAgain,
     Observation,
     Removed,
     ResourceChanged,
@@ -41,8 +42,8 @@ log = structlog.get_logger(__name__)
 TYPES = {
     known.__name__: known
     for known in (
-        Applied, Checked, Command, Failed, NamespaceReplaced, Observation, Removed, ResourceChanged, ResourceGone,
-        ResyncCompleted, StatusReported, SyncMoved, Unseen,
+        Applied, Checked, Command, Failed, LookAgain, NamespaceReplaced, Observation, Removed, ResourceChanged,
+        ResourceGone, ResyncCompleted, StatusReported, SyncMoved, Unseen,
     )
 }  # fmt: skip
 MOST_KEPT = 5000

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from services.cli import keys, sealed_rows
+from services.cli import keys, sealed_rows, sending
 from services.cli.sealed_rows import Count, SealedRow
 from services.common.api_resource import SECRET
 from services.common.errors import InvalidConfiguration
@@ -65,7 +65,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(sealed_rows, "count_by_key", lambda _: bench.counts)
     monkeypatch.setattr(sealed_rows, "rows_not_under", lambda _, key_id: bench.rows)
     monkeypatch.setattr(sealed_rows, "count_unbound", lambda _: bench.unbound)
-    monkeypatch.setattr(sealed_rows, "publish", lambda _, commands: bench.sent.extend(commands))
+    monkeypatch.setattr(sending, "send_commands", lambda _, commands: bench.sent.extend(commands))
     return bench
 
 

@@ -10,6 +10,7 @@ import struct
 import types
 import typing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from services.common.messages import (
     Command,
     DeadLetter,
     Failed,
+    LookAgain,
     Observation,
     Removed,
     ResourceChanged,
@@ -72,6 +74,7 @@ SAMPLES: dict[str, list[Any]] = {
         command(CHANGED),
         command(ResourceGone("GitOpsDeployment", "web", "0d9c9a9e", "43")),
         command(ResyncCompleted("GitOpsDeployment", 7)),
+        command(LookAgain("GitOpsDeployment")),
     ],
     "gitops.observations-value": [
         observation(Applied("abc")),
@@ -176,9 +179,15 @@ def test_released_schema_when_compared_with_its_checksum_then_nobody_has_edited_
 )
 def test_released_schema_when_it_wrote_a_message_then_this_build_reads_it(subject: str, version: Path) -> None:
     writer = json.loads(version.read_text())
-    for sample in SAMPLES[subject]:
+    for sample in filter(partial(is_known, writer), SAMPLES[subject]):
         decoded = codec(subject, writer).decode_message(written_by(writer, subject, sample))
         assert isinstance(decoded, MESSAGES[subject])
+
+
+def is_known(writer: Any, sample: Any) -> bool:
+    """Whether the version has the sample's event: some were added later."""
+    unions = [field["type"] for field in writer["fields"] if field["name"] == "event"]
+    return not unions or type(sample.event).__name__ in {record["name"] for record in unions[0]}
 
 
 def written_by(writer: Any, subject: str, sample: Any) -> bytes:

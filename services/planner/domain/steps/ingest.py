@@ -8,7 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from services.common.api_resource import SECRET
-from services.common.messages import Command, ResourceChanged, ResourceGone
+from services.common.messages import Command, LookAgain, ResourceChanged, ResourceGone
 from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
@@ -49,6 +49,8 @@ def ingest_command(planned: PlannedTenant, command: Command, cause: Cause, conte
             return (
                 planned if known is None else _put_gone(planned, mark_gone(known, event.resource_version, cause), cause)
             )
+        case LookAgain(kind=kind):
+            return _renewed(planned, kind, cause)
         case _:
             return planned
 
@@ -85,6 +87,16 @@ def look_again(planned: PlannedTenant, subject: UUID, cause: Cause) -> PlannedTe
         calm = cause.at - known.seen_at >= THROTTLING_SHOWN
         return planned.with_row(clear_throttling(known) if calm else known, cause)
     return planned.with_state(planned.state.with_plain_resources(clear_throttling(known))).touching(known.id, cause)
+
+
+def _renewed(planned: PlannedTenant, kind: str, cause: Cause) -> PlannedTenant:
+    """With equal rows in place of those of a kind, or of all: what follows from another object is compiled anew."""
+    deployments = planned.state.deployments.values() if kind in {"", GITOPS_DEPLOYMENT.kind} else ()
+    resources = [each for each in planned.state.plain_resources.values() if kind in {"", each.kind}]
+    for known in (*deployments, *resources):
+        if known.present:
+            planned = planned.with_row(replace(known), cause)
+    return planned
 
 
 def _changed(

@@ -1,0 +1,67 @@
+"""A database of one command's own: the planner's tables, empty, as temporary tables of one connection.
+
+Nobody else sees them, nothing of them is streamed or kept in the write-ahead log, and they end with the connection,
+however the command ends. They alone are on the search path: no statement finds a table of the database itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from psycopg import Connection
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from services.common.errors import Unavailable
+from services.planner.database import tables
+from services.planner.database.session import DatabaseSession, connect
+from services.planner.engines.available import ENGINES
+
+ONLY_TEMPORARY = "SET search_path = pg_temp"
+STATUSES = "CREATE TABLE workspace_resources PARTITION OF workspace_statuses DEFAULT"
+INSTANCES = """
+INSERT INTO engine_instances (id, namespace, engine, state)
+SELECT id, namespace, engine, state FROM public.engine_instances
+"""
+PLACEMENTS = """
+INSERT INTO placements (tenant_id, engine_instance_id)
+SELECT id, engine_instance_id FROM public.tenants
+ UNION
+SELECT tenant_id, engine_instance_id FROM public.placements
+    ON CONFLICT DO NOTHING
+"""
+
+
+class ScratchSession(DatabaseSession):
+    """A planner's session on such a database. It knows the instances, and where tenants are; nothing else."""
+
+    def __init__(self, url: str) -> None:
+        """``url``: of the database as its owner, who alone may make temporary tables in it."""
+        super().__init__(url, ENGINES)
+        self._was_opened = False
+
+    def _open_connection(self) -> Connection[Any]:
+        """Raises Unavailable if the connection was lost, and all tables with it."""
+        if self._was_opened:
+            raise Unavailable("the connection to the database was lost, and what was replayed with it; run it again")
+        connection = connect(self._url)
+        self._was_opened = True
+        for statement in (ONLY_TEMPORARY, *_definitions(), INSTANCES, PLACEMENTS):
+            connection.execute(statement.encode())
+        return connection
+
+    def _undo(self) -> None:
+        """Nothing of an open transaction stays; the connection does, with all that was committed before."""
+        self.tenants.forget_tenants()
+        if self._connection is not None and not self._connection.closed:
+            self._connection.rollback()
+
+
+def _definitions() -> Iterator[str]:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    for table in tables.metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=dialect))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            yield str(CreateIndex(index).compile(dialect=dialect))
+    yield STATUSES

@@ -1,0 +1,60 @@
+"""What was desired at a time is told from the logs, and is put in force again until the resource changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+from devstack.harness.hosted import HostedStack
+from services.common.kubernetes import Manifest
+from tests.e2e.tenant import Tenant, application_name, find
+
+
+async def gitopsctl(stack: HostedStack, *arguments: str) -> tuple[str, str]:
+    """As an operator; what it told, and what it told beside that."""
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "services.cli", *arguments],
+        env=os.environ | stack.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout, ended.stderr
+
+
+async def until_deployed_from(tenant: Tenant, created: Manifest, path: str) -> None:
+    name = application_name(created)
+    await tenant.applications.until(
+        f"{name} is deployed from {path}",
+        lambda objects: (find(objects, name) or {"spec": {"source": {}}})["spec"]["source"].get("path") == path,
+    )
+
+
+async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the_resource_changes(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    name = f"local/{tenant.namespace}"
+    created = await tenant.create(source={"path": "before"})
+    await tenant.until_status("Synced", sync__status="Synced")
+    then = datetime.now(UTC).isoformat()
+    await tenant.patch("web", {"spec": {"source": {"path": "after"}}})
+    await until_deployed_from(tenant, created, "after")
+    at = ("replay", "at", then, "--tenant", name)
+
+    shown, _ = await gitopsctl(stack, *at)
+    of_spec, of_application = (shown.split(f"--- {name}: {kind}/")[1] for kind in ("GitOpsDeployment", "Application"))
+    assert "-    path: before\n+    path: after\n" in of_spec
+    assert "path: before\n" in of_application
+
+    _, told = await gitopsctl(stack, *at, "--apply", "--confirm", name)
+    assert "GitOpsDeployment/web: its spec then re-issued" in told
+    await until_deployed_from(tenant, created, "before")
+    await gitopsctl(stack, "look-again", "--tenant", name)
+
+    await tenant.patch("web", {"spec": {"source": {"path": "newest"}}})
+    await until_deployed_from(tenant, created, "newest")
