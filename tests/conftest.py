@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 WHOLE_SYSTEM = ("argocd", "containers", "e2e", "node", "stack")
@@ -16,6 +17,11 @@ WHOLE_SYSTEM_SECONDS = 900
 SHARE_A_STACK = (*WHOLE_SYSTEM, "component")
 
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
+
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("fixed")
+"""Properties are tried with the same examples each time; `make search` looks for others (--hypothesis-profile)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

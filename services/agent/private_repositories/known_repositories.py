@@ -125,6 +125,8 @@ class PrivateRepositoryRegistry:
         await secret.save_changes()
         self._unsaved.pop(owner, None)
         self._index(owner)
+        if not secret.entries and owner not in self._unsaved:
+            self._secrets.pop(owner, None)  # there is none any more
 
     def _secret_of(self, owner: bytes) -> RegistrySecret:
         if owner not in self._secrets:

@@ -1,0 +1,359 @@
+"""An agent that ends before any one of its effects, and another that takes over: all is as if none had ended.
+
+The effects are not listed here. Whatever the agent asks of the API server, of a tenant's cluster or repository, or of
+Kafka goes through the parts that are given to it: each such call is an effect, and the process ends before the n-th,
+for every n. A step that is added to the code is stopped at without a new test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from services.agent.credentials.check_result import CheckResult, RepositoryAccess
+from services.agent.credentials.clusters.service_account import GRANTED, SERVICE_ACCOUNT, Account
+from services.agent.credentials.secret_recipe import ClusterRecipe
+from services.agent.instances.appliers import Dependencies
+from services.agent.instances.instance_controller import InstanceController
+from services.agent.objects.engine_state import EngineState
+from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
+from services.agent.private_repositories.known_repositories import owner_of
+from services.agent.private_repositories.registry_secret import secret_name
+from services.common.kafka import OffsetTracker
+from services.common.kubernetes import Manifest
+from services.common.messages import EngineResource, Removed, SyncMoved
+from tests.unit.agent.driver import PARTITION
+from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster, MemoryReports, secret_of
+from tests.unit.agent.rows import application_row, cluster_row, project_row, repository_row, sync_row
+from tests.unit.fake_clock import FakeClock, settle
+
+URL = "https://example.com/team/repo"
+OURS, THEIRS = "project-ours", "project-theirs"
+LOGIN = repository_row("login", URL, OURS)
+REGISTRY = secret_name(owner_of(OURS))
+OURS_ALONE = [project_row(OURS, sourceRepos=[URL]), application_row("app", lane=OURS, repoURL=URL)]
+BOTH = [*OURS_ALONE, project_row(THEIRS, sourceRepos=[URL]), application_row("their-app", lane=THEIRS, repoURL=URL)]
+ENVIRONMENT = cluster_row("managed-env-1", lane=OURS)
+SYNCS = [replace(sync_row(f"run-{number}", number), lane=OURS) for number in (1, 2)]
+
+
+@dataclass
+class Effects:
+    """Counts what a process does to the world, and ends it before the n-th effect: nothing happens from then on."""
+
+    fatal: int
+    done: int = 0
+    is_dead: bool = False
+
+    def happens(self) -> bool:
+        """Whether the process is alive to do it."""
+        self.done += not self.is_dead
+        self.is_dead = self.is_dead or self.done == self.fatal
+        return not self.is_dead
+
+    async def await_death(self) -> None:
+        """Return if the process is alive; never otherwise."""
+        if not self.happens():
+            await asyncio.Event().wait()
+
+
+class Mortal:
+    """A part of the world as one process sees it: each coroutine that it calls is an effect."""
+
+    def __init__(self, part: Any, effects: Effects) -> None:
+        self._part, self._effects = part, effects
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            await self._effects.await_death()
+            return await found(*arguments, **named)
+
+        return call
+
+
+class MortalReports:
+    """Observations of one process: none leaves it after its end, nor comes back to it."""
+
+    def __init__(self, reports: MemoryReports, effects: Effects) -> None:
+        self._reports, self._effects = reports, effects
+
+    def send_observation(self, row: EngineResource, event: Any, delivered: Callable[[bool], None]) -> None:
+        if self._effects.happens():
+            self._reports.send_observation(row, event, lambda arrived: self._effects.is_dead or delivered(arrived))
+
+
+@dataclass
+class World:
+    """What outlives a process: the cluster, Kafka, and what was committed there."""
+
+    fatal: int
+    clock: FakeClock = field(default_factory=FakeClock)
+    reports: MemoryReports = field(default_factory=MemoryReports)
+    log: list[EngineResource] = field(default_factory=list)
+    committed: int = 0
+    started: Counter[str] = field(default_factory=Counter)
+    """How often each run was started."""
+    broken: list[str] = field(default_factory=list)
+    """What must not be, and was when a process ended."""
+
+    def __post_init__(self) -> None:
+        self.cluster, self.checker = MemoryCluster(self.clock), FakeChecker()
+        self.defects: list[BaseException] = []
+        made = secret_of(LOGIN, url=URL)
+        self.checker.outcomes[LOGIN.name] = CheckResult(made, "Told", "", access=RepositoryAccess.LOGIN)
+        self.effects = Effects(self.fatal)
+        self.instance = self._new_process()
+
+    def _new_process(self) -> InstanceController:
+        engine = EngineState(is_inspected=True)
+        cluster: Any = Mortal(self.cluster, self.effects)
+        checker: Any = Mortal(self.checker, self.effects)
+        reports: Any = MortalReports(self.reports, self.effects)
+        parts = Dependencies(
+            cluster, self.cluster.follow, checker, reports, self.clock, self.defects.append, {"argocd": engine}
+        )
+        return InstanceController("argocd", "argocd", parts, SETTINGS)
+
+    async def begin(self) -> None:
+        """A process takes the instance over: it reads the topic, and is sent again what was not committed."""
+        self.offsets = OffsetTracker()
+        self.offsets.assign_partitions({PARTITION: self.committed})
+        newest = {row.identity: (offset, row) for offset, row in enumerate(self.log)}
+        rows = [row for _, row in newest.values() if not row.deleted]
+        open_ = [row for offset, row in newest.values() if offset >= self.committed and not row.deleted]
+        self.instance.start()
+        await settle()
+        self.instance.start_work(rows, open_)
+        for offset in range(self.committed, len(self.log)):
+            self._hand_over(offset, is_newest=newest[self.log[offset].identity][0] == offset)
+        await settle()
+
+    async def send(self, *rows: EngineResource) -> None:
+        """Rows come, one after another; a process that ends is followed by another."""
+        for row in rows:
+            self.log.append(row)
+            self._hand_over(len(self.log) - 1)
+            await self.wait()
+
+    async def wait(self, seconds: float = 1.0) -> None:
+        """Time passes, and Argo CD does its part."""
+        for _ in range(4):
+            await self.clock.advance(seconds / 4)
+            self._play_argocd()
+            await settle()
+            self.committed = max(self.committed, self.offsets.committable_offset(PARTITION) or 0)
+            if self.effects.is_dead:
+                await self._follow()
+
+    def _hand_over(self, offset: int, *, is_newest: bool = True) -> None:
+        tracked = self.offsets.track_offset(PARTITION, offset)
+        assert tracked is not None
+        effects, row = self.effects, self.log[offset]
+
+        def acknowledge() -> None:
+            if not effects.is_dead:
+                self.offsets.acknowledge_offset(tracked)
+
+        if not is_newest:
+            acknowledge()
+        elif row.deleted:
+            self.instance.forget_row(row, acknowledge)
+        else:
+            self.instance.submit_row(row, acknowledge)
+
+    async def _follow(self) -> None:
+        """The process has ended; another one takes over."""
+        self._look()
+        await self.instance.stop()
+        self.effects = Effects(fatal=-1)
+        self.instance = self._new_process()
+        await self.begin()
+
+    def _look(self) -> None:
+        """Argo CD has the login only if the repository is known to be private, and nobody else may read it."""
+        secrets = {name for kind, name in self.cluster.objects if kind == "Secret"}
+        project = self.cluster.objects.get(("AppProject", THEIRS))
+        if LOGIN.name in secrets and REGISTRY not in secrets:
+            self.broken.append("the login is given to Argo CD, and nobody remembers the repository")
+        if LOGIN.name in secrets and project is not None and URL in project["spec"]["sourceRepos"]:
+            self.broken.append("the login is given to Argo CD, and another tenant may still read the repository")
+
+    def _play_argocd(self) -> None:
+        """It ends the syncs that it finds, and lets go of what is being deleted."""
+        for (kind, name), found in list(self.cluster.objects.items()):
+            if kind != "Application":
+                continue
+            if found["metadata"].get("deletionTimestamp"):
+                self.cluster.edit(kind, name, {"metadata": {"finalizers": None}})
+            elif operation := found.get("operation"):
+                self.started[operation["info"][0]["value"]] += 1
+                state = {"operation": operation, "phase": "Succeeded", "finishedAt": "2026-01-01T00:00:09Z"}
+                self.cluster.edit(kind, name, {"operation": None, "status": {"operationState": state}})
+
+
+def absent(*rows: EngineResource) -> list[EngineResource]:
+    return [replace(row, desired="absent", seen_at=row.seen_at) for row in rows]
+
+
+def deleted(*rows: EngineResource) -> list[EngineResource]:
+    return [replace(row, deleted=True) for row in rows]
+
+
+async def sync_and_remove(world: World) -> None:
+    await world.send(*OURS_ALONE, SYNCS[0], *deleted(SYNCS[0]), SYNCS[1])
+    await world.send(replace(OURS_ALONE[1], manifest=OURS_ALONE[1].manifest.replace("manifests", "other"), digest="2"))
+    gone = [SYNCS[1], *absent(OURS_ALONE[1])]
+    await world.send(*deleted(gone[0]), gone[1])
+
+
+async def isolate(world: World) -> None:
+    await world.send(*BOTH, LOGIN)
+    await world.wait(REPO_SERVER_TIMEOUT.total_seconds() + 1)
+
+
+async def environment_comes_and_goes(world: World) -> None:
+    await world.send(ENVIRONMENT)
+    await world.send(replace(ENVIRONMENT, manifest=ENVIRONMENT.manifest.replace("uid-1", "uid-2"), digest="2"))
+    await world.send(*absent(ENVIRONMENT))
+    await world.wait(60)
+    await world.send(*deleted(ENVIRONMENT))
+
+
+async def ended(story: Callable[[World], Awaitable[None]], fatal: int) -> World:
+    """The world after a story, told to a process that ends before its effect ``fatal``, and to its successor."""
+    world = World(fatal)
+    await world.begin()
+    await story(world)
+    for _ in range(3):
+        await world.wait(REPO_SERVER_TIMEOUT.total_seconds() + 1)
+    await world.instance.stop()
+    assert world.defects == []
+    return world
+
+
+def contents(world: World) -> dict[tuple[str, str], Manifest]:
+    """All objects, less what the API server counts."""
+    found = copy.deepcopy(world.cluster.objects)
+    for manifest in found.values():
+        for counted in ("uid", "resourceVersion"):
+            manifest["metadata"].pop(counted, None)
+    return found
+
+
+def told(world: World) -> dict[str, Any]:
+    """The last that is reported of each object, and what of each run."""
+    last = {name: event for name, event in world.reports.sent if not isinstance(event, SyncMoved)}
+    runs = {event.run: event.phase for _, event in world.reports.sent if isinstance(event, SyncMoved)}
+    removed = {name for name, event in world.reports.sent if isinstance(event, Removed)}
+    return {"last": last, "runs": runs, "removed": removed}
+
+
+@pytest.mark.parametrize("story", [sync_and_remove, isolate, environment_comes_and_goes])
+async def test_agent_when_it_ends_before_any_one_of_its_effects_then_its_successor_ends_where_it_would_have(
+    story: Callable[[World], Awaitable[None]],
+) -> None:
+    expected = await ended(story, fatal=-1)
+    number = expected.effects.done
+    assert number > 8, "the effects are not seen any more"
+    for fatal in range(1, number + 1):
+        world = await ended(story, fatal)
+        assert contents(world) == contents(expected), f"before effect {fatal} of {number}"
+        assert told(world) == told(expected), f"before effect {fatal} of {number}"
+        assert world.started == expected.started, f"before effect {fatal} of {number}"
+        assert world.committed == len(world.log)
+        assert world.broken == []
+
+
+# A tenant's cluster
+
+
+@dataclass
+class TenantsCluster:
+    """As much of a tenant's API server as an account is made in; the process ends before one of the calls."""
+
+    effects: Effects
+    objects: dict[tuple[str, str, str], Manifest] = field(default_factory=dict)
+
+    async def find_object(self, resource: Any, namespace: str, name: str) -> Manifest | None:
+        await self._enter()
+        return copy.deepcopy(self.objects.get((resource.kind, namespace, name)))
+
+    async def list_objects(self, resource: Any, query: str) -> Iterable[Manifest]:
+        await self._enter()
+        return [copy.deepcopy(each) for (kind, _, _), each in self.objects.items() if kind == resource.kind]
+
+    async def apply_object(self, resource: Any, manifest: Manifest) -> None:
+        await self._enter()
+        meta = manifest["metadata"]
+        self.objects[resource.kind, meta.get("namespace", ""), meta["name"]] = copy.deepcopy(manifest)
+
+    async def remove_object(self, resource: Any, namespace: str, name: str) -> None:
+        await self._enter()
+        self.objects.pop((resource.kind, namespace, name), None)
+
+    async def _enter(self) -> None:
+        if not self.effects.happens():
+            raise Ended
+
+    @property
+    def noted(self) -> set[str]:
+        """Where the account's list says that there are rights."""
+        for (kind, _, _), manifest in self.objects.items():
+            if kind == SERVICE_ACCOUNT.kind:
+                return set(manifest["metadata"]["annotations"][GRANTED].split(","))
+        return set()
+
+    @property
+    def granted(self) -> set[str]:
+        """Where there are rights."""
+        return {namespace for kind, namespace, _ in self.objects if kind in {"Role", "RoleBinding"}}
+
+
+class Ended(BaseException):
+    """The process ends here."""
+
+
+def recipe_for(*namespaces: str) -> ClusterRecipe:
+    parts: Any = dict.fromkeys(ClusterRecipe.__dataclass_fields__)
+    return ClusterRecipe(**parts | {"uid": "1", "namespaces": namespaces, "cluster_resources": False})
+
+
+async def installed(cluster: TenantsCluster) -> None:
+    """Once for two namespaces, then for one of them and another."""
+    account: Any = Account(cluster, "1")  # type: ignore[arg-type]
+    await account.install_account(recipe_for("a", "b"))
+    await account.install_account(recipe_for("b", "c"))
+
+
+async def removed(cluster: TenantsCluster) -> None:
+    await Account(cluster, "1").remove_account(frozenset())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("then", [installed, removed])
+async def test_account_when_its_agent_ends_before_any_one_call_then_no_right_is_forgotten_and_the_next_agent_ends_it(
+    then: Callable[[TenantsCluster], Awaitable[None]],
+) -> None:
+    async def all_of_it(cluster: TenantsCluster) -> None:
+        await installed(cluster)
+        await then(cluster)
+
+    expected = TenantsCluster(Effects(fatal=-1))
+    await all_of_it(expected)
+    for fatal in range(1, expected.effects.done + 1):
+        cluster = TenantsCluster(Effects(fatal))
+        with pytest.raises(Ended):
+            await all_of_it(cluster)
+        assert cluster.granted <= cluster.noted, f"before call {fatal}"
+        cluster.effects = Effects(fatal=-1)
+        await then(cluster)
+        assert cluster.objects == expected.objects, f"before call {fatal}"
