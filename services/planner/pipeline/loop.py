@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 import structlog
 
 from services.common.backoff import Backoff
+from services.common.clock import Clock, SystemClock
 from services.common.errors import Poison, Retry, Unavailable, Wait
 from services.common.kafka import TooManyDeadLetters
 from services.common.telemetry import Heartbeat
@@ -88,6 +88,7 @@ class Planner:
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    clock: Clock = field(default_factory=SystemClock)
     failing: str = ""
     """Why the present batch cannot be done; empty if it can."""
 
@@ -120,10 +121,10 @@ class Planner:
         """Effects and offsets, in one transaction."""
         *before, last = split_at_markers(events)
         for part in before:
-            changes = self._plan(part, self.session, self.policy, datetime.now(UTC))
+            changes = self._plan(part, self.session, self.policy, self.clock.now())
             self.session.write_changes(changes, [replace(span, next=span.expected) for span in spans])
             self._complain(changes)
-        changes = self._plan(last, self.session, self.policy, datetime.now(UTC))
+        changes = self._plan(last, self.session, self.policy, self.clock.now())
         self._save(changes, spans)
         self._complain(changes)
 
@@ -226,7 +227,7 @@ class Planner:
         for number, part in enumerate(parts):
             self.heartbeat.beat()
             try:
-                changes = self._plan(part, self.session, self.policy, datetime.now(UTC), tenant.full_name)
+                changes = self._plan(part, self.session, self.policy, self.clock.now(), tenant.full_name)
                 if any(each.tenant_id == tenant.tenant_id for each in changes.other.parked):
                     self.session.abandon_transaction()
                     return None
@@ -235,7 +236,7 @@ class Planner:
                 self.session.abandon_transaction()
                 return RefusedPart(number, error)
             self._complain(changes)
-        self._save(resolved(tenant, self.session.find_parked_statuses(tenant), datetime.now(UTC)), spans)
+        self._save(resolved(tenant, self.session.find_parked_statuses(tenant), self.clock.now()), spans)
         log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
         return None
 

@@ -5,9 +5,8 @@ Called by the loop between batches, so that it never runs beside one.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
@@ -41,23 +40,23 @@ class PeriodicTasks:
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
+        now = planner.clock.time()
         partitions = frozenset(planner.consumer.partitions)
         if partitions != self._partitions:
             self._take_up(planner, partitions - self._partitions)
             self._partitions = partitions
-        if self._due("look", SECOND):
+        if self._due("look", now, SECOND):
             self._look_again(planner)
-        if self._due("prune", MINUTE):
+        if self._due("prune", now, MINUTE):
             self._prune(planner)
-        if self._due("count", 10 * SECOND):
+        if self._due("count", now, 10 * SECOND):
             self._count(planner)
-        if self._due("compact", 10 * SECOND):
+        if self._due("compact", now, 10 * SECOND):
             self._compact(planner)
-        if self._due("parked", 10 * MINUTE):
+        if self._due("parked", now, 10 * MINUTE):
             self._retry_parked(planner, partitions)
 
-    def _due(self, what: str, seconds: float) -> bool:
-        now = time.monotonic()
+    def _due(self, what: str, now: float, seconds: float) -> bool:
         if now - self._last.get(what, -seconds) < seconds:
             return False
         self._last[what] = now
@@ -69,13 +68,13 @@ class PeriodicTasks:
             events = periodic_queries.find_over_quota(connection, sorted(partitions))
         for first in range(0, len(events), NOTICED_AT_ONCE):
             planner.look_again(events[first : first + NOTICED_AT_ONCE])
-        self._last["parked"] = time.monotonic()
+        self._last["parked"] = planner.clock.time()
         self._retry_parked(planner, partitions)
 
     def _look_again(self, planner: Planner) -> None:
         """Deletions that take long, and changes held back and forced deletions that are no news any more."""
         with planner.session.connection() as connection:
-            now = datetime.now(UTC)
+            now = planner.clock.now()
             events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
@@ -106,7 +105,7 @@ class PeriodicTasks:
 
     def _prune(self, planner: Planner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
-        now = datetime.now(UTC)
+        now = planner.clock.now()
         with planner.session.connection() as connection:
             pruned = (
                 periodic_queries.delete_audit_records(connection, now - self.audit_kept, PRUNED_AT_ONCE),
