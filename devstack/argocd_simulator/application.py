@@ -52,6 +52,35 @@ def comparison_of(application: Manifest) -> Manifest:
     return {"source": source_of(application), "destination": application["spec"].get("destination") or {}}
 
 
+def precise(patch: Manifest, application: Manifest) -> Manifest:
+    """A merge patch that is refused if ``application`` is no longer so, and leaves nothing of what it replaces.
+
+    One decided on an older state would begin an operation a second time; a former source would be merged into a new
+    one, and a former run's name into automation's own operation.
+    """
+    version = {"resourceVersion": application["metadata"]["resourceVersion"]}
+    return _merging(patch, application) | {"metadata": (patch.get("metadata") or {}) | version}
+
+
+REPLACED = frozenset({"source", "destination", "operation"})
+
+
+def _merging(patch: Manifest, live: Manifest) -> Manifest:
+    return {
+        name: (_replacing if name in REPLACED else _merging)(part, live[name])
+        if isinstance(part, dict) and isinstance(live.get(name), dict)
+        else part
+        for name, part in patch.items()
+    }
+
+
+def _replacing(part: Manifest, live: Manifest) -> Manifest:
+    return dict.fromkeys(live) | {
+        name: _replacing(value, live[name]) if isinstance(value, dict) and isinstance(live.get(name), dict) else value
+        for name, value in part.items()
+    }
+
+
 def source_of(application: Manifest) -> Manifest:
     """What it deploys."""
     return application["spec"].get("source") or {}

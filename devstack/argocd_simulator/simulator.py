@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import structlog
 
 from devstack.argocd_simulator import SERVICE
+from devstack.argocd_simulator.application import precise
 from devstack.argocd_simulator.behaviour import Response, respond
 from devstack.argocd_simulator.chatter import WRITES_PER_SYNC, respond_in_full
 from services.common.backoff import Backoff
@@ -117,7 +118,7 @@ class Simulator:
         delays = Backoff(limit=5)
         while response is not None:
             try:
-                await self._write(key, response)
+                await self._write(key, precise(response.patch, application))
             except (Conflict, Wait):
                 return  # it changed or went: the watch shows what it is now
             except Permanent as error:
@@ -129,9 +130,9 @@ class Simulator:
             else:
                 return
 
-    async def _write(self, key: Key, response: Response) -> None:
+    async def _write(self, key: Key, patch: Manifest) -> None:
         metrics.KUBERNETES_WRITES.labels(SERVICE, APPLICATION.kind, "patch").inc()
-        await self._client.patch_object(APPLICATION, *key, response.patch, field_manager=FIELD_MANAGER)
+        await self._client.patch_object(APPLICATION, *key, patch, field_manager=FIELD_MANAGER)
 
 
 def _key(application: Manifest) -> Key:
