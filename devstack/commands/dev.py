@@ -77,6 +77,10 @@ def up(  # noqa: PLR0913 - one for each option
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of our services, in place of its default."),
+    ] = None,
     registry_key: Annotated[
         Path | None,
         typer.Option(
@@ -105,6 +109,7 @@ def up(  # noqa: PLR0913 - one for each option
         bare=bare,
         replicas=replicas,
         links=links,
+        settings=tuple(setting or ()),
         registry_key=registry_key,
     )
     if detach and _is_ready(State(state_folder)):

@@ -86,4 +86,5 @@ async def _prepare(stack: Stack, temporary: Path) -> None:
 
 def _environment(stack: Stack, module: str) -> dict[str, str]:
     service = module.rpartition(".")[2].replace("_", "-")
-    return stack.base_environment() | stack.environment_of(service) | ({} if stack.with_argocd else HASTE)
+    haste = {} if stack.with_argocd else HASTE
+    return stack.base_environment() | stack.environment_of(service) | haste | dict(stack.settings)

@@ -46,6 +46,8 @@ class Stack:
     """Ports of the proxies between processes and servers, see :mod:`devstack.stack.links`; empty: there are none."""
     process: str = ""
     """As which process sees it: what it reaches by a proxy has the proxy's port. Empty: as the servers themselves."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of our services, in place of their defaults."""
 
     @property
     def authority(self) -> Path | None:

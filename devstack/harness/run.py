@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,6 +56,8 @@ class StackOptions:
     """How many planners and watchers; there are two agents in any case."""
     links: bool = False
     """A proxy in each hop of our services and Connect, so that it can be cut and slowed."""
+    settings: tuple[str, ...] = ()
+    """NAME=VALUE: of our services, in place of their defaults."""
     registry_key: Path | None = None
     """Private key that the registry's tokens are signed with; None: one is made."""
 
@@ -64,7 +66,9 @@ def require_same_options(options: StackOptions, state: State) -> None:
     """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started with ``options``."""
     wanted, running = _as_json(options), state.recall(OPTIONS) or {}
     # A fresh stack is no longer fresh.
-    running |= {"fresh": False} | {name: tuple(running.get(name, ())) for name in ("without", "argocd_versions")}
+    running |= {"fresh": False} | {
+        name: tuple(running.get(name, ())) for name in ("without", "argocd_versions", "settings")
+    }
     other = [name for name, value in wanted.items() if running.get(name) != value]
     if other:
         raise InvalidConfiguration(
@@ -98,10 +102,24 @@ def run(
         state.remember(LINKS, proxies)
         secrets = state.secrets()
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
-        stack = Stack(state, ports, secrets, tools, options.durable, transport, options.replicas, proxies)
+        stack = Stack(
+            state, ports, secrets, tools, options.durable, transport, options.replicas, proxies,
+            settings=parse_settings(options.settings),
+        )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})
         asyncio.run(_Session(stack, options, announce).run(ready))
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, str]:
+    """By name. Raises InvalidConfiguration for what is not NAME=VALUE."""
+    named = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.isupper():
+            raise InvalidConfiguration(f"--set {setting}: write NAME=VALUE, with a name of docs/settings.md")
+        named[name] = value
+    return named
 
 
 def _as_json(options: StackOptions) -> dict[str, Any]:
