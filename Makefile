@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search bench containers node
+.PHONY: test unit search bench chaos containers node
 # Two processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 2 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
@@ -48,6 +48,14 @@ node: setup ## Run the tests on a real node: kubelet, containerd, our services a
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
+
+CHAOS := --seed $(SEED) --operations $(OPERATIONS) --faults $(FAULTS) --shrink $(SHRINK)
+SEED := 0
+OPERATIONS := 1000
+FAULTS := 30
+SHRINK := 0
+chaos: toolchain ## Random changes and faults, then a proof that nothing was lost: make chaos SEED=7 OPERATIONS=10000 SHRINK=20
+	@$(RUN)python -m chaos $(CHAOS)
 
 ##@ Change it
 GENERATED := k8s/crds k8s/rbac/tenants.yaml k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,24 @@ class FaultyLinks:
             self._add_toxic(link, "latency", "downstream", {"latency": latency_ms})
         for stream in WAYS if kilobytes_per_second else ():
             self._add_toxic(link, "bandwidth", stream, {"rate": kilobytes_per_second})
+
+    def break_often(self, link: Link, *, kilobytes: int) -> None:
+        """Each connection ends when so much was answered on it."""
+        self.mend(link)
+        self._add_toxic(link, "limit_data", "downstream", {"bytes": kilobytes * 1024})
+
+    @contextmanager
+    def led_elsewhere(self, links: Iterable[Link], port: int) -> Iterator[None]:
+        """Links end at another port of this machine for as long as the block runs; connections are closed."""
+        proxies = self._ask("GET", "/proxies")
+        ends = {link.name: proxies[link.name]["upstream"] for link in links}
+        for name in ends:
+            self._ask("POST", f"/proxies/{name}", {"upstream": f"{HOST}:{port}"})
+        try:
+            yield
+        finally:
+            for name, end in ends.items():
+                self._ask("POST", f"/proxies/{name}", {"upstream": end})
 
     def mend(self, link: Link) -> None:
         """As it was; connections that were cut are closed."""

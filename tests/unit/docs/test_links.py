@@ -12,7 +12,7 @@ from devstack.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
-FOLDERS = ("bench", "devstack", "migrations", "services", "tests")
+FOLDERS = ("bench", "chaos", "devstack", "migrations", "services", "tests")
 FILES = [str(file) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

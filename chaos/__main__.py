@@ -1,0 +1,120 @@
+"""``make chaos``: a random plan against a stack of its own, and what a failing one comes down to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from chaos.execution.faults import REPLICAS
+from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.plan import Plan
+from chaos.report import Report, print_report
+from chaos.run import run_plan, stack_options
+from chaos.shrink import shrink
+from devstack.harness.hosted import hosted
+from devstack.paths import ROOT
+from devstack.stack.links import links
+
+RESULTS = ROOT / "chaos" / "results"
+PREFIX = "chaos"
+
+PROCESSES = (
+    "agent-1",
+    "agent-2",
+    "argocd-simulator",
+    "connect",
+    "connector-keeper",
+    "etcd",
+    "kafka",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "planner-1",
+    "planner-2",
+    "postgres",
+    "registry",
+    "watcher-1",
+    "watcher-2",
+)
+
+LINKS = tuple((link.process, link.server) for link in links(REPLICAS))
+
+console = Console(highlight=False)
+
+
+def main(  # noqa: PLR0913, PLR0917 - one for each option
+    seed: Annotated[int, typer.Option(help="Of an earlier run; 0: by chance.")] = 0,
+    operations: Annotated[int, typer.Option(help="How many.")] = 1000,
+    tenants: Annotated[int, typer.Option(help="Namespaces that they are spread over.")] = 20,
+    faults: Annotated[int, typer.Option(help="How many.")] = 20,
+    rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
+    deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
+    shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
+    plan_file: Annotated[Path | None, typer.Option("--plan", help="A plan that was kept, in place of a seed.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of reports and plans.")] = RESULTS,
+) -> None:
+    """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
+    seed = seed or random.SystemRandom().randrange(1, 1_000_000)
+    targets = Targets(PROCESSES, PROCESSES, LINKS, (1, 8))
+    if plan_file is None:
+        plan = generate(seed, Size(operations, tenants, faults), targets)
+    else:
+        plan = Plan.from_json(plan_file.read_text())
+    console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
+    report = run_afresh(plan, rate, deadline)
+    print_report(console, report)
+    _keep(output, plan, report)
+    if not report.failed:
+        return
+    if shrink_runs:
+        _shrink(plan, report, rate, deadline, shrink_runs, output)
+    raise typer.Exit(1)
+
+
+def run_afresh(plan: Plan, rate: float, deadline: float) -> Report:
+    """On a new stack, which ends with the run."""
+    with (
+        tempfile.TemporaryDirectory(prefix="gitops-chaos-") as folder,
+        hosted(Path(folder) / "stack", *stack_options(), output=Path(folder) / "stack.out") as stack,
+    ):
+        return asyncio.run(run_plan(stack, plan, PREFIX, rate=rate, deadline_seconds=deadline))
+
+
+def _shrink(plan: Plan, report: Report, rate: float, deadline: float, runs: int, output: Path) -> None:
+    found = re.compile(rf"{PREFIX}-(\d+)")
+    matches = [found.fullmatch(each.namespace) for each in report.verdict.differences]
+    suspects = {int(match[1]) for match in matches if match}
+
+    async def fails(candidate: Plan) -> bool:
+        outcome = await asyncio.to_thread(run_afresh, candidate, rate, deadline)
+        verdict = "fails" if outcome.failed else "succeeds"
+        console.print(f"  {len(candidate.operations)} operations, {len(candidate.faults)} faults: {verdict}")
+        return outcome.failed
+
+    console.print(f"looking for what it needs, in at most {runs} runs …")
+    smallest = asyncio.run(shrink(plan, fails, runs, suspects))
+    path = output / f"seed-{plan.seed}-shrunk.json"
+    path.write_text(smallest.to_json())
+    for step in smallest.steps:
+        console.print(f"  {step}", markup=False, soft_wrap=True)
+    console.print(f"kept in {path}: python -m chaos --plan {path}")
+
+
+def _keep(output: Path, plan: Plan, report: Report) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
+    (output / f"{name}.json").write_text(json.dumps(report.as_json(), indent=1))
+    (output / f"{name}-plan.json").write_text(plan.to_json())
+    console.print(f"written to {output / name}.json; the plan is beside it")
+
+
+if __name__ == "__main__":
+    typer.run(main)

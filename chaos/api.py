@@ -1,0 +1,31 @@
+"""What users and operators are told of the API: kinds, labels and names. Written down anew on purpose.
+
+The checker judges the product by these, so they are not taken from its code.
+"""
+
+from __future__ import annotations
+
+from services.common.kubernetes import ApiResource
+
+GROUP, VERSION = "managed-gitops.redhat.com", "v1alpha1"
+DEPLOYMENT = ApiResource(GROUP, VERSION, "GitOpsDeployment", "gitopsdeployments")
+ENVIRONMENT = ApiResource(GROUP, VERSION, "GitOpsDeploymentManagedEnvironment", "gitopsdeploymentmanagedenvironments")
+CREDENTIAL = ApiResource(
+    GROUP, VERSION, "GitOpsDeploymentRepositoryCredential", "gitopsdeploymentrepositorycredentials"
+)
+SYNC_RUN = ApiResource(GROUP, VERSION, "GitOpsDeploymentSyncRun", "gitopsdeploymentsyncruns")
+
+FINALIZER = f"resources-finalizer.{GROUP}"
+KUBECONFIG_TYPE = f"{GROUP}/managed-environment"
+LOGIN_TYPE = f"{GROUP}/repository-credential"
+
+MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gitops-service"
+DATABASE_ID = "databaseID"
+SECRET_TYPE = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
+RUN_INFO = "gitops-sync-run"
+"""Under this name the operation of an Application says which run it is."""
+
+APPLICATION_PREFIX = "gitopsdepl-"
+PROJECT_PREFIX = "app-project-"
+CLUSTER_PREFIX = "managed-env-"
+REPOSITORY_PREFIX = "repo-cred-"

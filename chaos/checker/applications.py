@@ -1,0 +1,26 @@
+"""The Application of each GitOpsDeployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chaos.api import APPLICATION_PREFIX, DATABASE_ID
+from chaos.checker.expected import OURS, Expected, one_of
+from chaos.checker.tenants import Tenant
+from chaos.identity import resource_id
+from services.common.kubernetes import Manifest
+
+
+def applications(tenant: Tenant) -> Iterator[Expected]:
+    """All of a tenant's."""
+    for deployment in tenant.deployments:
+        labels = OURS | {DATABASE_ID: resource_id(deployment.uid)}
+        allowed = [{"labels": labels, "spec": spec} for spec in deployment.allowed]
+        name = ("Application", f"{APPLICATION_PREFIX}{deployment.uid}")
+        yield Expected(name, tenant.name, one_of(allowed, _look), deployment.is_certain)
+
+
+def _look(item: Manifest) -> Manifest:
+    # An empty name of a cluster is none.
+    destination = {name: value for name, value in item["spec"]["destination"].items() if value}
+    return {"labels": item["metadata"].get("labels") or {}, "spec": item["spec"] | {"destination": destination}}

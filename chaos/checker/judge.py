@@ -1,0 +1,25 @@
+"""All that is not as it must be, of one world. Pure."""
+
+from __future__ import annotations
+
+from chaos.checker.acknowledged import acknowledged_differences
+from chaos.checker.difference import Difference
+from chaos.checker.objects import object_differences
+from chaos.checker.statuses import status_differences
+from chaos.checker.sync_runs import sync_run_differences
+from chaos.checker.tenants import Tenant
+from chaos.checker.world import Facts, World
+from chaos.record import Record
+
+
+def judge(world: World, facts: Facts, record: Record) -> list[Difference]:
+    """Empty: everything is as it must be."""
+    tenants = [Tenant(namespace, world, facts, record) for namespace in world.namespaces]
+    return sorted(
+        {
+            *acknowledged_differences(world, record),
+            *object_differences(world, tenants, record),
+            *status_differences(world, tenants),
+            *sync_run_differences(tenants, record),
+        }
+    )

@@ -1,0 +1,87 @@
+"""The Secrets by which Argo CD knows tenants' clusters and repositories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from chaos.api import DATABASE_ID, REPOSITORY_PREFIX, SECRET_TYPE
+from chaos.checker.expected import OURS, Expected, one_of
+from chaos.checker.tenants import Environment, Tenant
+from chaos.checker.world import authority_of, decoded, token_of
+from chaos.identity import resource_id
+from services.common.kubernetes import Manifest
+
+
+def cluster_secrets(tenant: Tenant) -> Iterator[Expected]:
+    """Of environments that work; of one whose Secret does not work any more, what worked last, if anything did."""
+    for environment in tenant.environments.values():
+        if environment.usability == "no secret":
+            continue
+        works = environment.usability == "works"
+        specs = [environment.spec] if works else tenant.record.contents[environment.uid]
+        contents = [tenant.secrets[environment.spec["credentialsSecret"]]["data"]] if works else _former_secrets(tenant)
+        allowed = [_cluster(tenant, environment, spec, data) for spec in specs for data in contents]
+        yield Expected(("Secret", environment.cluster), tenant.name, one_of(allowed, _look), is_certain=works)
+
+
+def _former_secrets(tenant: Tenant) -> Iterator[Manifest]:
+    """Contents with which environments may have worked."""
+    for uid, (kind, namespace, name) in tenant.record.names.items():
+        if (kind, namespace, name) == ("Secret", tenant.name, "kubeconfig"):
+            yield from (data for data in tenant.record.contents[uid] if token_of(data) in tenant.facts.tokens)
+
+
+def _cluster(tenant: Tenant, environment: Environment, spec: Manifest, data: Manifest) -> Manifest:
+    made_for = resource_id(environment.uid)
+    config = {
+        "bearerToken": token_of(data),
+        "tlsClientConfig": {"insecure": False, "caData": authority_of(data)},
+    }
+    content = {
+        "name": environment.cluster,
+        "server": f"{spec['apiURL']}?managedEnvironment={made_for}",
+        "config": config,
+        "project": tenant.project_of(spec),
+    }
+    if namespaces := spec.get("namespaces"):
+        content["namespaces"] = ",".join(sorted(set(namespaces)))
+    if spec.get("clusterResources"):
+        content["clusterResources"] = "true"
+    return {"labels": OURS | {DATABASE_ID: made_for, SECRET_TYPE: "cluster"}, "data": content}
+
+
+def repository_secrets(tenant: Tenant) -> Iterator[Expected]:
+    """Of credentials that open their repository; one for each AppProject of the tenant."""
+    for credential in tenant.credentials:
+        made_for = resource_id(credential["metadata"]["uid"])
+        secret = tenant.secrets.get(credential["spec"]["secret"])
+        if secret is None or tenant.facts.login is None:
+            continue
+        given = decoded(secret["data"])
+        works = (given["username"], given["password"]) == tenant.facts.login
+        labels = OURS | {DATABASE_ID: made_for, SECRET_TYPE: "repository"}
+        for suffix, project in _projects_of_logins(tenant):
+            content = {
+                "name": secret["metadata"]["name"],
+                "url": credential["spec"]["repository"],
+                "project": project,
+                "username": tenant.facts.login[0],
+                "password": tenant.facts.login[1],
+            }
+            name = ("Secret", f"{REPOSITORY_PREFIX}{made_for}{suffix}")
+            allowed = [{"labels": labels, "data": content}]
+            is_certain = works and (not suffix or tenant.has_cluster_resources)
+            yield Expected(name, tenant.name, one_of(allowed, _look), is_certain)
+
+
+def _projects_of_logins(tenant: Tenant) -> Iterator[tuple[str, str]]:
+    yield "", tenant.project
+    if tenant.may_have_cluster_resources:
+        yield "-cluster", tenant.cluster_project
+
+
+def _look(item: Manifest) -> Manifest:
+    data: Manifest = dict(decoded(item.get("data")))
+    config = {"config": json.loads(data["config"])} if "config" in data else {}
+    return {"labels": item["metadata"].get("labels") or {}, "data": data | config}

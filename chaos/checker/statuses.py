@@ -1,0 +1,130 @@
+"""What resources show of themselves, against what Argo CD says of their Applications, and what is known of logins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from chaos.api import APPLICATION_PREFIX
+from chaos.checker.difference import Difference, differing_parts
+from chaos.checker.tenants import LOCAL, Deployment, Tenant
+from chaos.checker.world import World, decoded
+from services.common.kubernetes import Manifest
+
+CONNECTIONS = {
+    "works": "Succeeded",
+    "no secret": "SecretNotFound",
+    "refused": "UnableToValidateClusterCredentials",
+}
+
+
+def status_differences(world: World, tenants: list[Tenant]) -> Iterator[Difference]:
+    """All of them; of sync runs see the module for these."""
+    applications = {item["metadata"]["name"]: item for item in world.applications}
+    for tenant in tenants:
+        for deployment in tenant.deployments:
+            application = applications.get(f"{APPLICATION_PREFIX}{deployment.uid}")
+            for text in _deployment(tenant, deployment, application):
+                yield _difference(deployment.manifest, text)
+        for environment in tenant.environments.values():
+            wanted = CONNECTIONS[environment.usability]
+            found = _condition(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
+            if found != wanted:
+                yield _difference(environment.manifest, f"the connection's reason is {found}, not {wanted}")
+        for credential in tenant.credentials:
+            wanted, found = _login_reason(tenant, credential), _condition(credential, "ErrorOccurred").get("reason")
+            if found != wanted:
+                yield _difference(credential, f"the reason is {found}, not {wanted}")
+
+
+def _difference(resource: Manifest, text: str) -> Difference:
+    meta = resource["metadata"]
+    return Difference("status", f"{resource['kind']} {meta['namespace']}/{meta['name']}", text, meta["namespace"])
+
+
+def _deployment(tenant: Tenant, deployment: Deployment, application: Manifest | None) -> Iterator[str]:
+    error = _condition(deployment.manifest, "ErrorOccurred")
+    if not deployment.is_certain:
+        named = deployment.manifest["spec"]["destination"]["environment"]
+        if named not in tenant.environments and error.get("status") != "True":
+            yield f"the environment {named} does not exist, and no error says so"
+        return
+    if error.get("status") == "True":
+        yield f"there is an error: {error.get('message')}"
+    if application is not None:
+        yield from _settled(deployment, application)
+        yield from differing_parts(_shown(tenant, application), _showing(deployment.manifest))
+
+
+def _settled(deployment: Deployment, application: Manifest) -> Iterator[str]:
+    """Argo CD has deployed what it was given; otherwise there is nothing yet to compare with."""
+    status = application.get("status") or {}
+    sync = status.get("sync") or {}
+    compared = (sync.get("comparedTo") or {}).get("source")
+    if compared != application["spec"]["source"]:
+        yield "its Application was not compared with its source yet"
+    if deployment.manifest["spec"]["type"] == "automated" and sync.get("status") != "Synced":
+        yield f"its Application is {sync.get('status')}, not Synced"
+
+
+def _shown(tenant: Tenant, application: Manifest) -> dict[str, Any]:
+    """The status that the Application gives reason for."""
+    status = application.get("status") or {}
+    sync, health = status.get("sync") or {}, status.get("health") or {}
+    operation = status.get("operationState") or {}
+    return {
+        "sync": {name: sync.get(name) for name in ("status", "revision")},
+        "health": health.get("status"),
+        "operation": {name: operation.get(name) for name in ("phase", "startedAt", "finishedAt")},
+        "resources": sorted(_resource(item) for item in status.get("resources") or ()),
+        "reconciled": _reconciled(tenant, sync.get("comparedTo") or {}),
+    }
+
+
+def _showing(deployment: Manifest) -> dict[str, Any]:
+    """The same of the status that is shown."""
+    status = deployment.get("status") or {}
+    sync, health = status.get("sync") or {}, status.get("health") or {}
+    operation, reconciled = status.get("operationState") or {}, status.get("reconciledState") or {}
+    return {
+        "sync": {name: sync.get(name) for name in ("status", "revision")},
+        "health": health.get("status"),
+        "operation": {name: operation.get(name) for name in ("phase", "startedAt", "finishedAt")},
+        "resources": sorted(_resource(item) for item in status.get("resources") or ()),
+        "reconciled": reconciled,
+    }
+
+
+def _reconciled(tenant: Tenant, compared: Mapping[str, Any]) -> dict[str, Any]:
+    source, destination = compared.get("source") or {}, compared.get("destination") or {}
+    if not source:
+        return {}
+    names = {environment.cluster: name for name, environment in tenant.environments.items()} | {LOCAL: ""}
+    cluster = destination.get("name", "")
+    return {
+        "source": {
+            "path": source["path"],
+            "repoURL": source["repoURL"],
+            "branch": source.get("targetRevision", ""),
+        },
+        "destination": {"name": names.get(cluster, cluster), "namespace": destination.get("namespace", "")},
+    }
+
+
+def _resource(item: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ("group", "kind", "namespace", "name", "status")
+    return (*(item.get(name) or "" for name in names), (item.get("health") or {}).get("status") or "")
+
+
+def _login_reason(tenant: Tenant, credential: Manifest) -> str:
+    secret = tenant.secrets.get(credential["spec"]["secret"])
+    if secret is None:
+        return "SecretNotFound"
+    given = decoded(secret["data"])
+    works = (given["username"], given["password"]) == tenant.facts.login
+    return "RepositoryCredentialUpToDate" if works else "InvalidCredentials"
+
+
+def _condition(resource: Manifest, type_: str) -> Mapping[str, Any]:
+    conditions = (resource.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == type_), {})

@@ -1,0 +1,94 @@
+"""All that there is, as the API server lists it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import yaml
+
+from chaos.api import CREDENTIAL, DEPLOYMENT, ENVIRONMENT, KUBECONFIG_TYPE, LOGIN_TYPE, SECRET_TYPE, SYNC_RUN
+from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the checker has to be told of what is outside of the clusters."""
+
+    prefix: str
+    """Of tenants' namespaces."""
+    engine_namespaces: tuple[str, ...]
+    tokens: frozenset[str]
+    """That the cluster of environments accepts."""
+    login: tuple[str, str] | None
+    """That private repositories accept; None: their server does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Objects of one moment, or nearly."""
+
+    namespaces: Sequence[Manifest] = ()
+    deployments: Sequence[Manifest] = ()
+    environments: Sequence[Manifest] = ()
+    credentials: Sequence[Manifest] = ()
+    runs: Sequence[Manifest] = ()
+    secrets: Sequence[Manifest] = ()
+    """Of users."""
+    applications: Sequence[Manifest] = ()
+    projects: Sequence[Manifest] = ()
+    engine_secrets: Sequence[Manifest] = field(default=())
+    """That Argo CD takes for a cluster or a repository."""
+
+    @property
+    def of_engines(self) -> Sequence[Manifest]:
+        """All that an engine holds."""
+        return (*self.applications, *self.projects, *self.engine_secrets)
+
+
+async def read_world(kube: KubeClient, facts: Facts) -> World:
+    """List everything. Raises Retry."""
+
+    async def everything(resource: ApiResource) -> list[Manifest]:
+        # Items of a list do not say what they are.
+        kind = {"kind": resource.kind}
+        return [item | kind async for page in kube.list_pages(resource) for item in page.items]
+
+    def of_users(items: list[Manifest]) -> list[Manifest]:
+        return [item for item in items if item["metadata"]["namespace"].startswith(facts.prefix)]
+
+    def of_engines(items: list[Manifest]) -> list[Manifest]:
+        return [item for item in items if item["metadata"]["namespace"] in facts.engine_namespaces]
+
+    secrets = await everything(SECRET)
+    namespaces = await everything(NAMESPACE)
+    return World(
+        namespaces=[item for item in namespaces if item["metadata"]["name"].startswith(facts.prefix)],
+        deployments=of_users(await everything(DEPLOYMENT)),
+        environments=of_users(await everything(ENVIRONMENT)),
+        credentials=of_users(await everything(CREDENTIAL)),
+        runs=of_users(await everything(SYNC_RUN)),
+        secrets=[item for item in of_users(secrets) if item.get("type") in {KUBECONFIG_TYPE, LOGIN_TYPE}],
+        applications=of_engines(await everything(APPLICATION)),
+        projects=[item for item in of_engines(await everything(APP_PROJECT)) if item["metadata"]["name"] != "default"],
+        engine_secrets=[item for item in of_engines(secrets) if SECRET_TYPE in (item["metadata"].get("labels") or {})],
+    )
+
+
+def decoded(data: Manifest | None) -> dict[str, str]:
+    """A Secret's data, in clear."""
+    return {name: base64.b64decode(value).decode() for name, value in (data or {}).items()}
+
+
+def token_of(data: Manifest) -> str:
+    """The token in the data of a Secret with a kubeconfig."""
+    token: str = yaml.safe_load(decoded(data)["kubeconfig"])["users"][0]["user"]["token"]
+    return token
+
+
+def authority_of(data: Manifest) -> str:
+    """The authority in it."""
+    cluster = yaml.safe_load(decoded(data)["kubeconfig"])["clusters"][0]["cluster"]
+    authority: str = cluster["certificate-authority-data"]
+    return authority

@@ -1,0 +1,82 @@
+"""Runs a plan: each tenant's operations in order, tenants side by side, and faults at their place among them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from chaos.execution.faults import Faults
+from chaos.execution.intruder import Intruder
+from chaos.execution.users import Users
+from chaos.plan.faults import Fault
+from chaos.plan.operations import Forge, Meddle, Operation
+from chaos.plan.plan import Plan
+
+WAITING_PER_TENANT = 20
+"""Operations that wait for one before them; the whole plan stands still then."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was done."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    """By kind of operation or fault."""
+    without_effect: Counter[str] = field(default_factory=Counter)
+    """There was nothing to meddle with."""
+    seconds: float = 0
+
+
+class Executor:
+    """Of one run."""
+
+    def __init__(self, users: Users, intruder: Intruder, faults: Faults, rate: float) -> None:
+        """``rate``: operations in a second, at most."""
+        self._users, self._intruder, self._faults, self._rate = users, intruder, faults, rate
+        self._lanes: dict[int, asyncio.Queue[Operation | None]] = {}
+        self._outcome = Outcome()
+
+    async def run(self, plan: Plan) -> Outcome:
+        """Return when every operation was acknowledged and every fault is over. Raises Unavailable."""
+        began = time.monotonic()
+        self._lanes = {tenant: asyncio.Queue(WAITING_PER_TENANT) for tenant in plan.tenants}
+        await asyncio.gather(*map(self._users.make_namespace, plan.tenants))
+        async with asyncio.TaskGroup() as group:
+            for lane in self._lanes.values():
+                group.create_task(self._work(lane))
+            group.create_task(self._dispatch(plan))
+        self._outcome.seconds = time.monotonic() - began
+        return self._outcome
+
+    async def _dispatch(self, plan: Plan) -> None:
+        """A fault begins when the one before it is over; what comes after it does not wait for its end."""
+        fault: asyncio.Task[None] | None = None
+        for step in plan.steps:
+            if isinstance(step, Fault):
+                if fault is not None:
+                    await fault
+                fault = asyncio.create_task(self._faults.carry_out(step))
+                self._outcome.done[type(step).__name__] += 1
+            else:
+                await self._lanes[step.tenant].put(step)
+                await asyncio.sleep(1 / self._rate)
+        for lane in self._lanes.values():
+            await lane.put(None)
+        if fault is not None:
+            await fault
+
+    async def _work(self, lane: asyncio.Queue[Operation | None]) -> None:
+        while (operation := await lane.get()) is not None:
+            await self._carry_out(operation)
+            self._outcome.done[type(operation).__name__] += 1
+
+    async def _carry_out(self, operation: Operation) -> None:
+        if isinstance(operation, Meddle):
+            if not await self._intruder.meddle(operation):
+                self._outcome.without_effect[Meddle.__name__] += 1
+        elif isinstance(operation, Forge):
+            await self._intruder.forge(operation)
+        else:
+            await self._users.carry_out(operation)

@@ -1,0 +1,175 @@
+"""Carries faults out on a hosted stack, and starts what has ended, as a kubelet would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from resource import RLIMIT_FSIZE, prlimit
+
+from chaos.execution.failing_api_server import FailingApiServer
+from chaos.plan.faults import (
+    BreakQueries,
+    Cut,
+    FailCalls,
+    Fault,
+    FillDisk,
+    Kill,
+    KillAll,
+    ResetConnector,
+    Slow,
+    Stop,
+)
+from chaos.record import Record
+from devstack.harness.faulty_links import FaultyLinks
+from devstack.harness.hosted import HostedStack
+from devstack.stack.links import Link, links
+from devstack.stack.pki import Pki
+from devstack.supervisor.child import tree
+from services.common.backoff import Backoff
+from services.common.errors import GitOpsError, Unavailable
+
+LOOK_EVERY_SECONDS = 1.0
+START_SECONDS = 180.0
+REPLICAS = 2
+
+
+class Faults:
+    """One stack's, one after the other."""
+
+    def __init__(self, stack: HostedStack, record: Record, seed: int) -> None:
+        self._stack, self._record, self._seed = stack, record, seed
+        self._turn = asyncio.Lock()
+
+    async def carry_out(self, fault: Fault) -> None:
+        """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
+        async with self._turn:
+            match fault:
+                case Kill() | Stop() | KillAll() | FillDisk():
+                    await self._of_processes(fault)
+                case Cut() | Slow() | BreakQueries():
+                    await self._of_links(fault)
+                case FailCalls(share, seconds):
+                    await self._fail_calls(share, seconds)
+                case ResetConnector():
+                    for command in ("stop", "apply"):
+                        await _retried(partial(self._connector, command))
+
+    async def keep_alive(self) -> None:
+        """For ever: start again what has ended by itself."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            async with self._turn:
+                await self._start_what_ended()
+
+    async def _of_processes(self, fault: Kill | Stop | KillAll | FillDisk) -> None:
+        match fault:
+            case Kill(process, seconds):
+                await asyncio.to_thread(self._stack.kill, process)
+                await asyncio.sleep(seconds)
+                await self._start(process)
+            case Stop(process, seconds):
+                await asyncio.to_thread(self._stack.freeze, process)
+                try:
+                    await asyncio.sleep(seconds)
+                finally:
+                    await asyncio.to_thread(self._stack.thaw, process)
+            case FillDisk(process, seconds):
+                await self._fill_disk(process, seconds)
+            case KillAll():
+                await self._kill_all()
+
+    async def _of_links(self, fault: Cut | Slow | BreakQueries) -> None:
+        faulty = self._stack.links
+        match fault:
+            case Cut(process, server, seconds):
+                broken = [Link(process, server)]
+                act: Callable[[Link], None] = faulty.cut
+            case Slow(process, server, milliseconds, seconds):
+                broken = [Link(process, server)]
+                act = partial(faulty.slow, latency_ms=milliseconds)
+            case BreakQueries(kilobytes, seconds):
+                broken = _links_to("postgres")
+                act = partial(faulty.break_often, kilobytes=kilobytes)
+        await self._while_broken(faulty, broken, act, seconds)
+
+    async def _while_broken(
+        self, faulty: FaultyLinks, broken: list[Link], act: Callable[[Link], None], seconds: float
+    ) -> None:
+        try:
+            for link in broken:
+                await asyncio.to_thread(act, link)
+            await asyncio.sleep(seconds)
+        finally:
+            for link in broken:
+                await asyncio.to_thread(faulty.mend, link)
+
+    async def _fail_calls(self, share: float, seconds: float) -> None:
+        pki = Pki(self._stack.state.root / "kubernetes")
+        port = self._stack.state.recall("ports")["kube-apiserver"]
+        proxy = FailingApiServer(f"https://127.0.0.1:{port}", pki.server_certificate, pki.server_key, share, self._seed)
+        async with proxy.serving() as own:
+            elsewhere = self._stack.links.led_elsewhere(_links_to("kube-apiserver"), own)
+            await asyncio.to_thread(elsewhere.__enter__)
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                await asyncio.to_thread(elsewhere.__exit__, None, None, None)
+        self._record.failed_calls += proxy.failed
+
+    async def _fill_disk(self, process: str, seconds: float) -> None:
+        """By the limit of a file's size, which needs no disk: what is written fails as on a full one."""
+        pids = await asyncio.to_thread(lambda: list(tree(self._stack.pids()[process])))
+        former = {pid: prlimit(pid, RLIMIT_FSIZE, (0, prlimit(pid, RLIMIT_FSIZE)[1])) for pid in pids}
+        await asyncio.sleep(seconds)
+        for pid, limits in former.items():
+            with suppress(ProcessLookupError):
+                prlimit(pid, RLIMIT_FSIZE, limits)
+        await self._start_what_ended()
+
+    async def _kill_all(self) -> None:
+        """In no order; started in the order in which they were declared, which is that of who needs whom."""
+        names = [item["name"] for item in await asyncio.to_thread(self._stack.processes) if item["pid"]]
+        await asyncio.gather(*(asyncio.to_thread(self._stack.kill, name) for name in names))
+        for name in names:
+            await self._start(name)
+
+    def _connector(self, command: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "services.cli", "connector", command],
+            env=os.environ | self._stack.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise Unavailable(f"connector {command}: {done.stderr.strip()}")
+
+    async def _start_what_ended(self) -> None:
+        for item in await asyncio.to_thread(self._stack.processes):
+            if item["phase"] == "died":
+                self._record.restarted[item["name"]] += 1
+                await self._start(item["name"])
+
+    async def _start(self, name: str) -> None:
+        """Again and again: what it needs may have to start first."""
+
+        def start() -> None:
+            if name not in self._stack.pids():
+                self._stack.start(name)
+
+        await _retried(start)
+
+
+def _links_to(server: str) -> list[Link]:
+    return [link for link in links(REPLICAS) if link.server == server]
+
+
+async def _retried(act: Callable[[], None]) -> None:
+    delays = Backoff(first=0.5, limit=5)
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            with suppress(GitOpsError):
+                return await asyncio.to_thread(act)
+            await asyncio.sleep(delays.next_delay())

@@ -1,0 +1,217 @@
+"""Tenants' users: their operations, as calls to the API server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from chaos.api import (
+    CREDENTIAL,
+    DEPLOYMENT,
+    ENVIRONMENT,
+    FINALIZER,
+    KUBECONFIG_TYPE,
+    LOGIN_TYPE,
+    SYNC_RUN,
+)
+from chaos.execution.api_calls import ApiCalls
+from chaos.plan.generate import WEB
+from chaos.plan.operations import (
+    AskForSync,
+    PutCredential,
+    PutDeployment,
+    PutEnvironment,
+    PutKubeconfig,
+    PutLogin,
+    RemakeNamespace,
+    Remove,
+    UserOperation,
+)
+from chaos.record import Asked, Record, key_of
+from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest
+
+KUBECONFIG, LOGIN = "kubeconfig", "login"
+RESOURCES = {
+    "deployment": DEPLOYMENT,
+    "environment": ENVIRONMENT,
+    "credential": CREDENTIAL,
+    "run": SYNC_RUN,
+    KUBECONFIG: SECRET,
+    LOGIN: SECRET,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What users' resources point to."""
+
+    prefix: str
+    """Of tenants' namespaces."""
+    cluster: str
+    """URL of the API server that environments are of."""
+    authority: str
+    """Its certificate, base64 of PEM."""
+    tokens: tuple[str, ...]
+    """That it knows."""
+    repositories: tuple[str, ...]
+    """URLs, with ``{namespace}`` for the tenant's."""
+    private: str
+    """URL of repositories that credentials are for, with ``{number}``."""
+    login: tuple[str, str] = ("user", "word")
+
+    def namespace(self, tenant: int) -> str:
+        """Of a tenant."""
+        return f"{self.prefix}-{tenant:03d}"
+
+
+class Users:
+    """All tenants."""
+
+    def __init__(self, calls: ApiCalls, surroundings: Surroundings, record: Record) -> None:
+        self._calls, self._around, self._record = calls, surroundings, record
+
+    async def carry_out(self, operation: UserOperation) -> None:
+        """Return once it was acknowledged. Raises Unavailable."""
+        acts: dict[type[UserOperation], Callable[[Any], Awaitable[None]]] = {
+            PutDeployment: self._put_deployment,
+            PutEnvironment: self._put_environment,
+            PutCredential: self._put_credential,
+            PutKubeconfig: self._put_kubeconfig,
+            PutLogin: self._put_login,
+            AskForSync: self._ask_for_sync,
+            Remove: self._remove,
+            RemakeNamespace: self._remake_namespace,
+        }
+        await acts[type(operation)](operation)
+
+    async def make_namespace(self, tenant: int) -> None:
+        """As somebody does who gives them out."""
+        name = self._around.namespace(tenant)
+        await self._calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    async def _put_deployment(self, wanted: PutDeployment) -> None:
+        """Make or change a GitOpsDeployment."""
+        namespace = self._around.namespace(wanted.tenant)
+        revision = {"targetRevision": wanted.revision} if wanted.revision else {}
+        url = self._around.repositories[wanted.repository].format(namespace=namespace)
+        spec: Manifest = {
+            "type": "automated" if wanted.automated else "manual",
+            "source": {"repoURL": url, "path": wanted.path} | revision,
+        }
+        if wanted.environment:
+            spec["destination"] = {"environment": wanted.environment, "namespace": WEB}
+        if wanted.creates_namespace:
+            spec["syncPolicy"] = {"syncOptions": ["CreateNamespace=true"]}
+        finalizers = [FINALIZER] if wanted.finalizer else []
+        manifest = _resource(DEPLOYMENT, namespace, wanted.name, spec, finalizers)
+        await self._put(DEPLOYMENT, manifest, "spec", afresh=wanted.afresh)
+
+    async def _put_environment(self, wanted: PutEnvironment) -> None:
+        """Make or change a GitOpsDeploymentManagedEnvironment."""
+        spec: Manifest = {
+            "apiURL": self._around.cluster,
+            "credentialsSecret": KUBECONFIG,
+            "allowInsecureSkipTLSVerify": False,
+            "createNewServiceAccount": False,
+            "clusterResources": wanted.cluster_resources,
+        }
+        if wanted.namespaces:
+            spec["namespaces"] = list(wanted.namespaces)
+        manifest = _resource(ENVIRONMENT, self._around.namespace(wanted.tenant), wanted.name, spec)
+        await self._put(ENVIRONMENT, manifest, "spec", afresh=wanted.afresh)
+
+    async def _put_credential(self, wanted: PutCredential) -> None:
+        """Make or change a GitOpsDeploymentRepositoryCredential."""
+        spec = {"repository": self._around.private.format(number=wanted.repository), "secret": LOGIN}
+        manifest = _resource(CREDENTIAL, self._around.namespace(wanted.tenant), wanted.name, spec)
+        await self._put(CREDENTIAL, manifest, "spec", afresh=wanted.afresh)
+
+    async def _put_kubeconfig(self, wanted: PutKubeconfig) -> None:
+        """Make or change the Secret of environments."""
+        tokens = self._around.tokens
+        token = tokens[wanted.token] if wanted.token < len(tokens) else f"wrong-{wanted.token}"
+        content = {"kubeconfig": _kubeconfig(self._around, token)}
+        await self._put_secret(wanted.tenant, KUBECONFIG, KUBECONFIG_TYPE, content)
+
+    async def _put_login(self, wanted: PutLogin) -> None:
+        """Make or change the Secret of credentials; version 0 is the right one, where there is one."""
+        username, password = self._around.login
+        content = {"username": username, "password": f"{password}{wanted.version or ''}"}
+        await self._put_secret(wanted.tenant, LOGIN, LOGIN_TYPE, content)
+
+    async def _ask_for_sync(self, wanted: AskForSync) -> None:
+        """Make a GitOpsDeploymentSyncRun."""
+        namespace = self._around.namespace(wanted.tenant)
+        found = await self._calls.find(DEPLOYMENT, namespace, wanted.deployment)
+        manifest = _resource(SYNC_RUN, namespace, wanted.name, {"gitopsDeploymentName": wanted.deployment})
+        stored = await self._calls.create(SYNC_RUN, manifest)
+        self._record.acknowledge(stored)
+        deployment = found["metadata"]["uid"] if found is not None else ""
+        self._record.runs[stored["metadata"]["uid"]] = Asked(stored["metadata"]["uid"], deployment)
+
+    async def _remove(self, unwanted: Remove) -> None:
+        """Delete a resource or Secret."""
+        resource, namespace = RESOURCES[unwanted.kind], self._around.namespace(unwanted.tenant)
+        name = unwanted.name or unwanted.kind
+        await self._calls.delete(resource, namespace, name)
+        self._record.forget((resource.kind, namespace, name))
+
+    async def _remake_namespace(self, wanted: RemakeNamespace) -> None:
+        """Delete a namespace, wait until it is gone with all that was in it, and make it again."""
+        name = self._around.namespace(wanted.tenant)
+        await self._calls.delete(NAMESPACE, None, name)
+        self._record.forget_namespace(name)
+        await self._calls.until_gone(NAMESPACE, None, name)
+        await self.make_namespace(wanted.tenant)
+
+    async def _put_secret(self, tenant: int, name: str, type_: str, content: dict[str, str]) -> None:
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in content.items()}
+        meta = {"name": name, "namespace": self._around.namespace(tenant)}
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": type_, "data": data}
+        await self._put(SECRET, manifest, "data")
+
+    async def _put(self, resource: ApiResource, manifest: Manifest, part: str, *, afresh: bool = False) -> None:
+        kind, namespace, name = key_of(manifest)
+        if afresh:
+            await self._calls.delete(resource, namespace, name)
+            self._record.forget((kind, namespace, name))
+        while True:
+            found = await self._calls.find(resource, namespace, name)
+            if found is None:
+                stored: Manifest | None = await self._calls.create(resource, manifest)
+            elif found["metadata"].get("deletionTimestamp"):
+                await self._calls.until_gone(resource, namespace, name)
+                continue
+            else:
+                stored = await self._calls.replace(resource, found, part, manifest[part])
+            if stored is not None and not stored["metadata"].get("deletionTimestamp"):
+                self._record.acknowledge(stored)
+                return
+
+
+def _resource(
+    resource: ApiResource, namespace: str, name: str, spec: Manifest, finalizers: list[str] | None = None
+) -> Manifest:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "namespace": namespace, "finalizers": finalizers or []},
+        "spec": spec,
+    }
+
+
+def _kubeconfig(around: Surroundings, token: str) -> str:
+    cluster = {"server": around.cluster, "certificate-authority-data": around.authority}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    return yaml.safe_dump(content)

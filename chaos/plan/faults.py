@@ -1,0 +1,80 @@
+"""What happens to the system meanwhile. Each begins when the operations before it were sent, and ends by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL a process; it is started again after ``seconds``."""
+
+    process: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """SIGSTOP a process, SIGCONT after ``seconds``: to others it is silent, to itself no time has passed."""
+
+    process: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillAll:
+    """SIGKILL every process at once, and start all again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailCalls:
+    """A share of our services' calls to the API server fails: 500, 429, 503, or the connection breaks."""
+
+    share: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Nothing gets through between a process and a server of it, and nobody is told."""
+
+    process: str
+    server: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """What a server answers to a process is late."""
+
+    process: str
+    server: str
+    milliseconds: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BreakQueries:
+    """Planners' and Connect's connections to the database end again and again, in the middle of an answer."""
+
+    kilobytes: int
+    """After so much was answered on one."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """No file of a process may grow any more, nor be written; it is started again if it ends by that."""
+
+    process: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResetConnector:
+    """Connect forgets how far it was: it streams all rows anew."""
+
+
+Fault = Kill | Stop | KillAll | FailCalls | Cut | Slow | BreakQueries | FillDisk | ResetConnector
+FAULTS: tuple[type[Fault], ...] = get_args(Fault)

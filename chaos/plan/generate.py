@@ -1,0 +1,250 @@
+"""From a seed to a plan. Pure: the same seed and size make the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from random import Random
+from typing import TypeVar
+
+from chaos.plan.faults import (
+    FAULTS,
+    BreakQueries,
+    Cut,
+    FailCalls,
+    Fault,
+    FillDisk,
+    Kill,
+    KillAll,
+    ResetConnector,
+    Slow,
+    Stop,
+)
+from chaos.plan.operations import (
+    AskForSync,
+    Forge,
+    Meddle,
+    Operation,
+    PutCredential,
+    PutDeployment,
+    PutEnvironment,
+    PutKubeconfig,
+    PutLogin,
+    RemakeNamespace,
+    Remove,
+)
+from chaos.plan.plan import Plan, Step
+
+T = TypeVar("T")
+
+DEPLOYMENTS = tuple(f"d{number}" for number in range(6))
+ENVIRONMENTS = ("e0", "e1")
+CREDENTIALS = ("c0", "c1")
+REPOSITORIES, PATHS = 3, 4
+GOOD_TOKENS = 3
+FAILING_SHARE = 0.2
+LATE_MILLISECONDS = (50, 200, 1000)
+ANSWERED_KILOBYTES = (1, 16, 128)
+DATABASES = ("kafka", "postgres")
+SLOTS = 6
+"""Of forged objects; half of them in each of two engine namespaces, in three kinds: an agent takes ten for few."""
+WEB, WEB_2 = "web", "web-2"
+"""Namespaces of environments; deployments go to the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is done."""
+
+    operations: int
+    tenants: int
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What of a stack may be broken, and for how long."""
+
+    killed: tuple[str, ...]
+    """Processes."""
+    stopped: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    """Process and server."""
+    seconds: tuple[float, float]
+    """Least and most."""
+    kinds: tuple[type[Fault], ...] = FAULTS
+    """Of faults."""
+    paths: tuple[str, ...] = field(default=tuple(f"apps/{number}" for number in range(PATHS)))
+    """Of manifests."""
+
+
+def generate(seed: int, size: Size, targets: Targets) -> Plan:
+    """The plan of ``seed``."""
+    random = Random(seed)  # noqa: S311 - to be repeated, not to be secret
+    operations = list(islice(_operations(random, size, targets), size.operations))
+    faults = list(islice(_faults(random, targets), size.faults))
+    return Plan(seed, tuple(_spread(operations, faults)))
+
+
+def _spread(operations: list[Operation], faults: list[Fault]) -> Iterator[Step]:
+    """The first faults come when there is something to lose, the last before the end."""
+    distance = len(operations) / (len(faults) + 1)
+    due = {round(distance * (number + 1)): number for number in range(len(faults))}
+    for position, operation in enumerate(operations):
+        if position in due:
+            yield faults[due[position]]
+        yield operation
+
+
+def _faults(random: Random, targets: Targets) -> Iterator[Fault]:
+    """Each kind in turn, and each of its targets before one of them comes again."""
+    make = _FaultMakers(random, targets)
+    turns: dict[type[Fault], Iterator[Fault]] = {
+        Kill: make.each(targets.killed, Kill),
+        Stop: make.each(targets.stopped, Stop),
+        FillDisk: make.each(DATABASES, FillDisk),
+        Cut: make.each(targets.links, lambda link, seconds: Cut(*link, seconds)),
+        Slow: make.each(targets.links, lambda link, seconds: Slow(*link, random.choice(LATE_MILLISECONDS), seconds)),
+        BreakQueries: make.always(lambda: BreakQueries(random.choice(ANSWERED_KILOBYTES), make.seconds())),
+        FailCalls: make.always(lambda: FailCalls(FAILING_SHARE, make.seconds())),
+        ResetConnector: make.always(ResetConnector),
+        KillAll: make.always(KillAll),
+    }
+    while True:
+        yield from (next(turns[kind]) for kind in random.sample(targets.kinds, len(targets.kinds)))
+
+
+class _FaultMakers:
+    """Endless faults of one kind."""
+
+    def __init__(self, random: Random, targets: Targets) -> None:
+        self._random, self._targets = random, targets
+
+    def seconds(self) -> float:
+        """How long one lasts."""
+        return round(self._random.uniform(*self._targets.seconds), 1)
+
+    def each(self, targets: Sequence[T], make: Callable[[T, float], Fault]) -> Iterator[Fault]:
+        """Of one target after the other, in an order that differs each time."""
+        while True:
+            for target in self._random.sample(targets, len(targets)):
+                yield make(target, self.seconds())
+
+    def always(self, make: Callable[[], Fault]) -> Iterator[Fault]:
+        """Of one that has no target."""
+        while True:
+            yield make()
+
+
+def _operations(random: Random, size: Size, targets: Targets) -> Iterator[Operation]:
+    """First what most of the others build on, for each tenant; then anything."""
+    for tenant in range(size.tenants):
+        yield PutKubeconfig(tenant, 0)
+        yield PutEnvironment(tenant, "e0")
+    makers = _makers(targets, _Syncs())
+    kinds, weights = list(makers), [weight for weight, _ in makers.values()]
+    while True:
+        chosen = random.choices(kinds, weights)[0]
+        yield makers[chosen][1](random, random.randrange(size.tenants))
+
+
+class _Syncs:
+    """Runs have names of their own, and one in eight that was asked for is taken back."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, list[str]] = {}
+        self._number = count()
+
+    def make(self, random: Random, tenant: int) -> Operation:
+        asked = self._asked.setdefault(tenant, [])
+        if asked and _one_in(random, 8):
+            return Remove(tenant, "run", random.choice(asked[-4:]))
+        asked.append(f"r{next(self._number)}")
+        return AskForSync(tenant, asked[-1], random.choice(DEPLOYMENTS))
+
+
+Maker = Callable[[Random, int], Operation]
+
+
+def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
+    """What may be done, how often, and how one is chosen."""
+    return {
+        "deployment": (40, lambda random, tenant: _deployment(random, tenant, targets)),
+        "sync": (14, syncs.make),
+        "environment": (5, _environment),
+        "kubeconfig": (5, _kubeconfig),
+        "login": (3, lambda random, tenant: PutLogin(tenant, random.randrange(3))),
+        "credential": (4, _credential),
+        "remove": (14, _removal),
+        "namespace": (1, lambda _, tenant: RemakeNamespace(tenant)),
+        "meddle": (10, _meddling),
+        "forge": (4, _forgery),
+    }
+
+
+def _deployment(random: Random, tenant: int, targets: Targets) -> PutDeployment:
+    environment = random.choice(ENVIRONMENTS) if _one_in(random, 3) else ""
+    return PutDeployment(
+        tenant,
+        random.choice(DEPLOYMENTS),
+        repository=random.randrange(REPOSITORIES),
+        path=random.choice(targets.paths),
+        revision=random.choice(("", "main", "v1")),
+        automated=_one_in(random, 2),
+        environment=environment,
+        creates_namespace=_one_in(random, 5),
+        finalizer=_one_in(random, 5),
+        afresh=_one_in(random, 5),
+    )
+
+
+def _environment(random: Random, tenant: int) -> PutEnvironment:
+    return PutEnvironment(
+        tenant,
+        random.choice(ENVIRONMENTS),
+        namespaces=random.choice(((), (WEB,), (WEB, WEB_2))),
+        cluster_resources=_one_in(random, 3),
+        afresh=_one_in(random, 5),
+    )
+
+
+def _kubeconfig(random: Random, tenant: int) -> PutKubeconfig:
+    """One of seven times with a token that the cluster does not know."""
+    return PutKubeconfig(tenant, GOOD_TOKENS if _one_in(random, 7) else random.randrange(GOOD_TOKENS))
+
+
+def _credential(random: Random, tenant: int) -> PutCredential:
+    return PutCredential(tenant, random.choice(CREDENTIALS), random.randrange(REPOSITORIES), afresh=_one_in(random, 5))
+
+
+def _removal(random: Random, tenant: int) -> Remove:
+    kind = random.choices(["deployment", "environment", "credential", "kubeconfig", "login"], [16, 1, 2, 1, 1])[0]
+    match kind:
+        case "deployment":
+            return Remove(tenant, "deployment", random.choice(DEPLOYMENTS))
+        case "environment":
+            return Remove(tenant, "environment", random.choice(ENVIRONMENTS))
+        case "credential":
+            return Remove(tenant, "credential", random.choice(CREDENTIALS))
+        case "kubeconfig":
+            return Remove(tenant, "kubeconfig", "")
+        case _:
+            return Remove(tenant, "login", "")
+
+
+def _meddling(random: Random, tenant: int) -> Meddle:
+    kind = random.choices(["application", "project", "cluster-secret"], [6, 2, 2])[0]
+    how = random.choice(["edit", "delete", "unlabel"])
+    name = random.choice(ENVIRONMENTS if kind == "cluster-secret" else DEPLOYMENTS)
+    return Meddle(tenant, kind, name, how)  # type: ignore[arg-type]
+
+
+def _forgery(random: Random, tenant: int) -> Forge:
+    kind = random.choice(["application", "project", "cluster-secret"])
+    return Forge(tenant, kind, random.randrange(SLOTS), ours=_one_in(random, 2))  # type: ignore[arg-type]
+
+
+def _one_in(random: Random, number: int) -> bool:
+    """True so often."""
+    return random.randrange(number) == 0

@@ -1,0 +1,126 @@
+"""What users do in their namespaces, and an intruder in those of the engines.
+
+Each says what shall be afterwards, not what was before, so that a plan from which some are taken away still makes
+sense: what is to be put is made or changed, what is to be removed may be gone already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login"]
+"""What a user may remove. The last two are Secrets."""
+EngineKind = Literal["application", "project", "cluster-secret"]
+
+
+@dataclass(frozen=True, slots=True)
+class PutDeployment:
+    """A GitOpsDeployment with this spec."""
+
+    tenant: int
+    name: str
+    repository: int
+    path: str
+    revision: str
+    automated: bool
+    environment: str = ""
+    """Empty: the own namespace."""
+    creates_namespace: bool = False
+    finalizer: bool = False
+    afresh: bool = False
+    """Deleted first: another resource of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutEnvironment:
+    """A GitOpsDeploymentManagedEnvironment for the stack's own API server."""
+
+    tenant: int
+    name: str
+    namespaces: tuple[str, ...] = ()
+    cluster_resources: bool = False
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutCredential:
+    """A GitOpsDeploymentRepositoryCredential for a repository."""
+
+    tenant: int
+    name: str
+    repository: int
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutKubeconfig:
+    """The Secret of all environments of a tenant."""
+
+    tenant: int
+    token: int
+    """Which of the tokens; one beyond those that there are is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutLogin:
+    """The Secret of all credentials of a tenant."""
+
+    tenant: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskForSync:
+    """A GitOpsDeploymentSyncRun."""
+
+    tenant: int
+    name: str
+    deployment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete one resource or Secret."""
+
+    tenant: int
+    kind: UserKind | Literal["run"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemakeNamespace:
+    """Delete a tenant's namespace with all that is in it, and make it again."""
+
+    tenant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meddle:
+    """Somebody with rights in the engine namespaces changes an object of ours."""
+
+    tenant: int
+    kind: EngineKind
+    name: str
+    """Of the deployment or environment that the object was made for; of a project it does not matter."""
+    how: Literal["edit", "delete", "unlabel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forge:
+    """Somebody makes an object in an engine namespace."""
+
+    tenant: int
+    """In whose turn; it is nobody's."""
+    kind: EngineKind
+    slot: int
+    """There is at most one for each slot: too many would not be taken for orphans, but for a fault."""
+    ours: bool
+    """With the label by which agents know what is theirs to delete."""
+
+
+UserOperation = (
+    PutDeployment | PutEnvironment | PutCredential | PutKubeconfig | PutLogin | AskForSync | Remove | RemakeNamespace
+)
+Operation = UserOperation | Meddle | Forge
+OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)

@@ -1,0 +1,81 @@
+"""What the API server has acknowledged, in the order in which it did, and what was seen of syncs.
+
+The executor writes it, the checker reads it: where what must be depends on what was.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.common.kubernetes import Manifest
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A sync run as it was made."""
+
+    uid: str
+    deployment: str
+    """Uid of the GitOpsDeployment that had the name then; empty: there was none."""
+
+
+@dataclass(slots=True)
+class Record:
+    """Of one run of a plan."""
+
+    present: dict[Key, Manifest] = field(default_factory=dict)
+    """Resources and Secrets of users, as they were acknowledged last; without those whose deletion was."""
+    contents: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    """Spec or data of each, by uid: all that were ever acknowledged."""
+    names: dict[str, Key] = field(default_factory=dict)
+    """Of each, by uid."""
+    runs: dict[str, Asked] = field(default_factory=dict)
+    """By uid."""
+    disturbed: set[str] = field(default_factory=set)
+    """Uids of GitOpsDeployments whose Application an intruder has touched."""
+    before: frozenset[Key] = frozenset()
+    """What engines held when the run began: others' whose tests came first."""
+    foreign: dict[Key, Manifest] = field(default_factory=dict)
+    """What an intruder has made that is not ours to delete."""
+    starts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """When each sync run was seen to start, by its uid; what starts a second time has another time."""
+    failed_calls: int = 0
+    """That our services made to the API server, and that were made to fail."""
+    witness_gaps: int = 0
+    """How often nobody watched syncs for a moment."""
+    restarted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How often a process that had ended by itself was started again."""
+
+    def acknowledge(self, manifest: Manifest) -> None:
+        """The API server has stored it."""
+        self.present[key_of(manifest)] = manifest
+        content = content_of(manifest)
+        self.names[manifest["metadata"]["uid"]] = key_of(manifest)
+        contents = self.contents[manifest["metadata"]["uid"]]
+        if not contents or contents[-1] != content:
+            contents.append(content)
+
+    def forget(self, key: Key) -> None:
+        """Its deletion was acknowledged."""
+        self.present.pop(key, None)
+
+    def forget_namespace(self, namespace: str) -> None:
+        """The deletion of all that is in it was."""
+        for key in [key for key in self.present if key[1] == namespace]:
+            self.forget(key)
+
+
+def key_of(manifest: Manifest) -> Key:
+    """By which an object is known."""
+    meta = manifest["metadata"]
+    return manifest["kind"], meta.get("namespace", ""), meta["name"]
+
+
+def content_of(manifest: Manifest) -> Any:
+    """What a user wrote: a spec, or a Secret's data."""
+    return manifest["data"] if manifest["kind"] == "Secret" else manifest["spec"]

@@ -1,0 +1,78 @@
+"""What a run was, and what came of it, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from chaos.checker.convergence import Verdict
+from chaos.execution.executor import Outcome
+from chaos.plan.faults import FAULTS
+from chaos.record import Record
+
+SHOWN = 40
+"""Differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one run."""
+
+    seed: int
+    outcome: Outcome
+    verdict: Verdict
+    record: Record
+
+    @property
+    def failed(self) -> bool:
+        """Something is not as it must be."""
+        return bool(self.verdict.differences)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it but what was recorded."""
+        faults = {fault.__name__ for fault in FAULTS}
+        return {
+            "seed": self.seed,
+            "operations": {name: number for name, number in self.outcome.done.items() if name not in faults},
+            "faults": {name: number for name, number in self.outcome.done.items() if name in faults},
+            "without_effect": dict(self.outcome.without_effect),
+            "seconds": round(self.outcome.seconds, 1),
+            "syncs_seen": len(self.record.starts),
+            "failed_calls": self.record.failed_calls,
+            "witness_gaps": self.record.witness_gaps,
+            "started_again": dict(self.record.restarted),
+            "there_is": self.verdict.counts,
+            "seconds_to_converge": round(self.verdict.seconds, 1),
+            "differences_by_sort": dict(Counter(each.sort for each in self.verdict.differences)),
+            "differences": [asdict(each) for each in self.verdict.differences],
+        }
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Figures first, then what is wrong."""
+    content = report.as_json()
+    table = Table("", "", box=None, show_header=False)
+    table.add_row("seed", str(report.seed))
+    for name in ("operations", "faults", "there_is"):
+        parts = ", ".join(f"{number} {what}" for what, number in sorted(content[name].items()))
+        table.add_row(name.replace("_", " "), f"{sum(content[name].values())}: {parts}")
+    table.add_row("syncs seen", f"{content['syncs_seen']}, {content['witness_gaps']} moments without a witness")
+    table.add_row("calls made to fail", str(content["failed_calls"]))
+    if content["started_again"]:
+        table.add_row("ended by itself", json.dumps(content["started_again"]))
+    table.add_row("took", f"{content['seconds']} s")
+    sorts = content["differences_by_sort"]
+    for sort in ("lost", "missing", "extra", "differs", "status", "sync"):
+        table.add_row(sort, str(sorts.get(sort, 0)))
+    converged = f"{content['seconds_to_converge']} s" + (", and not converged" if report.failed else "")
+    table.add_row("time to converge", converged)
+    console.print(table)
+    for difference in report.verdict.differences[:SHOWN]:
+        console.print(f"  {difference}", markup=False, soft_wrap=True)
+    if len(report.verdict.differences) > SHOWN:
+        console.print(f"  … and {len(report.verdict.differences) - SHOWN} more")

@@ -1,0 +1,97 @@
+"""One run of a plan on a running stack: execute, wait, judge."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+
+from chaos.checker.convergence import await_convergence
+from chaos.checker.world import Facts, read_world
+from chaos.execution.api_calls import ApiCalls
+from chaos.execution.executor import Executor
+from chaos.execution.faults import Faults
+from chaos.execution.intruder import Intruder
+from chaos.execution.sync_watch import watch_syncs
+from chaos.execution.tokens import make_tokens
+from chaos.execution.users import Surroundings, Users
+from chaos.plan.generate import WEB, WEB_2
+from chaos.plan.plan import Plan
+from chaos.record import Record, key_of
+from chaos.report import Report
+from devstack.harness.hosted import HostedStack
+from services.common.kubernetes import NAMESPACE, connect
+
+SETTINGS = {
+    "ORPHAN_GRACE_SECONDS": "20",
+    "FAILED_CHECK_INTERVAL_SECONDS": "10",
+    "CHECK_INTERVAL_SECONDS": "30",
+    "COMPARISON_INTERVAL_SECONDS": "30",
+}
+"""Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it."""
+
+NOBODY = "https://127.0.0.1:9/private-{number}.git"
+
+
+def stack_options() -> list[str]:
+    """Of ``hosted``."""
+    settings = [argument for name, value in SETTINGS.items() for argument in ("--set", f"{name}={value}")]
+    return ["--replicas", "2", "--links", *settings]
+
+
+async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, deadline_seconds: float) -> Report:
+    """Carry ``plan`` out for tenants whose namespaces begin with ``prefix``, which nobody else's do."""
+    record = Record()
+    kubeconfig = Path(stack.environment["KUBECONFIG"])
+    engine_namespaces = tuple(
+        each.partition("=")[2] or each for each in stack.environment["ENGINE_NAMESPACES"].split(",")
+    )
+    async with await connect(kubeconfig) as kube:
+        calls = ApiCalls(kube, "chaos")
+        around = _surroundings(kubeconfig, prefix, await make_tokens(calls))
+        for name in (WEB, WEB_2):
+            await calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), login=None)
+        record.before = frozenset(key_of(item) for item in (await read_world(kube, facts)).of_engines)
+        faults = Faults(stack, record, plan.seed)
+        users = Users(ApiCalls(kube, "chaos-user"), around, record)
+        intruder = Intruder(ApiCalls(kube, "chaos-intruder"), around, engine_namespaces, record)
+        async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive()):
+            outcome = await Executor(users, intruder, faults, rate).run(plan)
+            verdict = await await_convergence(kube, facts, record, deadline_seconds)
+    return Report(plan.seed, outcome, verdict, record)
+
+
+def _surroundings(kubeconfig: Path, prefix: str, tokens: tuple[str, ...]) -> Surroundings:
+    content = yaml.safe_load(kubeconfig.read_text())
+    cluster = content["clusters"][0]["cluster"]
+    authority = cluster.get("certificate-authority-data") or base64.b64encode(
+        Path(cluster["certificate-authority"]).read_bytes()
+    ).decode("ascii")
+    return Surroundings(
+        prefix=prefix,
+        cluster=cluster["server"],
+        authority=authority,
+        tokens=tokens,
+        repositories=tuple(f"https://git.example.com/{{namespace}}/config-{number}.git" for number in range(3)),
+        private=NOBODY,
+    )
+
+
+@asynccontextmanager
+async def _beside(*endless: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """What runs for as long as the block does. Raises what one of them raises."""
+    tasks = [asyncio.ensure_future(each) for each in endless]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result

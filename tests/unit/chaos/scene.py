@@ -1,0 +1,213 @@
+"""A small world, built by hand, in which everything is as it must be; tests change something, and ask the checker."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from chaos.checker.difference import Difference
+from chaos.checker.judge import judge
+from chaos.checker.world import Facts, World
+from chaos.identity import resource_id
+from chaos.record import Asked, Record
+from services.common.kubernetes import Manifest
+
+HOME, ENGINE = "chaos-000", "gitops-service-argocd"
+TOKEN, AUTHORITY, API = "good-token", "QQ==", "https://127.0.0.1:6443"
+REPOSITORY, PRIVATE = "https://git.example.com/chaos-000/Config.git", "https://127.0.0.1:9/private.git"
+TENANT = "e6578532-0ac2-56f5-b388-1cea957290f5"
+PROJECT = f"app-project-{TENANT}"
+CLUSTER = "managed-env-3acca8b2-b193-5f5a-b707-49edc218723e"
+LABELS = {"app.kubernetes.io/managed-by": "gitops-service"}
+BEGUN, ENDED = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
+FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), login=None)
+
+
+@dataclass
+class Scene:
+    """Objects by a short name, and what was recorded."""
+
+    objects: dict[str, Manifest]
+    record: Record = field(default_factory=Record)
+
+    def judged(self) -> list[Difference]:
+        """What the checker says."""
+        return judge(self._world(), FACTS, self.record)
+
+    def sorts(self) -> list[str]:
+        """Of what differs."""
+        return [each.sort for each in self.judged()]
+
+    def put(self, name: str, manifest: Manifest) -> None:
+        """One object more, which the API server has acknowledged."""
+        self.objects[name] = manifest
+        self.record.acknowledge(manifest)
+
+    def remove(self, name: str) -> None:
+        """One less, and a user has asked for that."""
+        item = self.objects.pop(name)
+        self.record.forget((item["kind"], item["metadata"]["namespace"], item["metadata"]["name"]))
+
+    def _world(self) -> World:
+        def of(kind: str, *, engine: bool = False) -> list[Manifest]:
+            every = (item for item in self.objects.values() if item["kind"] == kind)
+            return [item for item in every if item["metadata"].get("namespace", "").startswith(ENGINE) == engine]
+
+        return World(
+            namespaces=of("Namespace"),
+            deployments=of("GitOpsDeployment"),
+            environments=of("GitOpsDeploymentManagedEnvironment"),
+            credentials=of("GitOpsDeploymentRepositoryCredential"),
+            runs=of("GitOpsDeploymentSyncRun"),
+            secrets=of("Secret"),
+            applications=of("Application", engine=True),
+            projects=of("AppProject", engine=True),
+            engine_secrets=of("Secret", engine=True),
+        )
+
+
+def settled() -> Scene:
+    """A deployment of its own namespace, one to an environment, one that a run has synced, and a credential."""
+    scene = Scene({"namespace": thing("Namespace", "", HOME, "n1")})
+    scene.put("kubeconfig", thing("Secret", HOME, "kubeconfig", "u-secret") | {"data": kubeconfig(TOKEN)})
+    scene.put("environment", environment())
+    scene.put("credential", credential())
+    scene.put("web", deployment("web", "u-web", automated=True))
+    scene.put("remote", deployment("remote", "u-remote", destination={"environment": "prod", "namespace": "web"}))
+    scene.put("manual", deployment("manual", "u-manual", automated=False))
+    scene.put("run", run())
+    scene.record.runs["u-run"] = Asked("u-run", "u-manual")
+    scene.record.starts["u-run"].add(BEGUN)
+    scene.objects |= {
+        "web application": application("u-web", automated=True),
+        "remote application": application("u-remote", automated=True, cluster=CLUSTER, namespace="web"),
+        "manual application": application("u-manual", automated=False),
+        "project": project(),
+        "cluster secret": cluster_secret(TOKEN),
+    }
+    return scene
+
+
+def thing(kind: str, namespace: str, name: str, uid: str) -> Manifest:
+    """Any object."""
+    return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid}}
+
+
+def deployment(name: str, uid: str, *, automated: bool = True, **spec: Any) -> Manifest:
+    """A GitOpsDeployment, with the status of one that is synced."""
+    source = {"repoURL": REPOSITORY, "path": "."}
+    goal = spec.get("destination") or {}
+    status = {
+        "sync": {"status": "Synced", "revision": "abc"},
+        "health": {"status": "Healthy"},
+        "operationState": {"phase": "Succeeded", "startedAt": BEGUN, "finishedAt": ENDED},
+        "reconciledState": {
+            "source": {"path": ".", "repoURL": REPOSITORY, "branch": ""},
+            "destination": {"name": goal.get("environment", ""), "namespace": goal.get("namespace", HOME)},
+        },
+    }
+    content = {"type": "automated" if automated else "manual", "source": source} | spec
+    return thing("GitOpsDeployment", HOME, name, uid) | {"spec": content, "status": status}
+
+
+def application(uid: str, *, automated: bool, cluster: str = "in-cluster", namespace: str = HOME) -> Manifest:
+    """What a deployment becomes, as Argo CD shows it when it has synced."""
+    source, destination = {"repoURL": REPOSITORY, "path": "."}, {"name": cluster, "namespace": namespace}
+    policy = {
+        "syncPolicy": {
+            "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},
+            "syncOptions": ["PrunePropagationPolicy=background"],
+            "retry": {
+                "limit": -1,
+                "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"},
+                "refresh": True,
+            },
+        }
+    }
+    item = thing("Application", ENGINE, f"gitopsdepl-{uid}", f"a-{uid}")
+    item["metadata"]["labels"] = LABELS | {"databaseID": resource_id(uid)}
+    status = {
+        "sync": {"status": "Synced", "revision": "abc", "comparedTo": {"source": source, "destination": destination}},
+        "health": {"status": "Healthy"},
+        "operationState": {"phase": "Succeeded", "startedAt": BEGUN, "finishedAt": ENDED},
+    }
+    spec = {"project": PROJECT, "source": source, "destination": destination} | (policy if automated else {})
+    return item | {"spec": spec, "status": status}
+
+
+def project() -> Manifest:
+    """What its tenant may do."""
+    item = thing("AppProject", ENGINE, PROJECT, "p")
+    item["metadata"] |= {"labels": LABELS, "annotations": {"username": TENANT}}
+    account = {"server": "https://kubernetes.default.svc", "namespace": HOME}
+    return item | {
+        "spec": {
+            "sourceRepos": ["https://127.0.0.1:9/private", "https://git.example.com/chaos-000/config"],
+            "destinations": [{"name": "in-cluster", "namespace": HOME}, {"name": CLUSTER, "namespace": "web"}],
+            "namespaceResourceBlacklist": [{"group": "", "kind": "LimitRange"}, {"group": "", "kind": "ResourceQuota"}],
+            "destinationServiceAccounts": [account | {"defaultServiceAccount": "gitops-service-sync"}],
+        }
+    }
+
+
+def environment() -> Manifest:
+    """One that works."""
+    spec = {"apiURL": API, "credentialsSecret": "kubeconfig", "clusterResources": False, "namespaces": ["web"]}
+    item = thing("GitOpsDeploymentManagedEnvironment", HOME, "prod", "u-env")
+    return item | {"spec": spec, "status": {"conditions": [connection("Succeeded")]}}
+
+
+def connection(reason: str) -> Manifest:
+    """What an environment shows."""
+    return {"type": "ConnectionInitializationSucceeded", "status": "True", "reason": reason}
+
+
+def credential() -> Manifest:
+    """One without a Secret."""
+    item = thing("GitOpsDeploymentRepositoryCredential", HOME, "login", "u-login")
+    condition = {"type": "ErrorOccurred", "status": "True", "reason": "SecretNotFound"}
+    return item | {"spec": {"repository": PRIVATE, "secret": "login"}, "status": {"conditions": [condition]}}
+
+
+def run() -> Manifest:
+    """One that took place."""
+    status = {
+        "conditions": [{"type": "ErrorOccurred", "status": "False"}],
+        "operation": {"phase": "Succeeded", "startedAt": BEGUN, "finishedAt": ENDED},
+    }
+    item = thing("GitOpsDeploymentSyncRun", HOME, "run", "u-run")
+    return item | {"spec": {"gitopsDeploymentName": "manual"}, "status": status}
+
+
+def cluster_secret(token: str) -> Manifest:
+    """What an environment becomes."""
+    item = thing("Secret", ENGINE, CLUSTER, "s")
+    made_for = CLUSTER.removeprefix("managed-env-")
+    item["metadata"]["labels"] = LABELS | {"databaseID": made_for, "argocd.argoproj.io/secret-type": "cluster"}
+    config = {"bearerToken": token, "tlsClientConfig": {"insecure": False, "caData": AUTHORITY}}
+    content = {
+        "name": CLUSTER,
+        "server": f"{API}?managedEnvironment={made_for}",
+        "config": json.dumps(config),
+        "project": PROJECT,
+        "namespaces": "web",
+    }
+    return item | {"data": encoded(content)}
+
+
+def kubeconfig(token: str) -> Manifest:
+    """Data of a Secret."""
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": API, "certificate-authority-data": AUTHORITY}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    }
+    return encoded({"kubeconfig": yaml.safe_dump(content)})
+
+
+def encoded(content: dict[str, str]) -> Manifest:
+    """As a Secret has it."""
+    return {name: base64.b64encode(value.encode()).decode() for name, value in content.items()}

@@ -1,0 +1,216 @@
+"""The checker sees each sort of fault: one that cannot fail would prove nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from chaos.checker.world import token_of
+from chaos.record import Asked
+from tests.unit.chaos.scene import (
+    CLUSTER,
+    ENGINE,
+    HOME,
+    LABELS,
+    Scene,
+    application,
+    cluster_secret,
+    connection,
+    deployment,
+    kubeconfig,
+    settled,
+    thing,
+)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return settled()
+
+
+def test_world_when_everything_is_as_it_must_be_then_nothing_is_told(scene: Scene) -> None:
+    assert scene.judged() == []
+
+
+@pytest.mark.parametrize("name", ["web application", "remote application", "project", "cluster secret"])
+def test_object_when_it_is_missing_then_it_is_told(scene: Scene, name: str) -> None:
+    gone = scene.objects.pop(name)
+    assert ("missing", f"{gone['kind']} {gone['metadata']['name']}") in [(d.sort, d.subject) for d in scene.judged()]
+
+
+@pytest.mark.parametrize("resource", ["web", "remote", "environment"])
+def test_object_when_its_resource_is_gone_then_it_is_extra(scene: Scene, resource: str) -> None:
+    scene.remove(resource)
+    assert "extra" in scene.sorts()
+
+
+def test_object_when_it_was_forged_with_our_label_then_it_is_extra(scene: Scene) -> None:
+    forged = application("nobodys", automated=True)
+    scene.objects["forged"] = forged
+    assert scene.sorts() == ["extra"]
+
+
+def test_object_when_it_is_in_two_engine_namespaces_then_it_is_told(scene: Scene) -> None:
+    twin = copy.deepcopy(scene.objects["web application"])
+    twin["metadata"]["namespace"] = f"{ENGINE}-2"
+    scene.objects["twin"] = twin
+    assert scene.sorts() == ["differs", "extra"]
+
+
+def test_objects_when_a_tenants_are_in_two_engine_namespaces_then_it_is_told(scene: Scene) -> None:
+    scene.objects["web application"]["metadata"]["namespace"] = f"{ENGINE}-2"
+    assert [str(each) for each in scene.judged()] == [f"differs: tenant {HOME}: it is in {ENGINE} and {ENGINE}-2"]
+
+
+def test_foreign_object_when_it_is_left_alone_then_nothing_is_told(scene: Scene) -> None:
+    foreign = thing("AppProject", ENGINE, "theirs", "f") | {"spec": {}}
+    scene.objects["foreign"] = foreign
+    scene.record.foreign["AppProject", ENGINE, "theirs"] = copy.deepcopy(foreign)
+    assert scene.judged() == []
+
+
+@pytest.mark.parametrize("how", ["gone", "changed", "labelled"])
+def test_foreign_object_when_it_is_touched_then_it_is_told(scene: Scene, how: str) -> None:
+    foreign = thing("AppProject", ENGINE, "theirs", "f") | {"spec": {}}
+    scene.record.foreign["AppProject", ENGINE, "theirs"] = copy.deepcopy(foreign)
+    if how == "changed":
+        foreign["spec"] = {"sourceRepos": []}
+    if how == "labelled":
+        foreign["metadata"]["labels"] = LABELS
+    if how != "gone":
+        scene.objects["foreign"] = foreign
+    assert scene.sorts() == [("missing" if how == "gone" else "differs")]
+
+
+def _set(*path: str, to: object) -> Callable[[Scene], None]:
+    def change(scene: Scene) -> None:
+        item: dict[str, object] = scene.objects
+        for name in path[:-1]:
+            item = item[name]  # type: ignore[assignment]
+        item[path[-1]] = to
+
+    return change
+
+
+STALE = {
+    "path": _set("web application", "spec", "source", "path", to="elsewhere"),
+    "project": _set("web application", "spec", "project", to="default"),
+    "destination": _set("remote application", "spec", "destination", to={"name": "in-cluster", "namespace": "web"}),
+    "sync policy": _set("manual application", "spec", "syncPolicy", to={"automated": {}}),
+    "label": _set("web application", "metadata", "labels", to={}),
+    "widened project": _set("project", "spec", "destinations", to=[{"name": "*", "namespace": "*"}]),
+    "project of another": _set("project", "metadata", "annotations", to={"username": "another"}),
+    "project with more": _set("project", "spec", "clusterResourceWhitelist", to=[{"group": "*", "kind": "*"}]),
+    "token": _set("cluster secret", "data", to=cluster_secret("former-token")["data"]),
+    "being deleted": _set("web application", "metadata", "deletionTimestamp", to="2026-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("change", STALE.values(), ids=STALE.keys())
+def test_object_when_it_is_stale_or_another_then_it_differs(scene: Scene, change: Callable[[Scene], None]) -> None:
+    change(scene)
+    assert "differs" in scene.sorts()
+
+
+STATUSES = {
+    "sync": _set("web", "status", "sync", "status", to="OutOfSync"),
+    "health": _set("web", "status", "health", "status", to="Degraded"),
+    "operation": _set("web", "status", "operationState", "phase", to="Running"),
+    "reconciled": _set("remote", "status", "reconciledState", "destination", "name", to=CLUSTER),
+    "none": _set("manual", "status", to={}),
+    "error": _set("web", "status", "conditions", to=[{"type": "ErrorOccurred", "status": "True", "message": "no"}]),
+    "environment": _set("environment", "status", "conditions", to=[connection("Checking")]),
+    "credential": _set("credential", "status", to={}),
+}
+
+
+@pytest.mark.parametrize("change", STATUSES.values(), ids=STATUSES.keys())
+def test_status_when_it_is_stale_then_it_is_told(scene: Scene, change: Callable[[Scene], None]) -> None:
+    change(scene)
+    assert set(scene.sorts()) == {"status"}
+
+
+def test_application_when_argo_cd_has_not_compared_its_source_then_it_is_told(scene: Scene) -> None:
+    scene.objects["web"]["spec"]["source"] = {"repoURL": "https://git.example.com/chaos-000/config", "path": "new"}
+    scene.record.acknowledge(scene.objects["web"])
+    scene.objects["web application"]["spec"]["source"] = scene.objects["web"]["spec"]["source"]
+    assert "its Application was not compared with its source yet" in [each.what for each in scene.judged()]
+
+
+def test_resource_when_it_is_gone_though_it_was_acknowledged_then_it_is_lost(scene: Scene) -> None:
+    scene.objects.pop("credential")
+    assert "lost" in scene.sorts()
+
+
+def test_resource_when_it_is_not_as_it_was_acknowledged_then_it_is_lost(scene: Scene) -> None:
+    scene.objects["credential"] = copy.deepcopy(scene.objects["credential"])
+    scene.objects["credential"]["spec"]["secret"] = "another"
+    assert "lost" in scene.sorts()
+
+
+def test_resource_when_its_deletion_was_acknowledged_and_it_is_there_then_it_is_extra(scene: Scene) -> None:
+    item = scene.objects["run"]
+    scene.remove("run")
+    scene.objects["run"] = item
+    assert scene.sorts() == ["extra"]
+
+
+def test_deployment_when_its_environment_has_no_secret_then_its_application_may_be_as_it_was(scene: Scene) -> None:
+    scene.remove("kubeconfig")
+    scene.objects["environment"]["status"]["conditions"] = [connection("SecretNotFound")]
+    scene.objects.pop("cluster secret")
+    scene.objects["project"]["spec"]["destinations"].pop()
+    scene.objects["remote application"]["spec"]["destination"] = {"name": "", "namespace": "web"}
+    assert scene.judged() == []
+
+
+def test_cluster_secret_when_its_credentials_were_taken_back_then_it_is_extra(scene: Scene) -> None:
+    scene.remove("kubeconfig")
+    scene.objects["environment"]["status"]["conditions"] = [connection("SecretNotFound")]
+    assert "extra" in scene.sorts()
+
+
+def test_cluster_secret_when_newer_credentials_do_not_work_then_the_last_that_did_may_stay(scene: Scene) -> None:
+    scene.put("kubeconfig", scene.objects["kubeconfig"] | {"data": kubeconfig("wrong")})
+    scene.objects["environment"]["status"]["conditions"] = [connection("UnableToValidateClusterCredentials")]
+    assert token_of(scene.objects["kubeconfig"]["data"]) == "wrong"
+    assert scene.judged() == []
+
+
+def test_deployment_when_its_environment_does_not_exist_and_it_says_nothing_then_it_is_told(scene: Scene) -> None:
+    scene.put("lost", deployment("lost", "u-lost", destination={"environment": "nowhere", "namespace": "web"}))
+    assert scene.sorts() == ["status"]
+
+
+def test_run_when_it_took_place_twice_then_it_is_told_although_it_is_gone(scene: Scene) -> None:
+    scene.record.starts["u-run"].add("2026-01-01T00:01:00Z")
+    scene.remove("run")
+    assert scene.sorts() == ["sync"]
+
+
+def test_run_when_it_says_that_it_succeeded_and_nobody_saw_it_then_it_is_told(scene: Scene) -> None:
+    scene.record.starts.clear()
+    assert scene.sorts() == ["sync"]
+
+
+def test_run_when_nobody_watched_for_a_moment_then_what_was_not_seen_is_not_judged(scene: Scene) -> None:
+    scene.record.starts.clear()
+    scene.record.witness_gaps = 1
+    assert scene.judged() == []
+
+
+@pytest.mark.parametrize("phase", ["Waiting", "Running", "Failed"])
+def test_run_when_nothing_stood_in_its_way_and_it_did_not_succeed_then_it_is_told(scene: Scene, phase: str) -> None:
+    scene.objects["run"]["status"]["operation"]["phase"] = phase
+    assert scene.sorts() == ["sync"]
+
+
+def test_run_when_somebody_deleted_its_application_then_it_may_have_failed_but_has_ended(scene: Scene) -> None:
+    scene.record.runs["u-run"] = Asked("u-run", "u-manual")
+    scene.record.disturbed.add("u-manual")
+    scene.objects["run"]["status"]["operation"]["phase"] = "Error"
+    assert scene.judged() == []
+    scene.objects["run"]["status"]["operation"]["phase"] = "Running"
+    assert scene.sorts() == ["sync"]

@@ -1,0 +1,78 @@
+"""How a plan is carried out, and what is noted of syncs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from chaos.execution.executor import Executor
+from chaos.execution.faults import Faults
+from chaos.execution.intruder import Intruder
+from chaos.execution.sync_watch import note_start
+from chaos.execution.users import Users
+from chaos.plan.faults import Kill
+from chaos.plan.operations import Meddle, PutLogin
+from chaos.plan.plan import Plan
+from chaos.record import Record
+
+FAST = 1e6
+
+
+class Everybody:
+    """Users, intruder and faults, who note what they do, and give others a turn meanwhile."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+
+    async def make_namespace(self, tenant: int) -> None:
+        self.done.append(tenant)
+
+    async def carry_out(self, step: object) -> None:
+        await asyncio.sleep(0)
+        self.done.append(step)
+
+    async def meddle(self, operation: Meddle) -> bool:
+        await self.carry_out(operation)
+        return False
+
+
+def executor(everybody: Everybody) -> Executor:
+    each = cast("Any", everybody)
+    return Executor(cast("Users", each), cast("Intruder", each), cast("Faults", each), FAST)
+
+
+async def test_operations_when_several_tenants_have_some_then_each_tenants_are_in_order() -> None:
+    everybody = Everybody()
+    steps = tuple(PutLogin(tenant, version) for version in range(30) for tenant in (0, 1, 2))
+    outcome = await executor(everybody).run(Plan(1, steps))
+    assert everybody.done[:3] == [0, 1, 2]
+    for tenant in (0, 1, 2):
+        own = [step for step in everybody.done if isinstance(step, PutLogin) and step.tenant == tenant]
+        assert own == [PutLogin(tenant, version) for version in range(30)]
+    assert outcome.done == {"PutLogin": 90}
+
+
+async def test_faults_when_there_are_two_then_the_second_begins_when_the_first_is_over() -> None:
+    everybody = Everybody()
+    faults = (Kill("planner", 1), Kill("agent-1", 1))
+    await executor(everybody).run(Plan(1, (PutLogin(0, 1), *faults, PutLogin(0, 2))))
+    assert [step for step in everybody.done if isinstance(step, Kill)] == list(faults)
+
+
+async def test_meddling_when_there_is_nothing_to_meddle_with_then_it_is_counted_as_without_effect() -> None:
+    outcome = await executor(Everybody()).run(Plan(1, (Meddle(0, "application", "d0", "edit"),)))
+    assert outcome.without_effect == {"Meddle": 1}
+
+
+def test_sync_when_it_starts_again_then_two_starts_are_noted() -> None:
+    record = Record()
+    for started in ("10:00:00", "10:00:00", "10:00:05"):
+        operation = {"info": [{"name": "gitops-sync-run", "value": "r1"}]}
+        note_start({"status": {"operationState": {"operation": operation, "startedAt": started}}}, record)
+    assert record.starts == {"r1": {"10:00:00", "10:00:05"}}
+
+
+def test_sync_when_it_is_automations_own_then_nothing_is_noted() -> None:
+    record = Record()
+    note_start({"status": {"operationState": {"operation": {}, "startedAt": "10:00:00"}}}, record)
+    assert record.starts == {}
