@@ -68,5 +68,5 @@ class WatcherSettings(ServiceSettings):
         default="gitops-service", pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", description="Where the Lease is."
     )
     lease_seconds: int = Field(
-        default=15, ge=3, le=300, description="How long after its last sign of life a leader is replaced."
+        default=9, ge=3, le=300, description="How long after its last sign of life a leader is replaced."
     )

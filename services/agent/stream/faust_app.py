@@ -1,6 +1,6 @@
 """The faust application, which owns the agent's place in its consumer group and commits what the tracker says.
 
-Its Kafka driver is changed in three places:
+Its Kafka driver is changed in four places:
 
 - A message counts as processed when the :class:`OffsetTracker` says so. faust's own bookkeeping commits past a message
   that is not acknowledged if the one after it is (``Consumer._new_offset`` tolerates a gap of one, and any gap while
@@ -11,10 +11,13 @@ Its Kafka driver is changed in three places:
 - A static member (``GROUP_INSTANCE_ID``) leaves the group when it is asked to end, which Kafka's clients do not: its
   partitions would wait for the session timeout. One that was killed and starts again within that time is given its
   partitions back at once, and no other agent notices.
+- It begins only when a broker is known. One that has just started may name none at first, itself not either, and the
+  driver would never join a group then: it asserts that there is one, in a task that nobody restarts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import ssl
@@ -29,6 +32,7 @@ from services.common.kafka import OffsetTracker
 from services.common.settings import BrokerSettings
 
 FETCH_MAX_WAIT_MS = 200
+METADATA_SECONDS = 0.2
 
 
 def faust_app(settings: AgentSettings, offsets: OffsetTracker, data: Path) -> faust.App:
@@ -79,6 +83,13 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS  # read when the consumer starts
         return consumer
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        client = self._ensure_consumer()._client
+        while not client.cluster.brokers():
+            await asyncio.sleep(METADATA_SECONDS)
+            await client.force_metadata_update()
 
     async def on_thread_stop(self) -> None:
         if self._consumer is not None:  # an agent that is asked to end leaves the group, static member or not
