@@ -20,8 +20,8 @@ from services.common.kubernetes import (
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 300.0
-"""Longer than any fault, and than a deletion that must be forced."""
+PATIENCE_SECONDS = 900.0
+"""Longer than any fault, a restart of everything on a busy machine included."""
 
 
 class ApiCalls:

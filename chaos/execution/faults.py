@@ -34,7 +34,7 @@ from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Unavailable
 
 LOOK_EVERY_SECONDS = 1.0
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 REPLICAS = 2
 
 
