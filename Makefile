@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search bench chaos containers node
+.PHONY: test unit search bench chaos containers node years
 # Two processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 2 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
@@ -36,6 +36,9 @@ unit: setup ## Run the tests that need no other process (a minute or two)
 PROPERTIES = $(shell grep -rl "import.*given\|RuleBasedStateMachine" tests/unit)
 search: setup ## Look for examples that break a property (minutes); it prints the smallest
 	@$(RUN)python -m pytest $(PROPERTIES) --hypothesis-profile=search
+
+years: toolchain ## Have twenty simulated years pass, and see that no table grows with them
+	@SIMULATED_YEARS=20 $(RUN)python -m pytest tests/component/planner/test_years.py
 
 CHOSEN :=
 ON_BOTH := tests/component/common tests/component/planner

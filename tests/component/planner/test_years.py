@@ -1,0 +1,47 @@
+"""What is stored does not grow with the years: every table levels off, whatever comes and goes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from services.planner.database.tables import metadata
+from tests.component.conftest import Database
+from tests.component.planner.years import years
+
+YEARS = int(os.environ.get("SIMULATED_YEARS", "3"))
+"""`make years` simulates more."""
+OTHERS = {
+    "engine_instances": "operators write it: a row for each instance",
+    "placements": "input of a rebuild, which leaves it empty",
+    "rebuild_positions": "of a rebuild, which leaves it empty",
+    "debezium_signals": "empty: tests/stack/test_change_data_capture.py",
+    "debezium_heartbeat": "one row, which Connect moves on",
+    "consumer_offsets": "a row for each partition",
+}
+"""Tables that no command and no observation makes grow, and why."""
+ROWS, BYTES = 10, 128 * 1024
+"""By so much two years may differ in what they end with."""
+
+
+def years_of(measured: list[dict[str, int]], table: str) -> list[int]:
+    return [year[table] for year in measured]
+
+
+@pytest.mark.timeout(3600)
+def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, sizes = [], []
+    with years(database, monkeypatch) as lived:
+        for _ in range(YEARS):
+            lived.live_through_year()
+            rows.append(lived.tables())
+            sizes.append(lived.sizes())
+    assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
+    most = {name: sizes[0][name] * 1.25 + BYTES for name in metadata.tables}
+    assert {name: years_of(sizes, name) for name in metadata.tables if sizes[-1][name] > most[name]} == {}
+    inserted = lived.inserted()
+    untried = {name for name in metadata.tables if inserted.get(name, 0) < 2 * rows[-1][name] + YEARS}
+    assert untried == OTHERS.keys(), "nothing of it came and went: have `Years` do so, or say why it cannot grow"
