@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from services.common.api_resource import SECRET
 from services.common.json_values import dict_of
-from services.common.messages import RowKind
+from services.common.messages.compiled import ORDERS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.rows import TenantName
@@ -39,7 +39,7 @@ SELECT t.workspace || '/' || t.namespace, r.kind, r.name, r.uid, r.generation, n
 OBJECTS = """
 SELECT workspace || '/' || tenant_namespace, kind, name, engine_instance_id, manifest
   FROM engine_resources
- WHERE desired = 'present' AND kind <> %(sync)s
+ WHERE desired = 'present' AND NOT kind = ANY(%(orders)s)
    AND (%(tenant)s IN ('', workspace || '/' || tenant_namespace))
 """
 
@@ -65,7 +65,7 @@ def read_documents(connection: Connection[Any], tenant: TenantName | None) -> Do
         "tenant": "/".join(tenant) if tenant is not None else "",
         "deployment": GITOPS_DEPLOYMENT.kind,
         "others": [SECRET.kind, SYNC_RUN.kind],
-        "sync": RowKind.SYNC_OPERATION.value,
+        "orders": list(ORDERS),
     }
     found: dict[Subject, Mapping[str, Any]] = {}
     for *subject, uid, generation, spec, problem in connection.execute(RESOURCES, values):

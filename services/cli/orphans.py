@@ -1,4 +1,4 @@
-"""``gitopsctl orphans``: what forced deletions may have left behind."""
+"""``gitopsctl orphans``: what forced deletions may have left behind, and what agents keep though no row desires it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import typer
 
+from services.cli import kept_orphans
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 from services.kinds.gitops_deployment.left_behind import kept_resources, listed
 from services.planner.domain.audit import FORCED
 
-app = typer.Typer(help="What forced deletions may have left behind.", no_args_is_help=True)
+app = typer.Typer(help="What is there and nobody asks for.", no_args_is_help=True)
+for command in (kept_orphans.kept, kept_orphans.show, kept_orphans.approve):
+    app.command()(command)
 
 LEFT_BEHIND = """
 SELECT gone.workspace || '/' || gone.namespace, gone.kind || '/' || gone.name, gone.updated_at, gone.message,
@@ -33,12 +36,6 @@ HELP = (
     "with its roles, on the environment's cluster. Look there, and delete what nobody needs.\n"
     "The list goes back as far as the audit (AUDIT_KEPT)."
 )
-
-
-# A group even while it has a single command: `gitopsctl orphans list`.
-@app.callback()
-def orphans() -> None:
-    """What forced deletions may have left behind."""
 
 
 @app.command("list")

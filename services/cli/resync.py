@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import typer
 from psycopg.rows import class_row, dict_row
 
+from services.cli.approvals import name_of, named
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, Publisher
 from services.common.messages import Command, ResyncCompleted
 from services.common.settings import KafkaSettings, load
@@ -31,9 +31,6 @@ app = typer.Typer(help="Complete lists that lacked too much.", no_args_is_help=T
 NAMES = typer.Argument(..., metavar="NAME...", help="As 'resync status' shows them: SOURCE/KIND/PARTITION@DIGEST.")
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be approved.")
 LIMIT = typer.Option(1000, "--limit", min=1, help="How many resources at most.")
-DIGEST_SHOWN = 12
-"""Characters of the digest in a name."""
-
 # Of what would have been removed, what has not been seen since.
 REFUSED = """
 SELECT source, kind, partition, epoch, known, digest, refused_at,
@@ -83,11 +80,6 @@ class RefusedList(NamedTuple):
         """What a newer list takes the place of."""
         return f"{self.source}/{self.kind}/{self.partition}"
 
-    @property
-    def name(self) -> str:
-        """It names what would be removed, too: of a newer list it is another one."""
-        return f"{self.place}@{self.digest[:DIGEST_SHOWN]}"
-
 
 @app.command()
 def status(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
@@ -103,7 +95,7 @@ def show(
     names: list[str] = NAMES, limit: int = LIMIT, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT
 ) -> None:
     """Show the resources that these lists lacked, and that have not been seen since: what an approval removes."""
-    found = named(await_dependency("database", lambda: refused_lists(url), timeout), names)
+    found = _named(await_dependency("database", lambda: refused_lists(url), timeout), names)
     rows = await_dependency("database", lambda: lacked_resources(url, found, limit + 1), timeout)
     print_rows(rows[:limit], LACKED_COLUMNS, output, nothing="nothing would be removed by now")
     if len(rows) > limit:
@@ -113,11 +105,11 @@ def show(
 @app.command()
 def approve(names: list[str] = NAMES, dry_run: bool = DRY_RUN, url: str = URL, timeout: float = TIMEOUT) -> None:
     """Have removed what 'resync show' shows of these names, or less if some of it is seen meanwhile; never more."""
-    found = named(await_dependency("database", lambda: refused_lists(url), timeout), names)
+    found = _named(await_dependency("database", lambda: refused_lists(url), timeout), names)
     if not dry_run:
         send_approvals(load(KafkaSettings), found)
     for each in found:
-        typer.echo(f"{each.name}: {'would be approved' if dry_run else 'approved'}, {each.unseen} resources go")
+        typer.echo(f"{name_of(each)}: {'would be approved' if dry_run else 'approved'}, {each.unseen} resources go")
 
 
 def refused_lists(url: str) -> list[RefusedList]:
@@ -130,20 +122,6 @@ def lacked_resources(url: str, lists: Collection[RefusedList], limit: int) -> li
     """What these lists lacked, and was not seen since. Raises Retry."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         return list(cursor.execute(LACKED, ([each.digest for each in lists], limit)))
-
-
-def named(lists: Collection[RefusedList], names: Collection[str]) -> list[RefusedList]:
-    """Those of these names. Raises InvalidConfiguration for one that there is not, or not any more."""
-    by_name = {each.name: each for each in lists}
-    places = {each.place: each.name for each in lists}
-    for name in names:
-        place = name.partition("@")[0]
-        if name in by_name:
-            continue
-        if place in places:
-            raise InvalidConfiguration(f"{name}: what would be removed is another by now: it is {places[place]}")
-        raise InvalidConfiguration(f"there is no refused resync {name}; 'gitopsctl resync status' shows all")
-    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def send_approvals(settings: KafkaSettings, lists: Collection[RefusedList]) -> None:
@@ -159,9 +137,13 @@ def send_approvals(settings: KafkaSettings, lists: Collection[RefusedList]) -> N
     publishing(settings, send)
 
 
+def _named(found: Collection[RefusedList], names: Collection[str]) -> list[RefusedList]:
+    return named(found, names, "refused resync", "resync status")
+
+
 def _row(refused: RefusedList) -> dict[str, Any]:
     return {
-        "name": refused.name,
+        "name": name_of(refused),
         "refusedAt": refused.refused_at,
         "listBeganAt": datetime.fromtimestamp(refused.epoch / 1000, UTC),
         "known": refused.known,

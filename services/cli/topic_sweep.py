@@ -7,8 +7,8 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
 2. The agent has reported that it is gone. Only then the row goes, and Connect streams that: the key stands for nothing.
    Crash between: the report is read again, from where the rebuild began.
 
-A sync order, and a status, is no object: its row comes and goes in one transaction. A row that a planner writes under
-such a key meanwhile is the planner's, and is left alone.
+An order to an agent, and a status, is no object: its row comes and goes in one transaction. A row that a planner
+writes under such a key meanwhile is the planner's, and is left alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
 from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
 from services.common.messages import EngineResource, Observation, Removed, RowKind, WorkspaceResource
+from services.common.messages.compiled import ORDERS
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
@@ -171,7 +172,7 @@ def withdraw(url: str, found: Unknown) -> None:
     with connected(url) as connection:
         for key, row in found.objects.items():
             inserted = connection.execute(INSERT_OBJECT, _columns(row) | _owner(row)).rowcount
-            if inserted and row.kind == RowKind.SYNC_OPERATION:
+            if inserted and row.kind in ORDERS:
                 connection.execute(DELETE_OBJECT, (*key, SWEPT))
         for key, status in found.statuses.items():
             if connection.execute(INSERT_STATUS, _columns(status)).rowcount:

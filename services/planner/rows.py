@@ -106,6 +106,23 @@ class RefusedSweep:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptOrphans:
+    """Objects of an instance that no row desires, and that its agent keeps because they are so many."""
+
+    engine_instance_id: str
+    partition: int
+    existing: int
+    """Objects of ours that the instance has."""
+    total: int
+    """Those that are kept."""
+    objects: str
+    """JSON of the names of these, as kind/name, sorted: as many as one approval takes."""
+    digest: str
+    """Of all that an operator approves with it: an approval names it."""
+    reported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ParkedTenant:
     """A tenant on which a rule of ours failed: nothing of it is planned until that is mended."""
 

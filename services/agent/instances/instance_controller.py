@@ -34,8 +34,8 @@ from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
-from services.common.errors import Permanent
-from services.common.messages import EngineResource
+from services.common.errors import Permanent, Retry
+from services.common.messages import EngineResource, RowKind
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 
@@ -119,9 +119,13 @@ class InstanceController:
         """
         self._complete = complete
         self._rows.clear()
-        self._rows.update((key_of(row), row) for row in rows)
+        for row in rows:
+            if row.kind == RowKind.ORPHAN_REMOVAL:
+                self._approve_removal(row)
+            else:
+                self._rows[key_of(row)] = row
         self._working, self._takeover = True, Takeover(self._rows)
-        for row in unacknowledged:
+        for row in (each for each in unacknowledged if each.kind != RowKind.ORPHAN_REMOVAL):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
 
@@ -143,6 +147,12 @@ class InstanceController:
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
+        if row.kind == RowKind.ORPHAN_REMOVAL:
+            self._approve_removal(row)
+            if self._working and self._takeover is None:
+                self._review_orphans()
+            acknowledge()
+            return
         key = key_of(row)
         is_news = self._rows.get(key) != row
         self._pending.add_message(key, acknowledge)
@@ -154,6 +164,10 @@ class InstanceController:
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
+        if row.kind == RowKind.ORPHAN_REMOVAL:
+            self._orphans.withdraw_approval(row)
+            acknowledge()
+            return
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
         self._pending.acknowledge_object(key)
@@ -202,7 +216,7 @@ class InstanceController:
 
     async def _compare(self) -> None:
         """Queue every row that is not as desired, and what no row desires; in slices, rows may be many."""
-        now, due = self._clock.now(), defaultdict[str, list[ObjectKey]](list)
+        due = defaultdict[str, list[ObjectKey]](list)
         async for key in in_slices(list(self._rows)):
             if self._enqueuer.is_due(key):
                 due[self._rows[key].lane].append(key)
@@ -211,8 +225,25 @@ class InstanceController:
         async for keys in in_slices(due.values(), LANES_AT_ONCE):
             self._add_keys(key for key in keys if key in self._rows)
         self._end_takeover()
-        unwanted = [key for key in self._live if key not in self._rows] if self._complete else []
-        self._add_keys(self._orphans.find_due(unwanted, len(self._live), now))
+        self._review_orphans()
+
+    def _review_orphans(self) -> None:
+        """Queue orphans that may go, and tell of those that are kept: again at each look, until they are no more."""
+        if not self._complete:
+            return
+        unwanted = [key for key in self._live if key not in self._rows]
+        self._add_keys(self._orphans.find_due(unwanted, len(self._live), self._clock.now()))
+        if (report := self._orphans.report()) is not None:
+            try:
+                self._dependencies.reports.send_report(self.name, report, lambda _: None)
+            except Retry as error:  # at the next look
+                log.warning("orphans not told", instance=self.name, error=str(error))
+
+    def _approve_removal(self, row: EngineResource) -> None:
+        try:
+            self._orphans.approve_removal(row)
+        except Permanent as error:
+            log.warning("refused", instance=self.name, kind=row.kind, name=row.name, error=str(error))
 
     def _end_takeover(self) -> None:
         takeover, self._takeover = self._takeover, None

@@ -1,4 +1,4 @@
-"""Sends observations, keyed by tenant, and tells when each was delivered."""
+"""Sends observations, keyed by tenant or by instance, and tells when each was delivered."""
 
 from __future__ import annotations
 
@@ -38,8 +38,15 @@ class ObservationSink:
             observed_at=self._clock.now(),
             event=event,
         )
-        key = tenant_key(row.workspace, row.tenant_namespace)
         headers = {TRACEPARENT: row.trace_id} if row.trace_id else {}
+        self._send(tenant_key(row.workspace, row.tenant_namespace), observation, headers, delivered)
+
+    def send_report(self, instance: str, event: ObservationEvent, delivered: Delivered) -> None:
+        """Queue what was observed of an instance itself. Raises Retry if it cannot even be queued."""
+        observation = Observation("", "", instance, "", "", self._clock.now(), event)
+        self._send(instance.encode(), observation, {}, delivered)
+
+    def _send(self, key: bytes, observation: Observation, headers: dict[str, str], delivered: Delivered) -> None:
         loop = asyncio.get_running_loop()
         sent = self._publisher.send_message(self._topic, key, self._codec.encode_message(observation), headers)
         sent.add_done_callback(lambda future: _hand_over(loop, future, delivered))

@@ -1,7 +1,9 @@
 """Orphans: objects of ours that no row desires. Deleted only after a grace period, and only if they are few.
 
 Called only while this agent owns the instance's partition and its desired state is complete. If the desired state was
-lost, every object is an orphan: so a great share of the objects is reported, never deleted.
+lost, every object is an orphan: so a great share of the objects is kept and told, and goes only if an operator has
+approved exactly these objects by name. An approval is a row of the instance; it counts until none of its objects is an
+orphan any more, and the planner, told so, has withdrawn it.
 """
 
 from __future__ import annotations
@@ -9,33 +11,70 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
+import orjson
 import structlog
 
 from services.agent.objects.managed_kinds import ObjectKey
+from services.common.errors import Permanent
+from services.common.json_values import dict_of
+from services.common.messages import EngineResource, OrphansKept
 
 log = structlog.get_logger(__name__)
 
 SHARE = 0.1
 ALWAYS_ALLOWED = 10
+APPROVED_AT_ONCE = 5000
+"""Objects that one approval is about: if more are kept, the first of them."""
+
+Name = str
+"""Kind and name of an object, as ``kind/name``."""
 
 
 class Orphans:
-    """Orphans of one instance, and since when."""
+    """Orphans of one instance, and since when; and which of them operators have approved to remove."""
 
     def __init__(self, grace: timedelta) -> None:
         self._grace = grace
         self._since: dict[ObjectKey, datetime] = {}
         self._deletable: set[ObjectKey] = set()
+        self._approved: dict[str, frozenset[Name]] = {}
+        """By the digest of what was approved."""
+        self._kept: tuple[Name, ...] = ()
+        self._existing = 0
+        self._is_news = False
+        """Something was kept when that was told last."""
 
     def find_due(self, unwanted: Iterable[ObjectKey], existing: int, now: datetime) -> Collection[ObjectKey]:
-        """Those of ``unwanted`` whose grace period has ended, of ``existing`` objects in all; no others may go."""
-        self._since = {key: self._since.get(key, now) for key in unwanted}
+        """Those of ``unwanted`` that may go, of ``existing`` objects in all; no others may.
+
+        Their grace period has ended, and they are few, or approved.
+        """
+        self._since, self._existing = {key: self._since.get(key, now) for key in unwanted}, existing
         guarded = len(self._since) > max(ALWAYS_ALLOWED, SHARE * existing) or len(self._since) == existing
         if self._since:
             log.warning("objects that no row desires", count=len(self._since), existing=existing, kept=guarded)
-        due = () if guarded else (key for key, since in self._since.items() if now - since >= self._grace)
-        self._deletable = set(due)
+        due = {key for key, since in self._since.items() if now - since >= self._grace}
+        approved = frozenset[Name]().union(*self._approved.values())
+        kept = {key for key in due if name_of(key) not in approved} if guarded else set()
+        self._deletable, self._kept = due - kept, tuple(sorted(map(name_of, kept)))
         return self._deletable
+
+    def report(self) -> OrphansKept | None:
+        """What operators have to know by the last look; None if nothing is kept, was told to be or is approved."""
+        there = {name_of(key) for key in self._since}
+        finished = sorted(digest for digest, names in self._approved.items() if not names & there)
+        if not (self._kept or self._is_news or finished):
+            return None
+        self._is_news = bool(self._kept)
+        return OrphansKept(self._existing, len(self._kept), self._kept[:APPROVED_AT_ONCE], tuple(finished))
+
+    def approve_removal(self, row: EngineResource) -> None:
+        """An operator has approved that the objects go that ``row`` names. Raises Permanent if it names none."""
+        self._approved[row.name] = approved_objects(row)
+
+    def withdraw_approval(self, row: EngineResource) -> None:
+        """It counts no more."""
+        self._approved.pop(row.name, None)
 
     def may_delete(self, key: ObjectKey) -> bool:
         """Whether it may be deleted although no row says so."""
@@ -50,3 +89,21 @@ class Orphans:
         """The instance is no longer this agent's."""
         self._since.clear()
         self._deletable.clear()
+        self._approved.clear()
+        self._kept, self._is_news = (), False
+
+
+def name_of(key: ObjectKey) -> Name:
+    """How an object is named to operators; the namespace is the instance's."""
+    return f"{key.kind}/{key.name}"
+
+
+def approved_objects(row: EngineResource) -> frozenset[Name]:
+    """Names of the objects that may go by an approval. Raises Permanent if the row is none."""
+    try:
+        names = dict_of(orjson.loads(row.manifest)).get("objects")
+    except orjson.JSONDecodeError as error:
+        raise Permanent(f"the approval is not JSON: {error}") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Permanent("the approval names no objects")
+    return frozenset(names)

@@ -1,6 +1,13 @@
 """The messages as values. A test compares them with the Avro schemas in ``schemas/avro/``."""
 
-from services.common.messages.command import Command, LookAgain, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.messages.command import (
+    Command,
+    LookAgain,
+    OrphansApproved,
+    ResourceChanged,
+    ResourceGone,
+    ResyncCompleted,
+)
 from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.observation import (
@@ -8,6 +15,7 @@ from services.common.messages.observation import (
     Checked,
     Failed,
     Observation,
+    OrphansKept,
     Removed,
     StatusReported,
     SyncMoved,
@@ -22,6 +30,8 @@ __all__ = [
     "Failed",
     "LookAgain",
     "Observation",
+    "OrphansApproved",
+    "OrphansKept",
     "Removed",
     "ResourceChanged",
     "ResourceGone",

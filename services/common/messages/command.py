@@ -67,7 +67,16 @@ class LookAgain:
     """Resources of this kind; empty: all of the tenant's."""
 
 
-CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted | LookAgain
+@dataclass(frozen=True, slots=True)
+class OrphansApproved:
+    """An operator has seen which orphans of an instance an agent keeps, and wants exactly these removed."""
+
+    engine_instance_id: str
+    digest: str
+    """Of what the operator was shown."""
+
+
+CommandEvent = ResourceChanged | ResourceGone | ResyncCompleted | LookAgain | OrphansApproved
 
 
 @dataclass(frozen=True, slots=True)

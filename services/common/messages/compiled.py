@@ -27,6 +27,12 @@ class RowKind(StrEnum):
     """Likewise of a repository."""
     SYNC_OPERATION = "SyncOperation"
     """A request to sync an Application: a field of that, no object of its own."""
+    ORPHAN_REMOVAL = "OrphanRemoval"
+    """The approval of an operator to remove objects that no row desires; of no tenant, and no object either."""
+
+
+ORDERS = (RowKind.SYNC_OPERATION.value, RowKind.ORPHAN_REMOVAL.value)
+"""Kinds of rows that are no object: an agent carries them out, and they go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,21 @@ class SyncMoved:
     """RFC 3339, like ``started_at``; empty if it has not ended."""
 
 
-ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved
+@dataclass(frozen=True, slots=True)
+class OrphansKept:
+    """Orphans of an instance are so many that none is removed without an approval. Of no tenant, and of no object."""
+
+    existing: int
+    """Objects of ours that the instance has."""
+    total: int
+    """Those that are kept."""
+    objects: tuple[str, ...]
+    """Kind/name of these, sorted; as many as one approval takes."""
+    finished: tuple[str, ...]
+    """Digests of approvals of which no object is left."""
+
+
+ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept
 
 
 @dataclass(frozen=True, slots=True)

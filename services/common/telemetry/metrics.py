@@ -84,6 +84,11 @@ SWEEPS_REFUSED = Gauge(
     "Resyncs that would have removed too much, by kind and partition: they wait for an operator, or for a better list.",
     ["service"],
 )
+ORPHANS_KEPT = Gauge(
+    "gitops_orphans_kept",
+    "Objects of engine instances that no row desires, and so many that agents keep them: they wait for an operator.",
+    ["service"],
+)
 TENANTS_IN_MEMORY = Gauge("gitops_tenants_in_memory_bytes", "Tenants that need not be read, estimated.", ["service"])
 NAME_COLLISIONS = Counter(
     "gitops_name_collisions_total", "Objects that were not written, because another tenant has their name.", ["kind"]

@@ -28,6 +28,7 @@ from services.planner.rows import (
     EngineInstance,
     EngineObject,
     EngineObjectKey,
+    KeptOrphans,
     Owner,
     ParkedTenant,
     StoredStatus,
@@ -42,6 +43,8 @@ ValueT = TypeVar("ValueT")
 INSTANCES = "SELECT id, namespace, state = 'accepting', engine FROM engine_instances"
 
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
+
+KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
@@ -168,6 +171,12 @@ def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> Fl
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:
     """Instances of tenants that were placed before the database was lost."""
     return dict(connection.execute(PLACEMENTS).fetchall())
+
+
+def load_kept_orphans(connection: Connection[Any], instances: Collection[str]) -> dict[str, KeptOrphans]:
+    """What agents of these instances keep though no row desires it."""
+    rows = connection.execute(KEPT_ORPHANS, (sorted(instances),))
+    return {each.engine_instance_id: each for each in (KeptOrphans(*row) for row in rows)}
 
 
 def look_up(

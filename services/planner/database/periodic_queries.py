@@ -74,6 +74,8 @@ COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
 COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
+COUNT_KEPT_ORPHANS = "SELECT coalesce(sum(total), 0) FROM kept_orphans WHERE partition = ANY(%s)"
+FORGET_KEPT_ORPHANS = "DELETE FROM kept_orphans WHERE reported_at < %s"
 COUNT_LEFT_BEHIND = """
 SELECT coalesce(sum(f.total), 0)
   FROM forced_deletions f JOIN tenants t ON t.id = f.tenant_id WHERE t.partition = ANY(%s)
@@ -109,6 +111,16 @@ def delete_audit_records(connection: Connection[Any], before: datetime, limit: i
 def count_refused_sweeps(connection: Connection[Any], partitions: Sequence[int]) -> int:
     """Resyncs of these partitions that would have removed too much, and wait."""
     return _number(connection, COUNT_REFUSED, partitions)
+
+
+def count_kept_orphans(connection: Connection[Any], partitions: Sequence[int]) -> int:
+    """Objects of instances of these partitions that agents keep though no row desires them."""
+    return _number(connection, COUNT_KEPT_ORPHANS, partitions)
+
+
+def forget_kept_orphans(connection: Connection[Any], before: datetime) -> int:
+    """Delete what no agent has told since ``before``: it is told again as long as it is so. Returns of how many."""
+    return connection.execute(FORGET_KEPT_ORPHANS, (before,)).rowcount
 
 
 def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:

@@ -34,6 +34,7 @@ from services.planner.rows import (
     EngineAbsence,
     EngineKey,
     EngineRow,
+    KeptOrphans,
     ParkedEvent,
     ParkedTenant,
     RefusedSweep,
@@ -174,6 +175,11 @@ DELETE FROM refused_sweeps AS refused
    AND refused.epoch <= done.epoch
 """
 
+KEPT_ORPHANS = upsert(tables.kept_orphans, KeptOrphans)
+KEPT_ORPHANS_GONE = (
+    "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
+)
+
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""
   WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
@@ -241,6 +247,8 @@ STATEMENTS = (
     Statement("tenants_gone", "tenants", TENANTS_GONE),
     Statement("sweeps_done", "refused_sweeps", SWEEPS_DONE),
     Statement("refused_sweeps", "refused_sweeps", REFUSED_SWEEPS),
+    Statement("kept_orphans_gone", "kept_orphans", KEPT_ORPHANS_GONE),
+    Statement("kept_orphans", "kept_orphans", KEPT_ORPHANS),
 )
 
 

@@ -23,7 +23,7 @@ from services.common.errors import Poison, Retry
 from services.common.kafka import TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
-from services.planner.database.load import Loaded, load, load_fleet, load_placements, look_up
+from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
@@ -35,7 +35,7 @@ from services.planner.domain.fleet import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
-from services.planner.rows import ParkedTenant, TenantName
+from services.planner.rows import KeptOrphans, ParkedTenant, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -114,6 +114,11 @@ class DatabaseSession:
         """What complete lists did not show, as far as the database knows."""
         with self._translated() as connection:
             return find_unseen(connection, scopes)
+
+    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+        """What agents of these instances keep, as they told last."""
+        with self._translated() as connection:
+            return load_kept_orphans(connection, instances)
 
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""

@@ -266,6 +266,19 @@ refused_sweeps = Table(
     comment="The newest resync of a kind and partition, if it would have removed an implausible share.",
 )
 
+kept_orphans = Table(
+    "kept_orphans",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True, comment="No foreign key: as an agent told it."),
+    Column("partition", Integer, nullable=False, comment="Of what is told of the instance."),
+    Column("existing", Integer, nullable=False, comment="Objects of ours that it has."),
+    Column("total", Integer, nullable=False, comment="Those that no row desires."),
+    Column("objects", Text, nullable=False, comment="JSON of their names, sorted: as many as one approval takes."),
+    Column("digest", Text, nullable=False, comment="Names exactly these: an approval is of what was shown."),
+    Column("reported_at", _TIME, nullable=False),
+    comment="Objects that agents keep though no row desires them, because they are an implausible share.",
+)
+
 parked_tenants = Table(
     "parked_tenants",
     metadata,

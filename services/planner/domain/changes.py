@@ -18,6 +18,7 @@ from services.planner.rows import (
     EngineAbsence,
     EngineKey,
     EngineRow,
+    KeptOrphans,
     ParkedEvent,
     ParkedTenant,
     RefusedSweep,
@@ -80,6 +81,10 @@ class Changes(NamedTuple):
     """Markers that would have removed an implausible share; nothing was."""
     sweeps_done: tuple[SweepScope, ...] = ()
     """Markers that were refused, or older ones of their scope were, and are not any more."""
+    kept_orphans: tuple[KeptOrphans, ...] = ()
+    """As agents told last."""
+    kept_orphans_gone: tuple[str, ...] = ()
+    """Ids of instances that have none."""
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

@@ -28,6 +28,7 @@ from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.orphans import decide_orphans, instance_of
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
@@ -35,7 +36,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import is_approved, refuse_sweep
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, RefusedSweep, TenantName
+from services.planner.rows import KeptOrphans, ParkedTenant, RefusedSweep, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +54,9 @@ class Database(Protocol):
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         """What complete lists did not show."""
+
+    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+        """What agents of these instances keep, as they told last."""
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
@@ -76,7 +80,9 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
-    routed, sweeps = route(events, database, policy.guard, now)
+    of_instances = [event for event in events if instance_of(event)]
+    orphans = _orphans(of_instances, database, now)
+    routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load_tenants(routed.keys())
@@ -97,7 +103,13 @@ def plan_batch(
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged([sweeps, Changes(parked=failed), *kept]))
+    return BatchChanges(done, Changes.merged([sweeps, orphans, Changes(parked=failed), *kept]))
+
+
+def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
+    """What becomes of objects of instances that no row desires."""
+    instances = {instance_of(event) for event in events}
+    return decide_orphans(events, database.find_kept_orphans(instances), now) if events else Changes()
 
 
 def route(

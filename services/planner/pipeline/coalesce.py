@@ -18,6 +18,7 @@ from services.common.messages import (
     Command,
     Failed,
     Observation,
+    OrphansKept,
     Removed,
     ResourceChanged,
     ResourceGone,
@@ -81,6 +82,8 @@ def _aspect(observation: Observation) -> Hashable:
             return ("check", digest)
         case SyncMoved(run=run):
             return ("sync", run)
+        case OrphansKept(finished=finished):
+            return ("orphans", finished)
 
 
 def _is_revived(before: Event | None, event: Event) -> bool:

@@ -29,6 +29,7 @@ from services.common.messages import (
     Command,
     Failed,
     Observation,
+    OrphansKept,
     ResourceChanged,
     ResourceGone,
     StatusReported,
@@ -162,6 +163,8 @@ def _checked_observation(observation: Observation) -> Observation:
             _parsable(status)
         case Failed(digest=digest) | Checked(digest=digest):
             _storable(digest)
+        case OrphansKept(objects=objects, finished=finished):
+            _storable(*objects, *finished)
     return observation
 
 

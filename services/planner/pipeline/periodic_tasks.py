@@ -11,7 +11,14 @@ from uuid import UUID
 
 import structlog
 
-from services.common.telemetry.metrics import LEFT_BEHIND, RESOURCES, SWEEPS_REFUSED, TENANTS_IN_MEMORY, TENANTS_PARKED
+from services.common.telemetry.metrics import (
+    LEFT_BEHIND,
+    ORPHANS_KEPT,
+    RESOURCES,
+    SWEEPS_REFUSED,
+    TENANTS_IN_MEMORY,
+    TENANTS_PARKED,
+)
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import periodic_queries
@@ -23,6 +30,8 @@ SECOND = 1.0
 MINUTE = 60.0
 PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
+TOLD_AGAIN_WITHIN = timedelta(hours=2)
+"""What agents keep though no row desires it: many of their comparisons."""
 KEPT_UNSEEN = 500
 """So few events of a parked tenant are not looked at before they are planned."""
 
@@ -123,5 +132,7 @@ class PeriodicTasks:
             LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
+            periodic_queries.forget_kept_orphans(connection, datetime.now(UTC) - TOLD_AGAIN_WITHIN)
+            ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

@@ -250,6 +250,8 @@ class MemoryReports:
     """Observations in memory; held back while ``behind``."""
 
     sent: list[tuple[str, ObservationEvent]] = field(default_factory=list)
+    told: list[tuple[str, ObservationEvent]] = field(default_factory=list)
+    """Of instances themselves."""
     behind: bool = False
     _held: list[Delivered] = field(default_factory=list)
 
@@ -259,6 +261,10 @@ class MemoryReports:
             self._held.append(delivered)
         else:
             asyncio.get_running_loop().call_soon(delivered, True)
+
+    def send_report(self, instance: str, event: ObservationEvent, delivered: Delivered) -> None:
+        self.told.append((instance, event))
+        asyncio.get_running_loop().call_soon(delivered, True)
 
     def catch_up(self, arrived: bool = True) -> None:
         self.behind = False

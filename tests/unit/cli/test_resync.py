@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.cli import resync
-from services.cli.resync import RefusedList, named
+from services.cli.approvals import named
+from services.cli.resync import RefusedList
 from services.common.errors import InvalidConfiguration
 
 AT = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -73,4 +74,4 @@ def test_approval_when_it_is_only_tried_then_nothing_is_sent(approved: list[Refu
 )
 def test_name_when_it_is_none_or_of_another_list_then_the_error_names_it(name: str, told: str) -> None:
     with pytest.raises(InvalidConfiguration, match=told):
-        named([refused(3)], [name])
+        named([refused(3)], [name], "refused resync", "resync status")

@@ -27,6 +27,8 @@ from services.common.messages import (
     Failed,
     LookAgain,
     Observation,
+    OrphansApproved,
+    OrphansKept,
     Removed,
     ResourceChanged,
     ResourceGone,
@@ -75,6 +77,7 @@ SAMPLES: dict[str, list[Any]] = {
         command(ResourceGone("GitOpsDeployment", "web", "0d9c9a9e", "43")),
         command(ResyncCompleted("GitOpsDeployment", 7)),
         command(LookAgain("GitOpsDeployment")),
+        command(OrphansApproved("engine-1", "abc")),
     ],
     "gitops.observations-value": [
         observation(Applied("abc")),
@@ -82,6 +85,7 @@ SAMPLES: dict[str, list[Any]] = {
         observation(StatusReported('{"sync":{}}', "9")),
         observation(Removed(forced=True)),
         observation(Failed("abc", permanent=True, message="no")),
+        observation(OrphansKept(100, 20, ("Application/a", "Secret/b"), ("abc",))),
     ],
     "gitops.dead-letters-value": [
         DeadLetter("planner", "gitops.commands", 3, 99, b"k", None, {"traceparent": b"00"}, "why", NOW)

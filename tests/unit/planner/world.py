@@ -31,6 +31,7 @@ from services.planner.rows import (
     EngineInstance,
     EngineObject,
     EngineRow,
+    KeptOrphans,
     Owner,
     ParkedEvent,
     ParkedTenant,
@@ -48,7 +49,7 @@ FLEET = tuple(
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
-    "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions",
+    "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions", "kept_orphans",
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ class World:
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
     parked_events: list[ParkedEvent] = field(default_factory=list)
     forced_deletions: dict[UUID, ForcedDeletion] = field(default_factory=dict)
+    kept_orphans: dict[str, KeptOrphans] = field(default_factory=dict)
     memory: dict[UUID, TenantState] = field(default_factory=dict)
     _before: dict[str, Any] = field(default_factory=dict)
     _touched: set[UUID] = field(default_factory=set)
@@ -106,6 +108,9 @@ class World:
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return {scope: self._unseen(scope) for scope in scopes}
+
+    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+        return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
 
     @property
     def view(self) -> FleetView:
@@ -250,6 +255,8 @@ class World:
         self.parked |= {row.tenant_id: row for row in changes.parked}
         self.parked_events += changes.parked_events
         self._apply_sweeps(changes)
+        _drop(self.kept_orphans, changes.kept_orphans_gone)
+        self.kept_orphans |= {row.engine_instance_id: row for row in changes.kept_orphans}
         self._apply_replaced(changes)
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}

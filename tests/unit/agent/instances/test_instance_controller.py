@@ -6,11 +6,12 @@ import asyncio
 import copy
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from services.common.errors import Retry
 from services.common.kubernetes import NamespaceTerminating, NotFound, Rejected
-from services.common.messages import Applied, Failed, Removed, StatusReported
+from services.common.messages import Applied, EngineResource, Failed, OrphansKept, Removed, RowKind, StatusReported
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, bench
 from tests.unit.agent.rows import application_row, project_row
@@ -522,6 +523,55 @@ async def test_orphans_when_nothing_at_all_is_desired_then_nothing_is_deleted() 
     driver.instance.start_work([])
     await driver.clock.advance(1000)
     assert len(driver.cluster.names("Application")) == 5
+    await driver.instance.stop()
+
+
+def removal(*names: str) -> EngineResource:
+    """An operator's approval to remove these Applications."""
+    manifest = orjson.dumps({"objects": [f"Application/{name}" for name in names]}).decode()
+    return replace(application_row("digest"), kind=RowKind.ORPHAN_REMOVAL, namespace="", manifest=manifest)
+
+
+async def test_orphans_when_their_removal_is_approved_then_they_go_at_once_and_their_agent_tells_that_it_is_done() -> (
+    None
+):
+    driver = Driver(bench(orphan_grace_seconds=1, comparison_interval_seconds=10))
+    await driver.begin(*(application_row(f"app-{number}") for number in range(5)))
+    await driver.instance.suspend()
+    driver.instance.start_work([])
+    await settle()
+    await driver.clock.advance(11)
+    names = [f"app-{number}" for number in range(5)]
+    kept = OrphansKept(5, 5, tuple(f"Application/{name}" for name in names), ())
+    assert driver.reports.told[-1] == (driver.instance.name, kept)
+
+    offset = driver.submit(removal(*names[:4]))
+    await settle()
+    for name in names[:4]:
+        driver.cluster.edit("Application", name, {"metadata": {"finalizers": None}})
+    await settle()
+    assert driver.cluster.names("Application") == ["app-4"]
+    assert offset in driver.acknowledged
+    await driver.clock.advance(11)
+    assert driver.reports.told[-1] == (driver.instance.name, OrphansKept(1, 1, ("Application/app-4",), ("digest",)))
+    driver.submit(replace(removal(), deleted=True))
+    await driver.clock.advance(11)
+    assert driver.reports.told[-1] == (driver.instance.name, OrphansKept(1, 1, ("Application/app-4",), ()))
+    assert driver.acknowledged[-1] == offset + 1
+    await driver.instance.stop()
+
+
+async def test_approval_when_the_instance_is_taken_over_then_it_counts_and_is_no_object_that_is_desired() -> None:
+    driver = Driver(bench(orphan_grace_seconds=1, comparison_interval_seconds=10))
+    await driver.begin(*(application_row(f"app-{number}") for number in range(5)))
+    await driver.instance.suspend()
+    driver.instance.start_work([removal("app-1")], [removal("app-1")])
+    await settle()
+    await driver.clock.advance(11)
+    driver.cluster.edit("Application", "app-1", {"metadata": {"finalizers": None}})
+    await settle()
+    assert driver.cluster.names("Application") == ["app-0", "app-2", "app-3", "app-4"]
+    assert driver.reports.of("digest") == []
     await driver.instance.stop()
 
 
