@@ -42,7 +42,7 @@ OURS = "gitops-service"
 SECTIONS = ("TLS", "What you bring", ARGOCD_SECTION, "Installing", "Upgrading")
 """Where the README has commands, in the order in which they are typed: the registry needs a key when it starts."""
 
-MIGRATED = "kubectl -n gitops-service wait --for condition=complete job/database-upgrade"
+MIGRATED = "kubectl -n gitops-service wait --for condition=complete --timeout 10m job/database-upgrade"
 NOT_TYPED = {
     OTHER_SECRETS: "an ellipsis: one such command is typed for each Secret of the README's table",
     MIGRATED: "no kubelet: the container's command is run instead",
