@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search bench chaos containers node years
+.PHONY: test unit search bench chaos containers node years packages
 # Two processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 2 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
@@ -40,14 +40,17 @@ search: setup ## Look for examples that break a property (minutes); it prints th
 years: toolchain ## Have twenty simulated years pass, and see that no table grows with them
 	@SIMULATED_YEARS=20 $(RUN)python -m pytest tests/component/planner/test_years.py
 
+packages: setup ## Install the Debian packages that `make containers` and `make node` take (root; Debian or Ubuntu)
+	@$(RUN)gitopsctl toolchain packages containers node
+
 CHOSEN :=
-ON_BOTH := tests/component/common tests/component/planner
+ON_BOTH := tests/component/common tests/component/planner/test_loop.py tests/component/planner/test_migrations.py
 containers: setup ## Try the images with Compose, and PostgreSQL and Kafka as containers (root; installs Debian packages)
 	@$(RUN)gitopsctl containers run $(RUN)python -m pytest --testcontainers tests/containers $(ON_BOTH) $(CHOSEN)
 
-node: setup ## Run the tests on a real node: kubelet, containerd, our services as pods (root; Debian or Ubuntu)
-	@$(RUN)python -m devstack.node.requirements
-	@$(RUN)python -m pytest tests/node $(CHOSEN)
+node: setup ## Run the tests on a real node: kubelet, containerd, our services and Argo CD as pods (root; Debian or Ubuntu)
+	@$(RUN)gitopsctl toolchain packages node
+	@$(RUN)python -m pytest tests/node tests/node_argocd $(CHOSEN)
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench

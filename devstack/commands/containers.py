@@ -16,10 +16,11 @@ from rich.console import Console
 
 from devstack.containers import base_images
 from devstack.containers.archive import write_archive
-from devstack.containers.engine import engine, require_programs
-from devstack.containers.processes import output_of, run_checked
+from devstack.containers.engine import engine
 from devstack.paths import COMPOSE, ROOT
+from devstack.toolchain import debian, packages
 from devstack.toolchain import install as toolchain
+from devstack.toolchain.processes import output_of, run_checked
 from devstack.toolchain.progress_bar import reporter
 
 app = typer.Typer(help="Docker on this machine, without a registry.", no_args_is_help=True)
@@ -31,11 +32,12 @@ IMAGE = "gitops-service:dev"
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(command: Annotated[list[str], typer.Argument(help="A program and its arguments.")]) -> None:
     """Run COMMAND with a Docker engine of its own, Compose, and images in place of the public ones (root only)."""
-    require_programs()
+    packages.install(packages.ENGINE)
     console = Console(highlight=False)
     with reporter(console) as report:
         tools = toolchain.install(report, argocd=True)
         compose = toolchain.compose(report)
+        python = debian.provide_python(report)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gitops-docker-") as config, engine() as address:
         plugins = Path(config) / "cli-plugins"
@@ -45,7 +47,7 @@ def run(command: Annotated[list[str], typer.Argument(help="A program and its arg
         testcontainers = {"TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1"}
         docker = {"DOCKER_HOST": address, "DOCKER_CONFIG": config, **base_images.NAMES, **testcontainers}
         environment = os.environ | docker
-        base_images.make(environment, tools)
+        base_images.make(environment, tools, python)
         console.print(f"engine and base images: {time.monotonic() - began:.0f} s")
         code = subprocess.run(command, env=environment, check=False).returncode
     sys.exit(code)

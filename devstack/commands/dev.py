@@ -92,8 +92,8 @@ def up(  # noqa: PLR0913 - one for each option
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
     # Imported here: it takes longer than most commands of this file do.
     from devstack.harness import background, run  # noqa: PLC0415
-    from devstack.node import requirements  # noqa: PLC0415
     from devstack.toolchain import install as toolchain  # noqa: PLC0415
+    from devstack.toolchain import packages  # noqa: PLC0415
     from devstack.toolchain.progress_bar import reporter  # noqa: PLC0415
 
     console = Console(highlight=False)
@@ -116,16 +116,9 @@ def up(  # noqa: PLR0913 - one for each option
         run.require_same_options(options, State(state_folder))
         console.print("the stack is up already")
         return
-    if pods and tls:
-        raise InvalidConfiguration("--pods and --tls do not go together: certificates have no names of the cluster")
-    if pods and replicas > 1:
-        raise InvalidConfiguration("--pods and --replicas do not go together: of pods there are two in any case")
-    if links and (pods or tls):
-        raise InvalidConfiguration("--links goes neither with --pods nor with --tls")
-    if pods and bare:
-        raise InvalidConfiguration("--pods and --bare do not go together: the node needs what is in the servers")
+    run.require_consistent(options)
     if pods:
-        requirements.require()
+        packages.require(packages.NODE)
     with reporter(console) as report:
         versions = options.argocd_versions if argocd else ()
         tools = toolchain.install(report, argocd=argocd, versions=versions, tls=tls, pods=pods, links=links)

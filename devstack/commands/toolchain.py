@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,19 @@ import typer
 from rich.console import Console
 
 from devstack.toolchain import install as toolchain
+from devstack.toolchain import packages as distribution
 from devstack.toolchain.cache import cache_root
 from devstack.toolchain.progress_bar import reporter
+
+
+class For(StrEnum):
+    """What takes packages of the distribution."""
+
+    CONTAINERS = "containers"
+    NODE = "node"
+
+
+NEEDS = {For.CONTAINERS: distribution.ENGINE, For.NODE: distribution.NODE}
 
 app = typer.Typer(help="The programs that the local stack runs.", no_args_is_help=True)
 
@@ -34,6 +46,13 @@ def install(
         for field in dataclasses.fields(tools):
             if isinstance(target := getattr(tools, field.name), Path):
                 (link / field.name).symlink_to(target)
+
+
+@app.command()
+def packages(wanted: Annotated[list[For], typer.Argument(metavar="containers|node…", help="For what.")]) -> None:
+    """Install what is missing of the distribution's packages (root, on Debian or Ubuntu)."""
+    for each in wanted:
+        distribution.install(NEEDS[each])
 
 
 @app.command()

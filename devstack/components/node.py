@@ -11,15 +11,16 @@ import sys
 from pathlib import Path
 from string import Template
 
-from devstack.components import steps
+from devstack.components import argocd, steps
 from devstack.components.kubernetes import node_users
-from devstack.components.stack import Stack
+from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.node import machine
 from devstack.paths import COMPOSE, ROOT
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.node_addresses import (
     CONNECT,
     DNS,
+    GIT,
     INFRASTRUCTURE,
     KAFKA,
     NAME,
@@ -44,7 +45,10 @@ READY_POLICIES = "policies-ready"
 """File that is there once network policies are enforced."""
 CLEANING_SECONDS = 60
 
-SERVICES_NEED = (*(step.name for step in steps.COMMANDS), "dns", "kube-proxy", "kube-scheduler")
+PODS_NEED = ("dns", "kube-proxy", "kube-scheduler", "kube-controller-manager")
+SERVICES_NEED = (*(step.name for step in steps.COMMANDS), *PODS_NEED)
+ARGOCD = "argocd-pods"
+"""The step that installs it."""
 
 
 def nodes(stack: Stack, tools: NodeTools, *, infrastructure_only: bool) -> list[Node]:
@@ -57,6 +61,7 @@ def nodes(stack: Stack, tools: NodeTools, *, infrastructure_only: bool) -> list[
         *_gates(stack),
         _images(stack, tools),
         _cluster_dns(stack, tools),
+        *([_argocd(stack, tools)] if stack.with_argocd else []),
         *deployed,
     ]
 
@@ -89,11 +94,13 @@ def _images(stack: Stack, tools: NodeTools) -> Step:
     """Into containerd: no registry is ever asked."""
     folder = stack.node_folder
     archives = [*(str(folder / f"{name}.tar") for name in PROGRAMS), str(tools.service_image)]
+    archives += [] if tools.argocd is None else map(str, tools.argocd.archives)
     return Step(
         name="node-images",
         argv=(sys.executable, "-m", "devstack.node.images", str(folder / "containerd.sock"), *archives),
         env=stack.base_environment(),
         depends_on=("containerd",),
+        start_seconds=600,  # unpacking took two minutes on a busy machine
     )
 
 
@@ -180,7 +187,7 @@ def _gates(stack: Stack) -> list[Process]:
         "connect": (CONNECT, "connect"),
         # Where Service `kubernetes` says that it is.
         "kube-apiserver": (stack.ports["kube-apiserver"], "kube-apiserver"),
-    }
+    } | ({"git-https": (GIT, "git-https")} if stack.with_argocd else {})
     return [
         Process(
             name=f"{name}-for-pods",
@@ -205,6 +212,18 @@ def _cluster_dns(stack: Stack, tools: NodeTools) -> Step:
     return Step("dns", argv, environment, depends_on=("kubelet", "kube-controller-manager"))
 
 
+def _argocd(stack: Stack, tools: NodeTools) -> Step:
+    folder, kubectl = stack.node_folder / "argocd", tools.kubectl / "kubectl"
+    return Step(
+        name=ARGOCD,
+        argv=(sys.executable, "-m", "devstack.node.argocd", str(kubectl), str(folder), *ENGINE_NAMESPACES),
+        env=stack.base_environment()
+        | {"KUBECONFIG": str(stack.state.kubeconfig), "REDIS_PASSWORD": stack.secrets["redis"]},
+        depends_on=(*PODS_NEED, *argocd.CONTROLLER_NEEDS, "git-https-for-pods"),
+        start_seconds=300,
+    )
+
+
 def _services(stack: Stack, tools: NodeTools) -> Step:
     """Our services, as operators install them."""
     secrets = {
@@ -215,7 +234,8 @@ def _services(stack: Stack, tools: NodeTools) -> Step:
         name="services",
         argv=(sys.executable, "-m", "devstack.node.services", str(tools.kubectl / "kubectl"), str(stack.node_folder)),
         env=stack.base_environment() | stack.environment() | secrets | database_urls(stack),
-        depends_on=SERVICES_NEED,
+        # An agent that finds no Argo CD looks again after minutes.
+        depends_on=(*SERVICES_NEED, *([ARGOCD] if stack.with_argocd else [])),
         start_seconds=300,
     )
 
@@ -243,6 +263,8 @@ async def _write_files(stack: Stack) -> None:
         "BRIDGE": POD_BRIDGE,
         "DNS": DNS,
         "INFRASTRUCTURE": INFRASTRUCTURE,
+        "GIT": GIT,
+        "SIMULATED": str(not stack.with_argocd).lower(),
         "AUTHORITY": pki.authority,
         "CERTIFICATE": pki.server_certificate,
         "KEY": pki.server_key,
@@ -251,7 +273,8 @@ async def _write_files(stack: Stack) -> None:
     }
     for ready in (READY_POLICIES, machine.READY):
         (folder / ready).unlink(missing_ok=True)
-    shutil.rmtree(folder / "overlay", ignore_errors=True)
+    for kustomization in ("overlay", "argocd"):
+        shutil.rmtree(folder / kustomization, ignore_errors=True)
     for template in (path for path in TEMPLATES.rglob("*") if path.is_file()):
         target = folder / template.relative_to(TEMPLATES)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -259,6 +282,8 @@ async def _write_files(stack: Stack) -> None:
     manifests = folder / "k8s"
     manifests.unlink(missing_ok=True)
     manifests.symlink_to(ROOT / "k8s")
+    if tools.argocd is not None:
+        shutil.copyfile(tools.argocd.manifests, folder / "argocd" / "shipped" / "manifests.yaml")
     (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     for name in PROGRAMS:
         image = Image(f"localhost/{name}:1", [f"/{name}"])

@@ -192,8 +192,8 @@ class Stack:
         return self.state.folder("node")
 
     def argocd_instances(self) -> list[Instance]:
-        """One per engine namespace; none without Argo CD."""
-        if self.tools.argocd is None:
+        """Processes of each, one per engine namespace; none without Argo CD, and none where it is pods."""
+        if self.tools.argocd is None or self.with_pods:
             return []
         versions = chain(self.tools.argocd_versions, repeat(self.tools.argocd))
         return [

@@ -6,24 +6,17 @@ What is made here is never published.
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from devstack.containers.processes import run_checked
 from devstack.paths import ROOT
-from devstack.toolchain.cache import cache_root, provide
+from devstack.toolchain.cache import cache_root
+from devstack.toolchain.debian import ARCHIVE, BUNDLE, digest_of
 from devstack.toolchain.install import Toolchain
+from devstack.toolchain.processes import run_checked
 
-SUITE = "bookworm"
-PACKAGES = "python3,python3-pip,python3-venv,ca-certificates,netbase,git,openssh-client"
-AUTHORITIES = Path("/usr/local/share/ca-certificates")
-"""Of the machine: its packages may come by way of somebody whom only it trusts."""
-ROOT_ARCHIVE = "root.tar"
-BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 ENVIRONMENT = (
     "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG=C.UTF-8",
@@ -31,8 +24,6 @@ ENVIRONMENT = (
     f"PIP_CERT={BUNDLE}",
     f"REQUESTS_CA_BUNDLE={BUNDLE}",
 )
-NOT_PACKED = ("./dev/*", "./proc/*", "./sys/*", "./var/cache/apt/*", "./var/lib/apt/lists/*")
-
 CONTENT = "gitops-service.content"
 """Label of an image that was imported, with what tells one from another."""
 PYTHON = "gitops-service-python:debian"
@@ -48,51 +39,28 @@ NAMES = {
 STAND_INS = Path(__file__).parent / "images" / "compose.yaml"
 
 
-def make(environment: Mapping[str, str], tools: Toolchain) -> None:
-    """Make every image that the engine of ``environment`` does not have yet. Raises Unavailable."""
-    _import_python(environment)
+def make(environment: Mapping[str, str], tools: Toolchain, python: Path) -> None:
+    """Make every image that the engine of ``environment`` does not have yet. Raises Unavailable.
+
+    ``python``: the folder of a Debian with Python.
+    """
+    _import_python(environment, python)
     _import_toolchain(environment, tools)
     command = ["docker", "compose", "--file", str(STAND_INS), "build"]
     run_checked(command, {**environment, **_pins(), "KAFKA_FOLDER": _below_cache(tools.kafka)})
 
 
-def _key() -> str:
-    return _digest(SUITE, PACKAGES, *(path.read_text() for path in sorted(AUTHORITIES.glob("*.crt"))))
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _bootstrap(folder: Path) -> None:
-    """Write the archive of a small Debian with Python."""
-    with tempfile.TemporaryDirectory(prefix="gitops-base-") as scratch:
-        root = Path(scratch) / "root"
-        run_checked(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root)])
-        for path in AUTHORITIES.glob("*.crt"):
-            shutil.copy(path, root / AUTHORITIES.relative_to("/"))
-        run_checked(["chroot", str(root), "update-ca-certificates"])
-        # As the public image has it: pip installs for everybody, and python is Python 3.
-        for marker in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
-            marker.unlink()
-        for name in ("python", "python3"):
-            (root / "usr/local/bin" / name).symlink_to("/usr/bin/python3")
-        excluded = [f"--exclude={pattern}" for pattern in NOT_PACKED]
-        run_checked(["tar", "--create", "--file", str(folder / ROOT_ARCHIVE), *excluded, "--directory", str(root), "."])
-
-
-def _import_python(environment: Mapping[str, str]) -> None:
-    content = _digest(_key(), *ENVIRONMENT)
+def _import_python(environment: Mapping[str, str], python: Path) -> None:
+    content = digest_of(python.name, *ENVIRONMENT)
     if not _is_there(PYTHON, content, environment):
-        archive = provide(cache_root() / "images" / _key(), _bootstrap) / ROOT_ARCHIVE
-        _import(archive, PYTHON, content, environment, [f"ENV {variable}" for variable in ENVIRONMENT])
+        _import(python / ARCHIVE, PYTHON, content, environment, [f"ENV {variable}" for variable in ENVIRONMENT])
 
 
 def _import_toolchain(environment: Mapping[str, str], tools: Toolchain) -> None:
     """What the toolchain's cache holds for these tools, and no other version of them."""
     found = (tools.kubernetes, tools.kafka, tools.debezium, tools.converter, tools.registry, tools.argocd)
     folders = sorted({_entry(path) for path in (*found, tools.generators) if path is not None})
-    content = _digest(*folders)  # each is named by what is in it
+    content = digest_of(*folders)  # each is named by what is in it
     if not _is_there(TOOLCHAIN, content, environment):
         with tempfile.NamedTemporaryFile(prefix="gitops-toolchain-", suffix=".tar") as archive:
             run_checked(["tar", "--create", "--file", archive.name, "--directory", str(cache_root()), *folders])

@@ -18,21 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devstack.containers.processes import output_of, run_checked
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
 from devstack.toolchain.cache import cache_root, locked
+from devstack.toolchain.processes import output_of
 from services.common.errors import Unavailable
-
-PACKAGES = {
-    "dockerd": "docker.io",
-    "docker": "docker.io",
-    "debootstrap": "debootstrap",
-    "ip": "iproute2",
-    "iptables": "iptables",
-}
-"""Debian's package by program."""
-INSTALL = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
 
 BRIDGE = "gitops0"
 BRIDGE_ADDRESS = "172.30.0.1/24"
@@ -41,28 +31,6 @@ CONFIGURATION = {"builder": {"gc": {"enabled": True, "defaultKeepStorage": "10GB
 READY_SECONDS = 60
 END_SECONDS = 60
 LOOK_EVERY_SECONDS = 0.1
-
-
-def require_programs() -> None:
-    """Install what an engine and its base images take.
-
-    Raises:
-        Unavailable: naming what is missing, where it cannot be installed.
-    """
-    if os.geteuid() != 0:
-        raise Unavailable("a Docker engine is started by root alone: run this as root")
-    missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
-    if not missing:
-        return
-    if shutil.which("apt-get") is None:
-        raise Unavailable(f"a Docker engine needs {', '.join(missing)} (as Debian calls them): install these first")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        for command in (["apt-get", "update", "--quiet"], [*INSTALL, *missing]):
-            run_checked(command, environment)
-    except Unavailable as error:
-        why = str(error).splitlines()[-1]
-        raise Unavailable(f"a Docker engine needs {', '.join(missing)}, which cannot be installed: {why}") from error
 
 
 @contextmanager

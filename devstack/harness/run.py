@@ -62,6 +62,20 @@ class StackOptions:
     """Private key that the registry's tokens are signed with; None: one is made."""
 
 
+def require_consistent(options: StackOptions) -> None:
+    """Raises InvalidConfiguration naming those that do not go together."""
+    refused = {
+        "--pods and --tls (certificates have no names of the cluster)": options.pods and options.tls,
+        "--pods and --bare (the node needs what is in the servers)": options.pods and options.bare,
+        "--pods and --replicas (of pods there are two in any case)": options.pods and options.replicas > 1,
+        "--pods and --argocd-version (pods run the newest Argo CD)": options.pods and bool(options.argocd_versions),
+        "--links and --pods": options.links and options.pods,
+        "--links and --tls": options.links and options.tls,
+    }
+    if found := [names for names, given in refused.items() if given]:
+        raise InvalidConfiguration(f"options that do not go together: {'; '.join(found)}")
+
+
 def require_same_options(options: StackOptions, state: State) -> None:
     """Raises InvalidConfiguration if the stack that runs is not as it would be if it were started with ``options``."""
     wanted, running = _as_json(options), state.recall(OPTIONS) or {}

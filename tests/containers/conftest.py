@@ -14,7 +14,7 @@ import pytest
 from devstack.paths import COMPOSE
 
 IMAGE = "gitops-service:dev"
-READY_SECONDS = 240
+READY_SECONDS = 600
 PROJECT = "label=com.docker.compose.project=gitops-service"
 
 
@@ -47,11 +47,17 @@ def _engine() -> None:
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The production image, read from the archive that is published: what is tested is what ships."""
+def digest(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the production image, which is read from the archive that is published: what is tested is what ships."""
     archive = tmp_path_factory.mktemp("image") / "image.tar"
-    export(archive)
+    found = export(archive)
     docker("load", "--input", str(archive))
+    return found
+
+
+@pytest.fixture(scope="session")
+def image(digest: str) -> str:
+    """The production image."""
     return IMAGE
 
 

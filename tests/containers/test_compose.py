@@ -15,8 +15,6 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.containers.conftest import READY_SECONDS, compose, left_over
 from tests.e2e.tenant import Tenant, fresh_tenant
 
-pytestmark = pytest.mark.slow
-
 
 @contextmanager
 def up(*profiles: str) -> Iterator[None]:

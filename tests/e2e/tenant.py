@@ -45,11 +45,14 @@ class Tenant:
         found: dict[str, Any] = self.deployments.objects.get((self.namespace, name), {}).get("status", {})
         return found
 
-    async def until_status(self, what: str, name: str = "web", **expected: Any) -> dict[str, Any]:
+    async def until_status(
+        self, what: str, name: str = "web", timeout_seconds: float = 30, **expected: Any
+    ) -> dict[str, Any]:
         """Wait until the status has these values; keys are dotted paths with ``__`` for the dot."""
         await self.deployments.until(
             f"{self.namespace}/{name}: {what}; status is {self.status(name)}",
             lambda _: all(_at(self.status(name), path.split("__")) == value for path, value in expected.items()),
+            timeout_seconds,
         )
         return self.status(name)
 
@@ -64,10 +67,12 @@ class Tenant:
         )
         return condition(self.status(name), type_)
 
-    async def application_of(self, created: Manifest) -> Manifest:
+    async def application_of(self, created: Manifest, timeout_seconds: float = 30) -> Manifest:
         """Wait for the Application of a GitOpsDeployment."""
         name = application_name(created)
-        await self.applications.until(f"{name} exists", lambda objects: find(objects, name) is not None)
+        await self.applications.until(
+            f"{name} exists", lambda objects: find(objects, name) is not None, timeout_seconds
+        )
         found = find(self.applications.objects, name)
         assert found is not None
         return found
@@ -93,7 +98,7 @@ class Tenant:
             ),
         )
 
-    async def leave(self) -> None:
+    async def leave(self, timeout_seconds: float = LEAVING_SECONDS) -> None:
         """Delete every GitOpsDeployment, and wait until nothing of them is left."""
         own = {
             name: item for (namespace, name), item in self.deployments.objects.items() if namespace == self.namespace
@@ -104,10 +109,10 @@ class Tenant:
         await self.deployments.until(
             f"{self.namespace} is empty",
             lambda objects: all(namespace != self.namespace for namespace, _ in objects),
-            LEAVING_SECONDS,
+            timeout_seconds,
         )
         for item in own.values():
-            await self.until_application_gone(item, LEAVING_SECONDS)
+            await self.until_application_gone(item, timeout_seconds)
 
 
 @asynccontextmanager

@@ -54,9 +54,10 @@ class Kubectl:
         found = self.get("pods", f"--namespace={namespace}", f"--selector={PART}={name}")["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
-    def python(self, namespace: str, pod: str, code: str, *arguments: str) -> str:
+    def python(self, namespace: str, pod: str, code: str, *arguments: str, container: str = "") -> str:
         """What a program prints that runs in a pod."""
-        return self.run("exec", f"--namespace={namespace}", pod, "--", "python", "-c", code, *arguments)
+        place = (f"--namespace={namespace}", pod, *([f"--container={container}"] if container else []))
+        return self.run("exec", *place, "--", "python", "-c", code, *arguments)
 
 
 def is_ready(pod: dict[str, Any]) -> bool:

@@ -54,10 +54,13 @@ class Source:
 
     namespace: str
     pod: str
+    container: str = ""
+    """Which, if it has several."""
 
     def attempts(self, kubectl: Kubectl, places: Mapping[str, Place]) -> dict[str, str]:
         """What came of a connection to each place."""
-        found: dict[str, str] = json.loads(kubectl.python(self.namespace, self.pod, TRY, json.dumps(places)))
+        said = kubectl.python(self.namespace, self.pod, TRY, json.dumps(places), container=self.container)
+        found: dict[str, str] = json.loads(said)
         return found
 
     def reached(self, kubectl: Kubectl, places: Mapping[str, Place]) -> set[str]:
@@ -109,6 +112,8 @@ def on_this_machine(places: Mapping[str, tuple[int, ...]]) -> Iterator[None]:
             stack.callback(run, "ip", "address", "delete", f"{address}/32", "dev", NODE_BRIDGE)
             for port in ports:
                 server = stack.enter_context(socket.create_server((address, port)))
+                # Otherwise it goes on listening while somebody waits for a connection, though it is closed.
+                stack.callback(server.shutdown, socket.SHUT_RDWR)
                 threading.Thread(target=_serve, args=(server,), daemon=True).start()
         yield
 

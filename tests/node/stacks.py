@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from devstack.harness.hosted import HostedStack, hosted
-from devstack.node import network, remains, requirements
+from devstack.node import network, remains
 from devstack.node.commands import run
+from devstack.toolchain import packages
 from services.common.errors import StartupError
 
 OWN = ("gitops-", "kube-proxy", "10.244.", "10.245.", "10.96.")
@@ -21,7 +22,7 @@ OWN = ("gitops-", "kube-proxy", "10.244.", "10.245.", "10.96.")
 def stack_with_node(folder: Path, *options: str) -> Iterator[HostedStack]:
     """For as long as the block runs; what is missing for it fails every test with one line."""
     try:
-        requirements.require()
+        packages.require(packages.NODE)
     except StartupError as error:
         pytest.fail(str(error), pytrace=False)
     before = traces(folder)

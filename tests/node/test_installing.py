@@ -14,14 +14,14 @@ BROUGHT = {"kafka-watcher", "kafka-planner", "kafka-agent", "database-planner", 
 
 
 async def test_installation_when_every_command_is_typed_then_pods_are_ready_and_deploy(
-    node: HostedStack, kubectl: Kubectl, tenant: Tenant, tmp_path: Path
+    stack: HostedStack, kubectl: Kubectl, tenant: Tenant, tmp_path: Path
 ) -> None:
     brought = [
         kubectl.get("secret", f"--namespace={OURS}", name) for name in sorted(BROUGHT & secrets_of_the_table().keys())
     ]
     kubectl.run("delete", "namespace", OURS, "--timeout=120s", seconds=130)
-    (tmp_path / "k8s").symlink_to(node.state.root / "node" / "k8s")
-    environment = node.environment | {"O": str(node.state.root / "node" / "overlay")}
+    (tmp_path / "k8s").symlink_to(stack.state.root / "node" / "k8s")
+    environment = stack.environment | {"O": str(stack.state.root / "node" / "overlay")}
     for command in commands("Installing"):
         if "create secret generic …" in command:  # an ellipsis: what the operator brings
             kubectl.apply(*(_as_typed(secret) for secret in brought))

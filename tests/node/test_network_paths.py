@@ -112,9 +112,9 @@ def address_of(source: Source, kubectl: Kubectl) -> str:
 
 
 @pytest.fixture(scope="module")
-def places(node: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) -> Iterator[dict[str, Place]]:
+def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) -> Iterator[dict[str, Place]]:
     """Everything that somebody may or may not reach."""
-    api_port = int(node.state.recall("ports")["kube-apiserver"])
+    api_port = int(stack.state.recall("ports")["kube-apiserver"])
 
     def address(name: str) -> str:
         return address_of(sources[name], kubectl)

@@ -23,6 +23,8 @@ from services.common.kafka import (
 )
 from tests.unit.common.kafka.offset_contract import MESSAGES, OffsetContract
 
+pytestmark = pytest.mark.short
+
 DEADLINE_SECONDS = 30.0
 
 

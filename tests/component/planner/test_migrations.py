@@ -21,6 +21,8 @@ from services.planner.database.requirements import check_database, head
 from services.planner.database.tables import STREAMED
 from tests.component.conftest import Database
 
+pytestmark = pytest.mark.short
+
 GRANTS = """
 SELECT table_name, string_agg(privilege_type, ' ' ORDER BY privilege_type)
   FROM information_schema.role_table_grants WHERE grantee = %s GROUP BY table_name

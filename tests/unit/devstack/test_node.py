@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from devstack.components import all_nodes
 from devstack.components.stack import Stack
-from devstack.node import requirements
+from devstack.harness.run import StackOptions, require_consistent
 from devstack.stack.ports import NAMES
 from devstack.stack.state_folder import State
 from devstack.supervisor.process import Process
 from devstack.toolchain import image_archive
+from devstack.toolchain.argocd_images import ArgocdImages, image_of
 from devstack.toolchain.image_archive import Image
 from devstack.toolchain.install import NodeTools, Toolchain
-from services.common.errors import InvalidConfiguration, NoPermission
+from services.common.errors import InvalidConfiguration
 
 OUR_SERVICES = {"watcher", "planner", "agent-1", "agent-2", "connector-keeper"}
 
@@ -32,6 +35,16 @@ def stack(tmp_path: Path) -> Stack:
     state.prepare()
     ports = {name: number for number, name in enumerate(NAMES, 20_000)}
     return Stack(state, ports, state.secrets(), tools, durable=False)
+
+
+@pytest.fixture
+def with_argocd(stack: Stack, tmp_path: Path) -> Stack:
+    """The same with Argo CD."""
+    node = stack.tools.node
+    assert node is not None
+    node = replace(node, argocd=ArgocdImages((tmp_path / "argocd.tar",), tmp_path / "manifests.yaml"))
+    tools = replace(stack.tools, node=node, argocd=tmp_path, generators=tmp_path)
+    return replace(stack, tools=tools)
 
 
 def test_services_when_there_is_a_node_then_they_are_no_processes_and_installed_by_a_step(stack: Stack) -> None:
@@ -58,20 +71,34 @@ def test_api_server_when_there_is_a_node_then_it_admits_and_authorizes_as_with_p
     assert "--disable-admission-plugins=ServiceAccount" not in server.argv
 
 
-def test_requirements_when_not_root_then_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(NoPermission, match="root"):
-        requirements.require()
-
-
-def test_requirements_when_programs_are_missing_then_their_packages_are_named(
-    monkeypatch: pytest.MonkeyPatch,
+def test_argocd_when_there_is_a_node_then_it_is_no_process_and_there_before_agents_look_for_it(
+    with_argocd: Stack,
 ) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("shutil.which", lambda name: None if name in {"ctr", "containerd", "nft"} else f"/bin/{name}")
-    monkeypatch.setattr("pathlib.Path.exists", lambda _: True)
-    with pytest.raises(InvalidConfiguration, match="not here: containerd nftables;"):
-        requirements.require()
+    nodes = {item.name: item for item in all_nodes(with_argocd, infrastructure_only=False)}
+    assert {name for name in nodes if name.startswith("argocd-")} == {
+        "argocd-apply", "argocd-crds-apply", "argocd-pods", "argocd-rbac-apply", "argocd-rights-apply"
+    }  # fmt: skip
+    assert "argocd-pods" in nodes["services"].depends_on
+
+
+def test_argocd_when_there_is_a_node_then_whatever_a_process_waits_for_exists(with_argocd: Stack) -> None:
+    nodes = all_nodes(with_argocd, infrastructure_only=False)
+    names = {item.name for item in nodes}
+    assert [(item.name, name) for item in nodes for name in item.depends_on if name not in names] == []
+
+
+def test_argocd_when_there_is_a_node_then_its_images_are_brought_there(with_argocd: Stack) -> None:
+    (images,) = [item for item in all_nodes(with_argocd, infrastructure_only=True) if item.name == "node-images"]
+    assert any(word.endswith("/argocd.tar") for word in images.argv)
+
+
+def test_image_when_manifests_call_two_so_then_it_is_refused(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text("  image: quay.io/a/argocd:v1\n  image: quay.io/a/argocd:v1\n  image: b/redis:1\n")
+    assert image_of("argocd", manifests) == "quay.io/a/argocd:v1"
+    manifests.write_text("  image: quay.io/a/argocd:v1\n  image: quay.io/a/argocd:v2\n")
+    with pytest.raises(InvalidConfiguration, match="argocd:v2"):
+        image_of("argocd", manifests)
 
 
 def test_image_when_written_then_it_is_a_chain_of_digests_from_its_name_to_its_program(tmp_path: Path) -> None:
@@ -87,3 +114,20 @@ def test_image_when_written_then_it_is_a_chain_of_digests_from_its_name_to_its_p
     assert named["annotations"] == {"io.containerd.image.name": "localhost/pause:1"}
     assert json.loads(found[manifest["config"]["digest"]])["rootfs"]["diff_ids"] == [layer["digest"]]
     assert b"static" in found[layer["digest"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("--pods and --tls", {"tls": True}),
+        ("--pods and --bare", {"bare": True}),
+        ("--pods and --replicas", {"replicas": 2}),
+        ("--pods and --argocd-version", {"argocd_versions": ("3.1",)}),
+        ("--links and --pods", {"links": True}),
+    ],
+)
+def test_options_when_they_do_not_go_with_pods_then_they_are_refused_by_name(name: str, other: dict[str, Any]) -> None:
+    options = StackOptions(infrastructure_only=False, without=(), fresh=False, durable=False, argocd=True, pods=True)
+    require_consistent(options)
+    with pytest.raises(InvalidConfiguration, match=name):
+        require_consistent(replace(options, **other))

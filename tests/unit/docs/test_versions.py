@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.containers.base_images import NAMES, SUITE
+from devstack.containers.base_images import NAMES
 from devstack.paths import ROOT
 from devstack.toolchain import install
+from devstack.toolchain.debian import SUITE
 from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, NODE, PODS, Build
 
 TEXT = (ROOT / "docs" / "versions.md").read_text()

@@ -1,0 +1,91 @@
+"""Packages of Debian or Ubuntu: what an engine of containers and a node take of the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.toolchain.processes import run_checked
+from services.common.errors import NoPermission, Unavailable
+
+INSTALL = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What something needs of the machine, besides root."""
+
+    what: str
+    packages: Mapping[str, str]
+    """Package by the program that it brings, which has a path where none is searched for it."""
+
+    def missing(self) -> list[str]:
+        """Packages that are not installed, sorted."""
+        return sorted({package for program, package in self.packages.items() if not _is_there(program)})
+
+
+ENGINE = Needs(
+    "a Docker engine",
+    {
+        "dockerd": "docker.io",
+        "docker": "docker.io",
+        "debootstrap": "debootstrap",
+        "ip": "iproute2",
+        "iptables": "iptables",
+    },
+)
+NODE = Needs(
+    "a node",
+    {
+        "containerd": "containerd",
+        "ctr": "containerd",
+        "runc": "runc",
+        "nft": "nftables",
+        "ip": "iproute2",
+        "conntrack": "conntrack",
+        "socat": "socat",
+        "debootstrap": "debootstrap",
+        "/usr/lib/cni/bridge": "containernetworking-plugins",
+    },
+)
+
+
+def require(needs: Needs) -> None:
+    """Raises NoPermission without root, Unavailable naming the packages that are missing."""
+    _require_root(needs)
+    if missing := needs.missing():
+        raise Unavailable(f"{needs.what} needs packages that are not here: {', '.join(missing)}; run 'make packages'")
+
+
+def install(needs: Needs) -> None:
+    """Install the packages that are missing.
+
+    Raises:
+        NoPermission: without root.
+        Unavailable: naming what is missing, where it cannot be installed.
+    """
+    _require_root(needs)
+    missing = needs.missing()
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise Unavailable(f"{needs.what} needs {', '.join(missing)} (as Debian calls them): install these first")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        for command in (["apt-get", "update", "--quiet"], [*INSTALL, *missing]):
+            run_checked(command, environment)
+    except Unavailable as error:
+        why = str(error).splitlines()[-1]
+        raise Unavailable(f"{needs.what} needs {', '.join(missing)}, which cannot be installed: {why}") from error
+
+
+def _require_root(needs: Needs) -> None:
+    if os.geteuid() != 0:
+        raise NoPermission(f"{needs.what} is started by root alone: run this as root")
+
+
+def _is_there(program: str) -> bool:
+    return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
