@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-WHOLE_SYSTEM = ("argocd", "chaos", "containers", "e2e", "node", "node_argocd", "stack")
+WHOLE_SYSTEM = ("argocd", "chaos", "containers", "drills", "e2e", "node", "node_argocd", "stack")
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
 

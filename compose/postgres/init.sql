@@ -4,11 +4,13 @@
 \getenv owner_password GITOPS_OWNER_PASSWORD
 \getenv planner_password GITOPS_PLANNER_PASSWORD
 \getenv replication_password GITOPS_REPLICATION_PASSWORD
+\getenv backup_password GITOPS_BACKUP_PASSWORD
 
 -- gitops_owner: migrations. gitops_planner: the planner's reads and writes. gitops_replication: Debezium, which
--- reads what its publication holds and nothing else. Grants on tables are part of the migrations.
+-- reads what its publication holds and nothing else. gitops_backup: gitopsctl backup, which reads everything and
+-- writes nothing. Grants on tables are part of the migrations.
 SELECT format('CREATE ROLE %I', name)
-  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication']) AS wanted(name)
+  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication', 'gitops_backup']) AS wanted(name)
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
 
 ALTER ROLE gitops_owner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
@@ -17,6 +19,8 @@ ALTER ROLE gitops_planner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATIO
     PASSWORD :'planner_password' CONNECTION LIMIT 40;
 ALTER ROLE gitops_replication LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE REPLICATION NOBYPASSRLS
     PASSWORD :'replication_password' CONNECTION LIMIT 10;
+ALTER ROLE gitops_backup LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
+    PASSWORD :'backup_password' CONNECTION LIMIT 2;
 
 -- A planner that hangs in the middle of a transaction would hold its locks, and vacuum, for ever. A batch takes
 -- milliseconds. Debezium gets no limit: the snapshot of a large table is one statement.
@@ -31,4 +35,4 @@ SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
 
 -- By default everybody may enter every database, and make temporary tables there.
 REVOKE ALL ON DATABASE gitops, postgres, template1 FROM PUBLIC;
-GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication;
+GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup;

@@ -20,6 +20,7 @@ from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "postgres"
 SUPERUSER = "postgres"
+ROLES = ("owner", "planner", "replication", "backup")
 
 # A development database that is thrown away may lose its last commits with the machine, not with a process.
 NOT_DURABLE = "fsync = off\nfull_page_writes = off\n"
@@ -50,7 +51,7 @@ def nodes(stack: Stack) -> list[Node]:
 
 
 def _roles(stack: Stack, environment: dict[str, str]) -> Step:
-    passwords = {f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ("owner", "planner", "replication")}
+    passwords = {f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ROLES}
     return Step(
         name="database-roles",
         argv=(

@@ -77,6 +77,7 @@ class Stack:
         own = {
             "DATABASE_URL": self.database_url("planner"),
             "DATABASE_OWNER_URL": self.database_url("owner"),
+            "DATABASE_BACKUP_URL": self.database_url("backup"),
             "KUBECONFIG": str(self.state.kubeconfig),
             "SEALING_PRIVATE_KEYS": str(private_keys),
             "SEALING_PUBLIC_KEYS": str(public_keys),

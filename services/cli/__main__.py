@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from services.common.startup import run
 
@@ -35,6 +36,9 @@ GROUPS = {
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 
+COMMANDS = {"backup": "services.cli.backup", "restore": "services.cli.restore"}
+"""Module of each command that is in no group; its typer application, named ``app``, has that command alone."""
+
 GROUPS_OF_CHECKOUT = "devstack.commands"
 """Package that holds ``GROUPS`` of its own, for developers; a release does not contain it."""
 
@@ -48,14 +52,16 @@ def groups() -> dict[str, str]:
 
 
 class LazyGroup(TyperGroup):
-    """Imports a group of commands when it is asked for: together they take a second, one of them a tenth."""
+    """Imports commands when they are asked for: together they take a second, a group of them a tenth."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Names of all groups."""
-        return list(groups())
+        """Names of all groups, and of the commands that are in none."""
+        return [*groups(), *COMMANDS]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperGroup | None:  # type: ignore[override]
-        """The group ``cmd_name``, imported."""
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """The group or command ``cmd_name``, imported."""
+        if cmd_name in COMMANDS:
+            return get_command(import_module(COMMANDS[cmd_name]).app)
         module = groups().get(cmd_name)
         if module is None:
             return None

@@ -12,18 +12,19 @@ from services.common.errors import InvalidConfiguration, Retry
 from services.planner.database_url import check_database_url
 
 
-def _checked(url: str) -> str:
+def checked_url(option: typer.CallbackParam, url: str) -> str:
+    """``url``, if it says what a connection needs. Raises InvalidConfiguration."""
     try:
         check_database_url(url)
     except ValueError as error:
-        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {error}") from None
+        raise InvalidConfiguration(f"{option.envvar}: {error}") from None
     return url
 
 
 URL = typer.Option(
     ...,
     envvar="DATABASE_OWNER_URL",
-    callback=_checked,
+    callback=checked_url,
     help="postgresql://gitops_owner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")

@@ -12,6 +12,9 @@ to what is asked for today. The steps are an operator's, who sees between them w
 5. ``rebuild follow`` waits for that, and compares the tables with their topics. Nothing is written.
 6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
 7. ``rebuild sweep`` withdraws what the topics have and no row.
+
+A database that was restored from a backup is not empty: ``rebuild start --restored`` takes the place of 2 and 3.
+Planners go on at the consumer offsets that the backup holds, and replay what has happened since.
 """
 
 from __future__ import annotations
@@ -25,14 +28,15 @@ from psycopg import Connection
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from services.cli import connector, topic_sweep
+from services.cli import connector, streamed_topics, topic_sweep
 from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
 from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.rebuild_start import END, begin
 from services.cli.sending import CLIENT
-from services.cli.streamed_topics import Comparison, StreamedTopics, compare, engine_rows, status_rows
+from services.cli.streamed_topics import Comparison, StreamedTopics, engine_rows, status_rows
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, TopicPartition
+from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, PartitionReader, TopicPartition, read_extents
 from services.common.messages import Command
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
@@ -52,63 +56,62 @@ DRY_RUN = typer.Option(False, "--dry-run", help="Tell what would be withdrawn, a
 APPROVED = typer.Option(
     None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
 )
-WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, and for agents.")
+WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, for Connect, and for agents.")
+RESTORED = typer.Option(False, "--restored", help="The database is not empty: it was restored from a backup.")
+CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
 
-IS_EMPTY = """
-SELECT NOT EXISTS (SELECT FROM tenants)
-   AND NOT EXISTS (SELECT FROM consumer_offsets WHERE next_offset > 0 OR owner IS NOT NULL)
-"""
-INSTANCES = "SELECT id FROM engine_instances"
-PLACE = "INSERT INTO placements (tenant_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])"
-BEGIN = """
-INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
-SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
-"""
 POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
 BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_positions"
 OFFSETS = "SELECT topic, partition, next_offset FROM consumer_offsets"
-END = "DELETE FROM placements; DELETE FROM rebuild_positions"
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @app.command()
-def start(url: str = URL, timeout: float = TIMEOUT, *, incomplete: bool = INCOMPLETE) -> None:
-    """Prepare an empty database: tell it where tenants were, and note how far the logs go. Then start the planners.
+def start(
+    url: str = URL, timeout: float = TIMEOUT, *, incomplete: bool = INCOMPLETE, restored: bool = RESTORED
+) -> None:
+    """Prepare a database that is empty or restored: tell it where tenants were, and note how far the logs go.
 
-    Needs KAFKA_…, SCHEMA_REGISTRY_…, CONNECT_… and DATABASE_OWNER_URL.
+    Then start the planners. Needs KAFKA_…, SCHEMA_REGISTRY_…, CONNECT_… and DATABASE_OWNER_URL.
     """
     settings = load(KafkaSettings)
     if not await_dependency("Kafka Connect", connector.is_stopped, timeout):
         raise InvalidConfiguration("what is replayed would be deployed again; run 'gitopsctl connector stop' first")
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
-    lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
-    if not incomplete and (gaps := lists.find_gaps(names, listed_kinds())):
-        raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
+    if not (restored or incomplete):
+        _require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     placements = await_dependency("Kafka", lambda: _placements(topics), timeout)
-    first, ends = await_dependency("Kafka", lambda: _log_offsets(settings), timeout)
-    await_dependency("database", lambda: _begin(url, placements, first, ends), timeout)
+    logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
+    first = await_dependency(
+        "database", lambda: begin(url, placements, logs, restored=restored, incomplete=incomplete), timeout
+    )
+    ends = _ends(logs)
     typer.echo(f"{len(placements)} tenants keep their instance; {_sum(first, ends, ends)} messages are to be replayed")
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
 
 
 @app.command()
-def follow(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Wait until planners have replayed the logs, and tell how the tables then differ from their topics."""
+def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT) -> None:
+    """Wait until planners have replayed the logs and newer lists, and tell how the tables differ from their topics."""
     settings = load(KafkaSettings)
     first, ends = await_dependency("database", lambda: _positions(url), timeout)
     _watch(url, "replayed", first, ends)
+    # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
+    await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
     # What watchers and agents have reported since, and users have changed.
-    _watch(url, "up to now", ends, await_dependency("Kafka", lambda: _log_offsets(settings), timeout)[1])
+    _watch(url, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
     topics = StreamedTopics(settings, SchemaRegistry(settings))
-    for name, found in await_dependency("Kafka", lambda: _compared(url, topics), timeout).items():
-        typer.echo(
-            f"{name}: {found.unchanged} rows unchanged, {found.differing} differing, {found.new} new, "
-            f"{found.unknown} keys of the topic that no row has"
-        )
+    _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
     typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
+
+
+@app.command()
+def compare(url: str = URL, wait: float = WAIT) -> None:
+    """Wait until the topics of the compiled tables have every row, and tell how they differ."""
+    settings = load(KafkaSettings)
+    topics = StreamedTopics(settings, SchemaRegistry(settings))
+    _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
 
 
 @app.command()
@@ -119,13 +122,19 @@ def sweep(
     approved: list[str] | None = APPROVED,
     *,
     dry_run: bool = DRY_RUN,
+    current: bool = CURRENT,
 ) -> None:
     """Withdraw what the topics hold and no row, once every kind was listed since the rebuild began.
 
     Exits with 1 if the guard refuses.
     """
     settings = load(KafkaSettings)
-    await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
+    if current:
+        await_dependency("database", lambda: _require_no_rebuild(url), timeout)
+        read = _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+    else:
+        await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
+        read = dict(_positions(url)[1])
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
     found, kept = await_dependency(
@@ -141,14 +150,30 @@ def sweep(
     if dry_run:
         return
     topic_sweep.withdraw(url, found)
-    read = dict(_positions(url)[1])
     await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
     if kept:
-        typer.echo("what is kept may be wanted: the rebuild goes on, run 'gitopsctl rebuild sweep' again")
+        typer.echo("what is kept may be wanted: run 'gitopsctl rebuild sweep' again; a rebuild goes on until then")
+        return
+    if current:
         return
     with connected(url) as connection:
         connection.execute(END)
     typer.echo("the rebuild is complete")
+
+
+def _require_lists(settings: KafkaSettings, timeout: float) -> None:
+    """Raises InvalidConfiguration if an empty database could not be filled from the log."""
+    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
+    lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
+    if gaps := lists.find_gaps(names, listed_kinds()):
+        raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
+
+
+def _require_no_rebuild(url: str) -> None:
+    with connected(url) as connection:
+        if connection.execute(POSITIONS).fetchone() is not None:
+            raise InvalidConfiguration("a rebuild is under way, and the database may lack rows; leave out --current")
 
 
 def _placements(topics: StreamedTopics) -> dict[UUID, str]:
@@ -156,25 +181,15 @@ def _placements(topics: StreamedTopics) -> dict[UUID, str]:
     return {tenant: instance for tenant, instance in found if tenant is not None}
 
 
-def _log_offsets(settings: KafkaSettings) -> tuple[Offsets, Offsets]:
-    """The first that each partition of the two logs still has, and the end."""
+def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
+    """Of each partition of the two logs."""
     with PartitionReader(settings, CLIENT) as reader:
         sources = reader.partitions_of(COMMANDS, OBSERVATIONS)
-        return reader.first_offsets(sources), reader.end_offsets(sources)
+    return read_extents(settings, CLIENT, sources)
 
 
-def _begin(url: str, placements: Mapping[UUID, str], first: Offsets, ends: Offsets) -> None:
-    """In one transaction. Raises InvalidConfiguration if the database is not empty, or lacks an instance."""
-    with connected(url) as connection:
-        if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
-            raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
-        known = {instance for (instance,) in connection.execute(INSTANCES)}
-        if missing := sorted(set(placements.values()) - known):
-            raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
-        connection.execute(END)
-        connection.execute(PLACE, [list(placements), list(placements.values())])
-        columns = [(*source, first[source], end) for source, end in sorted(ends.items())]
-        connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
+def _ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]:
+    return {source: log.end for source, log in logs.items()}
 
 
 def _positions(url: str) -> tuple[Offsets, Offsets]:
@@ -213,10 +228,27 @@ def _watch(url: str, what: str, first: Offsets, ends: Offsets) -> None:
 def _compared(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
     """Of the engines' table and of each workspace's statuses."""
     with connected(url) as connection:
-        found = {"engines": compare(engine_rows(connection), topics.engine_digests())}
+        found = {"engines": streamed_topics.compare(engine_rows(connection), topics.engine_digests())}
         for name in added_workspaces(topics.brokers):
-            found[f"statuses of {name}"] = compare(status_rows(connection, name), topics.status_digests(name))
+            rows = status_rows(connection, name)
+            found[f"statuses of {name}"] = streamed_topics.compare(rows, topics.status_digests(name))
     return found
+
+
+def _streamed(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
+    """Raises Retry while a topic lacks a row."""
+    found = _compared(url, topics)
+    if new := sum(each.new for each in found.values()):
+        raise Retry(f"{new} rows are not on their topics yet")
+    return found
+
+
+def _print_comparisons(found: Mapping[str, Comparison]) -> None:
+    for name, each in found.items():
+        typer.echo(
+            f"{name}: {each.unchanged} rows unchanged, {each.differing} differing, {each.new} new, "
+            f"{each.unknown} keys of the topic that no row has"
+        )
 
 
 def _require_newer_lists(url: str, settings: KafkaSettings) -> None:

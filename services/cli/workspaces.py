@@ -65,21 +65,25 @@ def _add(name: str, url: str, timeout: float, replication_factor: int) -> None:
     """
     topics.make_topics(load_topics(workspace=name), timeout, replication_factor)
     topics.grant_rights(load_acls(workspace=name), timeout)
-    rows = await_dependency("database", lambda: _add_partition(url, name), timeout)
+    rows = await_dependency("database", lambda: _move_rows(url, name), timeout)
     typer.echo(f"{name}: {'is known' if rows is None else f'{rows} statuses moved'}")
 
 
-def _add_partition(url: str, name: str) -> int | None:
+def _move_rows(url: str, name: str) -> int | None:
+    with connected(url) as connection:
+        return add_partition(connection, name)
+
+
+def add_partition(connection: Connection, name: str) -> int | None:
     """Move the workspace's rows to a partition of their own; returns how many, or None if there is one already."""
     partition = sql.Identifier(f"workspace_resources_{name}")
-    with connected(url) as connection:
-        if _is_known(connection, partition):
-            return None
-        statements = sql.SQL(ADD_PARTITION).format(partition=partition, workspace=sql.Literal(name))
-        cursor = connection.execute(statements)
-        while cursor.nextset():
-            pass
-        return cursor.rowcount
+    if _is_known(connection, partition):
+        return None
+    statements = sql.SQL(ADD_PARTITION).format(partition=partition, workspace=sql.Literal(name))
+    cursor = connection.execute(statements)
+    while cursor.nextset():
+        pass
+    return cursor.rowcount
 
 
 def _is_known(connection: Connection, partition: sql.Identifier) -> bool:

@@ -23,6 +23,7 @@ from services.common.kafka import (
     TopicPartition,
     count_partitions,
     kafka_at,
+    read_extents,
 )
 from services.common.messages import Command, DeadLetter, Observation
 from services.common.startup import await_dependency
@@ -32,7 +33,7 @@ from services.planner import SERVICE
 from services.planner.database.requirements import check_database, head
 from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
-from services.planner.pipeline.batch_consumer import BatchConsumer
+from services.planner.pipeline.batch_consumer import GROUP, BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -65,7 +66,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
     closing.callback(session.close)
     await_dependency(kafka_at(settings), lambda: _check_topics(settings), timeout)
-    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS), _OffsetLoader(session, stopping, heartbeat))
+    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS), _OffsetLoader(settings, session, stopping, heartbeat))
     closing.callback(consumer.close)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
@@ -85,16 +86,21 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
 
 
 class _OffsetLoader:
-    """Positions from the database, however long it is away: without them no partition can be taken up."""
+    """Positions from the database, however long it is away: without them no partition can be taken up.
 
-    def __init__(self, session: DatabaseSession, stopping: threading.Event, heartbeat: Heartbeat) -> None:
-        self._store, self._stopping, self._heartbeat = session, stopping, heartbeat
+    Likewise what the logs hold: without that nobody knows whether a position means anything.
+    """
+
+    def __init__(
+        self, brokers: Brokers, session: DatabaseSession, stopping: threading.Event, heartbeat: Heartbeat
+    ) -> None:
+        self._brokers, self._store, self._stopping, self._heartbeat = brokers, session, stopping, heartbeat
 
     def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         delays = Backoff()
         while True:
             try:
-                return self._store.take_over_partitions(partitions)
+                return self._store.take_over_partitions(partitions, read_extents(self._brokers, GROUP, partitions))
             except Retry as error:
                 log.warning("positions not read", error=str(error))
                 self._heartbeat.beat()

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from devstack.harness.hosted import HostedStack, hosted
-from devstack.harness.mirror import Mirror, mirrored
-from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, connect
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
-from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.sync_run.model import SYNC_RUN
-from tests.e2e.api import Api, Cluster, Kinds, fresh_api
-from tests.e2e.tenant import Tenant, fresh_tenant
+from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 
 @pytest.fixture(scope="package")
@@ -23,83 +16,3 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
     with hosted(stacks_folder / "e2e", output=stacks_folder / "e2e.out") as running:
         yield running
-
-
-@pytest.fixture(scope="package")
-async def kube(stack: HostedStack) -> AsyncIterator[KubeClient]:
-    """A client with an administrator's rights: the tests' users and intruders."""
-    async with await connect(Path(stack.environment["KUBECONFIG"])) as client:
-        yield client
-
-
-@pytest.fixture(scope="package")
-async def deployments(kube: KubeClient) -> AsyncIterator[Mirror]:
-    """Every GitOpsDeployment, live."""
-    async with mirrored(kube, GITOPS_DEPLOYMENT) as mirror:
-        yield mirror
-
-
-@pytest.fixture(scope="package")
-async def applications(kube: KubeClient) -> AsyncIterator[Mirror]:
-    """Every Application, live."""
-    async with mirrored(kube, APPLICATION) as mirror:
-        yield mirror
-
-
-@pytest.fixture(scope="package")
-async def projects(kube: KubeClient) -> AsyncIterator[Mirror]:
-    """Every AppProject, live."""
-    async with mirrored(kube, APP_PROJECT) as mirror:
-        yield mirror
-
-
-@pytest.fixture
-async def tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
-    """A fresh tenant."""
-    async with fresh_tenant(kube, deployments, applications) as fresh:
-        yield fresh
-
-
-@pytest.fixture
-async def other_tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
-    """Another one, whom nothing that the first does may concern."""
-    async with fresh_tenant(kube, deployments, applications) as fresh:
-        yield fresh
-
-
-@pytest.fixture(scope="package")
-async def kinds(kube: KubeClient) -> AsyncIterator[Kinds]:
-    """Every environment, credential and sync run, live."""
-    async with (
-        mirrored(kube, MANAGED_ENVIRONMENT) as environments,
-        mirrored(kube, REPOSITORY_CREDENTIAL) as credentials,
-        mirrored(kube, SYNC_RUN) as sync_runs,
-    ):
-        yield Kinds(environments, credentials, sync_runs)
-
-
-@pytest.fixture(scope="package")
-async def engine_secrets(kube: KubeClient) -> AsyncIterator[Mirror]:
-    """Every Secret, live: also those that Argo CD is given."""
-    async with mirrored(kube, SECRET) as mirror:
-        yield mirror
-
-
-@pytest.fixture(scope="package")
-def cluster(stack: HostedStack) -> Cluster:
-    """A cluster that environments may point at."""
-    return Cluster.of(Path(stack.environment["KUBECONFIG"]))
-
-
-@pytest.fixture
-async def api(kube: KubeClient, kinds: Kinds, tenant: Tenant) -> AsyncIterator[Api]:
-    """The same user's other resources."""
-    async with fresh_api(tenant.namespace, kube, kinds) as fresh:
-        yield fresh
-
-
-@pytest.fixture
-async def other_api(kube: KubeClient, kinds: Kinds, other_tenant: Tenant) -> AsyncIterator[Api]:
-    """Another user's."""
-    async with fresh_api(other_tenant.namespace, kube, kinds) as fresh:
-        yield fresh

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from zipfile import ZipFile
 
 import psycopg
 import pytest
@@ -15,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from psycopg import sql
 
 from devstack.harness.hosted import HostedStack
+from services.cli.backups.archive import write_archive
 from tests.e2e.api import Api, Cluster
 from tests.e2e.test_telemetry import get
 
@@ -72,6 +75,7 @@ def everything(stack: HostedStack) -> Iterator[tuple[str, bytes]]:
             yield str(path), path.read_bytes()
     yield from messages(stack.environment["KAFKA_BOOTSTRAP_SERVERS"])
     yield from rows(stack.environment["DATABASE_OWNER_URL"])
+    yield from backup(stack)
     yield from metrics(stack)
 
 
@@ -110,6 +114,16 @@ def rows(url: str) -> Iterator[tuple[str, bytes]]:
             query = sql.SQL("SELECT t::text FROM {} AS t").format(sql.Identifier(table))
             for (row,) in owner.execute(query):
                 yield table, row.encode()
+
+
+def backup(stack: HostedStack) -> Iterator[tuple[str, bytes]]:
+    """A backup made now, unpacked."""
+    archive = io.BytesIO()
+    with psycopg.connect(stack.environment["DATABASE_BACKUP_URL"]) as reader:
+        write_archive(reader, archive)
+    with ZipFile(archive) as saved:
+        for name in saved.namelist():
+            yield f"backup: {name}", saved.read(name)
 
 
 def metrics(stack: HostedStack) -> Iterator[tuple[str, bytes]]:

@@ -68,7 +68,7 @@ def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]
         "PATH": f"{psql.parent}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(psql.parents[1] / "lib"),
     }
-    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ("owner", "planner", "replication")}
+    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ("owner", "planner", "replication", "backup")}
     principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
     own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
     return servers.environment | superuser | roles | principals | own

@@ -65,6 +65,17 @@ REPLICATION_MAY_NOT = (
     "SET ROLE gitops_owner",
     "SELECT pg_read_file('postgresql.conf')",
 )
+BACKUP_MAY = ("SELECT FROM deployments", "SELECT FROM workspace_resources_local", "SELECT FROM consumer_offsets")
+BACKUP_MAY_NOT = (
+    "DELETE FROM deployments",
+    "UPDATE consumer_offsets SET next_offset = 0",
+    "INSERT INTO debezium_signals VALUES ('1', 'execute-snapshot', '{}')",
+    "CREATE TABLE mine ()",
+    "SELECT rolpassword FROM pg_authid",
+    "SELECT pg_read_file('postgresql.conf')",
+    "SELECT pg_create_logical_replication_slot('mine', 'pgoutput')",
+    "SET ROLE gitops_owner",
+)
 OWNER_MAY_NOT = (
     "CREATE ROLE mine",
     "CREATE DATABASE mine",
@@ -89,7 +100,9 @@ def as_role(infrastructure: HostedStack) -> Callable[[str], psycopg.Connection]:
 
 @pytest.mark.parametrize(
     ("role", "statement"),
-    [("planner", text) for text in PLANNER_MAY] + [("replication", text) for text in REPLICATION_MAY],
+    [("planner", text) for text in PLANNER_MAY]
+    + [("replication", text) for text in REPLICATION_MAY]
+    + [("backup", text) for text in BACKUP_MAY],
 )
 def test_database_when_a_role_does_its_work_then_it_may(
     as_role: Callable[[str], psycopg.Connection], role: str, statement: Any
@@ -106,6 +119,7 @@ def test_database_when_a_role_does_its_work_then_it_may(
     ("role", "statement"),
     [("planner", text) for text in PLANNER_MAY_NOT]
     + [("replication", text) for text in REPLICATION_MAY_NOT]
+    + [("backup", text) for text in BACKUP_MAY_NOT]
     + [("owner", text) for text in OWNER_MAY_NOT],
 )
 def test_database_when_a_role_does_more_than_its_work_then_it_is_refused(
@@ -122,7 +136,7 @@ def test_database_when_a_role_does_more_than_its_work_then_it_is_refused(
 
 
 @pytest.mark.parametrize("database", ["postgres", "template1"])
-@pytest.mark.parametrize("role", ["planner", "replication", "owner"])
+@pytest.mark.parametrize("role", ["planner", "replication", "backup", "owner"])
 def test_database_when_it_is_not_ours_then_no_role_may_enter(
     as_role: Callable[..., psycopg.Connection], role: str, database: str
 ) -> None:

@@ -6,6 +6,7 @@ from services.common.kafka.consumer import Consumer, Membership
 from services.common.kafka.dead_letter_limit import DeadLetterLimit, TooManyDeadLetters
 from services.common.kafka.dead_letter_queue import DeadLetterQueue
 from services.common.kafka.latest_messages import LatestMessages
+from services.common.kafka.log_extents import LogExtent, read_extents
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
 from services.common.kafka.partition_reader import PartitionReader
 from services.common.kafka.publisher import Publisher
@@ -37,6 +38,7 @@ __all__ = [
     "DeadLetterLimit",
     "DeadLetterQueue",
     "LatestMessages",
+    "LogExtent",
     "Membership",
     "OffsetTracker",
     "PartitionReader",
@@ -52,6 +54,7 @@ __all__ = [
     "kafka_at",
     "load_acls",
     "load_topics",
+    "read_extents",
     "tenant_key",
     "workspace_topic",
 ]

@@ -33,6 +33,16 @@ MESSAGES = Counter("gitops_messages_total", "Messages received or sent.", ["serv
 BATCH_SIZE = Histogram("gitops_batch_size_messages", "Messages per batch.", ["service"], buckets=SIZES)
 BATCH_SECONDS = Histogram("gitops_batch_seconds", "Time of one step of a batch.", ["service", "step"], buckets=LATENCY)
 ERRORS = Counter("gitops_errors_total", "Failures by what is done about them.", ["service", "type", "operation"])
+MESSAGES_MISSED = Counter(
+    "gitops_messages_missed_total",
+    "Messages that retention took away before they were consumed.",
+    ["service", "topic"],
+)
+LOGS_MADE_ANEW = Counter(
+    "gitops_logs_made_anew_total",
+    "Partitions of a topic that is another one than that which was consumed before, or was put back.",
+    ["service", "topic"],
+)
 DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["service", "topic"])
 CONSUMER_STOPPED = Gauge(
     "gitops_consumer_stopped",
@@ -87,6 +97,11 @@ SWEEPS_REFUSED = Gauge(
 ORPHANS_KEPT = Gauge(
     "gitops_orphans_kept",
     "Objects of engine instances that no row desires, and so many that agents keep them: they wait for an operator.",
+    ["service"],
+)
+STREAM_UNCONFIRMED = Gauge(
+    "gitops_stream_unconfirmed_bytes",
+    "Of the write-ahead log that the connector has not confirmed; infinite if its replication slot is lost.",
     ["service"],
 )
 TENANTS_IN_MEMORY = Gauge("gitops_tenants_in_memory_bytes", "Tenants that need not be read, estimated.", ["service"])

@@ -6,6 +6,7 @@ dormant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
@@ -80,6 +81,12 @@ COUNT_LEFT_BEHIND = """
 SELECT coalesce(sum(f.total), 0)
   FROM forced_deletions f JOIN tenants t ON t.id = f.tenant_id WHERE t.partition = ANY(%s)
 """
+UNCONFIRMED = """
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::float8
+  FROM pg_replication_slots WHERE slot_name = %s AND database = current_database() AND wal_status <> 'lost'
+"""
+SLOT = "gitops"
+"""The connector's: slot.name in services/cli/connector.json."""
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
 KEPT = f"""
 SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)
@@ -121,6 +128,12 @@ def count_kept_orphans(connection: Connection[Any], partitions: Sequence[int]) -
 def forget_kept_orphans(connection: Connection[Any], before: datetime) -> int:
     """Delete what no agent has told since ``before``: it is told again as long as it is so. Returns of how many."""
     return connection.execute(FORGET_KEPT_ORPHANS, (before,)).rowcount
+
+
+def unconfirmed_bytes(connection: Connection[Any]) -> float:
+    """Of the write-ahead log that the connector has not confirmed; infinite if it has lost its place, or has none."""
+    row = connection.execute(UNCONFIRMED, [SLOT]).fetchone()
+    return math.inf if row is None or row[0] is None else max(0.0, row[0])
 
 
 def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:

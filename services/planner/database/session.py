@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -20,11 +21,12 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from services.common.errors import Poison, Retry
-from services.common.kafka import TopicPartition
+from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
+from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
 from services.planner.database.tenant_cache import TenantCache
@@ -55,11 +57,10 @@ ENSURE_POSITIONS = """
 INSERT INTO consumer_offsets (topic, partition, next_offset)
 SELECT *, 0 FROM unnest(%s::text[], %s::int4[]) ON CONFLICT DO NOTHING
 """
-TAKE_UP = """
-UPDATE consumer_offsets AS known SET owner = %s
-  FROM unnest(%s::text[], %s::int4[]) AS asked(topic, partition)
- WHERE (known.topic, known.partition) = (asked.topic, asked.partition)
-RETURNING known.topic, known.partition, known.next_offset
+LOCK_POSITIONS = """
+SELECT topic, partition, topic_id, next_offset
+  FROM consumer_offsets JOIN unnest(%s::text[], %s::int4[]) AS asked(topic, partition) USING (topic, partition)
+   FOR UPDATE OF consumer_offsets
 """
 
 
@@ -145,18 +146,26 @@ class DatabaseSession:
         with self._translated() as connection:
             self._keep_fleet(load_fleet(connection, self._engines))
 
-    def take_over_partitions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def take_over_partitions(
+        self, partitions: Sequence[TopicPartition], logs: Mapping[TopicPartition, LogExtent] = MappingProxyType({})
+    ) -> dict[TopicPartition, int]:
         """Take partitions up: from now on nobody else writes to them.
 
-        Returns the first offset of each whose effect is not in the database; 0 if nothing is known.
+        Returns the first offset of each whose effect is not in the database; where ``logs`` says what a partition
+        holds, one that it has.
         """
         columns = [[topic for topic, _ in partitions], [partition for _, partition in partitions]]
-        with self._translated() as connection:
+        with self._translated() as connection, connection.transaction():
             connection.execute(ENSURE_POSITIONS, columns)
-            rows = connection.execute(TAKE_UP, [self.owner, *columns]).fetchall()
+            rows = connection.execute(LOCK_POSITIONS, columns).fetchall()
+            known = {TopicPartition(row[0], row[1]): Position(row[2], row[3]) for row in rows}
+            begun = {source: resume(position, logs.get(source)) for source, position in known.items()}
+            take_up(connection, self.owner, begun)
             self._placements = load_placements(connection)
         self.tenants.forget_tenants()
-        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+        for source, resumed in begun.items():
+            resumed.report(source)
+        return {source: resumed.position.next_offset for source, resumed in begun.items()}
 
     def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         """Statuses that show that ``tenant`` is parked, in the open transaction."""

@@ -310,6 +310,7 @@ consumer_offsets = Table(
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False, comment="The first message whose effect is not in here."),
+    Column("topic_id", Text, nullable=False, server_default="", comment="Of the topic that the offset is of."),
     Column("owner", Uuid, comment="The planner that took the partition up last: nobody else may write."),
     comment="Written in the transaction of the effects: what makes them happen exactly once.",
     postgresql_with={"fillfactor": "50"},

@@ -15,6 +15,7 @@ from services.common.telemetry.metrics import (
     LEFT_BEHIND,
     ORPHANS_KEPT,
     RESOURCES,
+    STREAM_UNCONFIRMED,
     SWEEPS_REFUSED,
     TENANTS_IN_MEMORY,
     TENANTS_PARKED,
@@ -131,6 +132,7 @@ class PeriodicTasks:
             )
             LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
+            STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
             periodic_queries.forget_kept_orphans(connection, datetime.now(UTC) - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))

@@ -27,6 +27,12 @@ SECRETS = {
     ("registry-agent", "token"): "a token",
     ("database-planner", "url"): "postgresql://gitops_planner:password@postgres:5432/gitops",
     ("database-owner", "url"): "postgresql://gitops_owner:password@postgres:5432/gitops",
+    ("backup-store", "BACKUP_STORE"): "s3://backups/gitops",
+    ("backup-store", "AWS_ENDPOINT_URL"): "https://s3.example.com",
+    ("backup-store", "AWS_REGION"): "somewhere",
+    ("backup-store", "AWS_ACCESS_KEY_ID"): "a name",
+    ("backup-store", "AWS_SECRET_ACCESS_KEY"): "a password",
+    ("database-backup", "url"): "postgresql://gitops_backup:password@postgres:5432/gitops",
 }
 """What a cluster has to bring, by name and key: see k8s/README.md."""
 

@@ -72,7 +72,7 @@ def restricted(api: httpx2.Client, rendered: Rendered) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation"]
+    "name", ["watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation", "backup"]
 )
 def test_pod_when_the_namespace_admits_restricted_ones_only_then_it_is_admitted(
     api: httpx2.Client, rendered: Rendered, restricted: str, name: str

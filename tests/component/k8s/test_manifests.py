@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from devstack.paths import ROOT
+from services.cli import __main__ as cli
 from services.cli import key_rotation, keys
 from services.cli.rbac import ADMISSION, GROUP, placed
 from services.common.kafka import COMMANDS, ENGINE, load_topics
@@ -39,7 +40,7 @@ def sorted_by_place(manifests: Any) -> list[Manifest]:
 
 def test_workloads_when_rendered_then_they_are_the_services_and_the_migration(rendered: Rendered) -> None:
     assert workloads(rendered.base).keys() == IN_BASE
-    assert workloads(rendered.example).keys() == IN_BASE | {"key-rotation"}
+    assert workloads(rendered.example).keys() == IN_BASE | {"backup", "key-rotation"}
     assert workloads(rendered.migration).keys() == {"database-upgrade"}
 
 
@@ -48,7 +49,7 @@ def test_images_when_an_operator_sets_the_release_then_all_are_that_one(rendered
     assert images == {"registry.example.com/gitops-service@sha256:LOOK-IT-UP"}  # refused by every kubelet
 
 
-@pytest.mark.parametrize("name", ["planner", "database-upgrade"])
+@pytest.mark.parametrize("name", ["planner", "database-upgrade", "backup"])
 def test_database_when_its_url_does_not_say_how_then_only_over_tls_to_the_right_one(
     rendered: Rendered, name: str
 ) -> None:
@@ -200,6 +201,17 @@ def test_key_rotation_when_it_runs_then_by_a_command_that_there_is(rendered: Ren
     assert module == "services.cli"
     outcome = CliRunner().invoke(keys.app, [*arguments[1:], "--kubeconfig", "no-such-file"])
     assert "no-such-file" in str(outcome.exception)  # all but this is accepted
+
+
+def test_backup_when_rendered_then_it_is_given_the_database_as_a_reader_and_nothing_else_of_ours(
+    rendered: Rendered,
+) -> None:
+    (container,) = containers(workloads(rendered.example)["backup"])
+    module, name = container["args"]
+    assert module == "services.cli"
+    assert name in cli.COMMANDS
+    named = {item["valueFrom"]["secretKeyRef"]["name"] for item in container["env"] if "valueFrom" in item}
+    assert named == {"database-backup", "backup-store"}
 
 
 def test_crds_when_rendered_then_they_are_the_generated_ones(rendered: Rendered) -> None:

@@ -24,13 +24,14 @@ from tests.component.k8s.manifests import (
     workloads,
 )
 
-EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation"}
+EVERY = {"watcher", "planner", "agent", "connector-keeper", "database-upgrade", "key-rotation", "backup"}
 WAYS = {
     "from-metrics": {*SERVICES},
     "to-dns": EVERY,
     "to-kafka": {*SERVICES},
     "to-schema-registry": {*SERVICES},
-    "to-postgresql": {"planner", "database-upgrade"},
+    "to-postgresql": {"planner", "database-upgrade", "backup"},
+    "to-backup-store": {"backup"},
     "to-connect": {"connector-keeper"},
     "to-api-server": {"watcher", "agent", "key-rotation"},
     "to-tenants": {"agent"},

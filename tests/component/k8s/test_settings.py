@@ -9,7 +9,7 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from services.agent.settings import AgentSettings
-from services.cli import database
+from services.cli import backup, database
 from services.cli.connect import ConnectSettings
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
@@ -22,9 +22,11 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "agent": AgentSettings,
 }
 OF_LIBRARIES = {"PGSSLMODE"}
+STORE = {"AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 COMMANDS: dict[str, set[str]] = {
     "connector-keeper": {name.upper() for name in ConnectSettings.model_fields},
     "database-upgrade": {database.URL.envvar} | OF_LIBRARIES,
+    "backup": {backup.READER_URL.envvar, backup.PLACE.envvar} | STORE | OF_LIBRARIES,
 }
 TOKEN = "SCHEMA_REGISTRY_TOKEN"
 
@@ -86,7 +88,7 @@ def test_kafka_when_a_service_comes_to_it_then_as_its_own_principal(rendered: Re
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_when_run_then_it_is_given_what_it_asks_for_and_nothing_else(rendered: Rendered, name: str) -> None:
-    manifests = rendered.example if name == "connector-keeper" else rendered.migration
+    manifests = rendered.migration if name == "database-upgrade" else rendered.example
     assert environment(name, manifests).keys() == COMMANDS[name]
 
 

@@ -16,7 +16,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(topics, "make_topics", lambda wanted, *_: done.extend(topic.name for topic in wanted))
     monkeypatch.setattr(topics, "grant_rights", lambda rights, _: done.extend(rights))
-    monkeypatch.setattr(workspaces, "_add_partition", lambda _, name: done.append(f"partition of {name}"))
+    monkeypatch.setattr(workspaces, "_move_rows", lambda _, name: done.append(f"partition of {name}"))
     return done
 
 

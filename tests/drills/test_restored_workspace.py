@@ -11,6 +11,7 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import Manifest
+from tests.drills.operator import Operator
 from tests.e2e.tenant import Tenant, application_name, find
 
 CONVERGED_SECONDS = 60
@@ -51,7 +52,7 @@ def backup(stack: HostedStack, tmp_path: Path) -> Backup:
 
 
 async def test_api_server_when_restored_from_a_backup_then_everything_is_as_that_says_and_new_changes_take_effect(
-    stack: HostedStack, tenant: Tenant, backup: Backup
+    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup
 ) -> None:
     before = stack.pids()
     kept, changed, deleted = [await tenant.create(name) for name in ("kept", "changed", "deleted")]
@@ -67,7 +68,13 @@ async def test_api_server_when_restored_from_a_backup_then_everything_is_as_that
     await tenant.until_status("Synced", "lost", sync__status="Synced")
     for number in range(WRITES_SINCE):
         await tenant.patch("kept", {"metadata": {"annotations": {"edited": str(number)}}})
-    await backup.restore()
+    loop = asyncio.get_running_loop()
+
+    def restore() -> None:
+        asyncio.run_coroutine_threadsafe(backup.restore(), loop).result(CONVERGED_SECONDS)
+
+    await asyncio.to_thread(operator.follow_runbook, "restored-workspace.md", {1: [restore]})
+    assert operator.told["gitopsctl resync status"] == "no resync is refused\n"
 
     await tenant.deployments.until(
         "the list shows what was saved",

@@ -1,0 +1,81 @@
+"""What a rebuild begins with: from where planners replay, to where, and on which instance each tenant is.
+
+Called by :mod:`rebuild`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from psycopg import Connection
+
+from services.cli.owner_connection import connected
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import LogExtent, TopicPartition
+from services.planner.database.positions import Position, resume, take_up
+
+IS_EMPTY = """
+SELECT NOT EXISTS (SELECT FROM tenants)
+   AND NOT EXISTS (SELECT FROM consumer_offsets WHERE next_offset > 0 OR owner IS NOT NULL)
+"""
+IS_PLANNED = """
+SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'gitops_planner' AND datname = current_database())
+"""
+INSTANCES = "SELECT id FROM engine_instances"
+PLACE = "INSERT INTO placements (tenant_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])"
+BEGIN = """
+INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
+SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
+"""
+POSITIONS_OF_PLANNERS = "SELECT topic, partition, topic_id, next_offset FROM consumer_offsets"
+END = "DELETE FROM placements; DELETE FROM rebuild_positions"
+
+
+def begin(
+    url: str,
+    placements: Mapping[UUID, str],
+    logs: Mapping[TopicPartition, LogExtent],
+    *,
+    restored: bool,
+    incomplete: bool,
+) -> Mapping[TopicPartition, int]:
+    """In one transaction; returns from where planners replay.
+
+    Raises InvalidConfiguration if the database is not as it is said to be, lacks an instance, or has planners; or if a
+    log lacks what has happened since the backup, and that was not accepted as ``incomplete``.
+    """
+    with connected(url) as connection:
+        if restored:
+            first = _resume(connection, logs, incomplete=incomplete)
+        else:
+            if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
+                raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
+            first = {source: log.first for source, log in logs.items()}
+        known = {instance for (instance,) in connection.execute(INSTANCES)}
+        if missing := sorted(set(placements.values()) - known):
+            raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
+        connection.execute(END)
+        connection.execute(PLACE, [list(placements), list(placements.values())])
+        columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
+        connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
+    return first
+
+
+def _resume(
+    connection: Connection, logs: Mapping[TopicPartition, LogExtent], *, incomplete: bool
+) -> Mapping[TopicPartition, int]:
+    """Have the offsets of the backup say where in ``logs`` planners go on; returns them."""
+    if connection.execute(IS_PLANNED).fetchone()[0]:  # type: ignore[index]
+        raise InvalidConfiguration("planners are connected to the database: stop them first")
+    rows = connection.execute(POSITIONS_OF_PLANNERS).fetchall()
+    known = {TopicPartition(topic, number): Position(topic_id, offset) for topic, number, topic_id, offset in rows}
+    begun = {source: resume(known.get(source, Position("", 0)), log) for source, log in logs.items()}
+    missed = sum(resumed.missed for resumed in begun.values())
+    if missed and not incomplete:
+        raise InvalidConfiguration(
+            f"the logs no longer have {missed} messages that came after the backup; --incomplete goes on without them: "
+            "lists of the watchers and reports of the agents make up for them, but for sync runs that came and went"
+        )
+    take_up(connection, None, begun)
+    return {source: resumed.position.next_offset for source, resumed in begun.items()}

@@ -1,0 +1,85 @@
+"""Where a partition is taken up: the position that the database holds, judged by what the log is and still has.
+
+A position counts within one log. In a cluster that takes the place of a lost one the topic is another, though its name
+is the same, and its offsets begin again: who went on at the old one would pass over every message until the new log is
+as long as the former was. A log that was put back, from a copy of the brokers' disks, ends before the position: what
+it gets now takes offsets that were used before. Either is read from its beginning; what is known already changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+from psycopg import Connection
+
+from services.common.kafka import LogExtent, TopicPartition
+from services.common.telemetry.metrics import LOGS_MADE_ANEW, MESSAGES_MISSED
+from services.planner import SERVICE
+
+log = structlog.get_logger(__name__)
+
+TAKE_UP = """
+UPDATE consumer_offsets AS known SET owner = %s, topic_id = begun.topic_id, next_offset = begun.next_offset
+  FROM unnest(%s::text[], %s::int4[], %s::text[], %s::int8[]) AS begun(topic, partition, topic_id, next_offset)
+ WHERE (known.topic, known.partition) = (begun.topic, begun.partition)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Of one partition."""
+
+    topic_id: str
+    """Of the topic that the offset is of; empty: not known."""
+    next_offset: int
+    """The first message whose effect is not in the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Where a partition is taken up, and what is to be told of that."""
+
+    position: Position
+    missed: int = 0
+    """Messages that retention took away before they were consumed."""
+    made_anew: bool = False
+    """The log is not the one that was consumed before."""
+
+    def report(self, source: TopicPartition) -> None:
+        """Tell operators, who have to have everything listed and reported anew."""
+        if self.missed:
+            MESSAGES_MISSED.labels(SERVICE, source.topic).inc(self.missed)
+            log.error("retention took messages away before they were consumed", missed=self.missed, **_named(source))
+        if self.made_anew:
+            LOGS_MADE_ANEW.labels(SERVICE, source.topic).inc()
+            log.error("this is not the log that was consumed before; it is read anew", **_named(source))
+
+
+def resume(known: Position, log_: LogExtent | None) -> Resumed:
+    """Where to go on; as ``known`` if nothing is known of the log."""
+    if log_ is None:
+        return Resumed(known)
+    begin = Position(log_.topic_id, log_.first)
+    if known.topic_id not in ("", log_.topic_id) or known.next_offset > log_.end:
+        return Resumed(begin, made_anew=True)
+    if known.next_offset >= log_.first:
+        return Resumed(Position(log_.topic_id, known.next_offset))
+    # What was never consumed from is new to this database: a rebuild begins with what there still is.
+    return Resumed(begin, missed=log_.first - known.next_offset if known.next_offset else 0)
+
+
+def take_up(connection: Connection, owner: UUID | None, begun: Mapping[TopicPartition, Resumed]) -> None:
+    """Store where partitions are taken up, and by whom."""
+    positions = [
+        (*source, resumed.position.topic_id, resumed.position.next_offset) for source, resumed in begun.items()
+    ]
+    columns = [list(column) for column in zip(*positions, strict=True)] or [[], [], [], []]
+    connection.execute(TAKE_UP, [owner, *columns])
+
+
+def _named(source: TopicPartition) -> dict[str, str | int]:
+    return {"topic": source.topic, "partition": source.partition}

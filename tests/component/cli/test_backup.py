@@ -1,0 +1,232 @@
+"""Backups of a real PostgreSQL, in a folder and in an S3-compatible store, and what is restored from them."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+from typer.testing import CliRunner
+
+from devstack.harness.hosted import HostedStack
+from services.cli.__main__ import app
+from services.cli.backups.archive import SAVED
+from services.cli.rebuild_start import begin
+from services.common.errors import InvalidConfiguration, Unavailable
+from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
+from services.planner.database.session import DatabaseSession
+from services.planner.engines.available import ENGINES
+from tests.component.cli.object_store import Bucket, serving
+from tests.component.conftest import Database, Servers
+
+BUCKET = "backups"
+FILLED = """
+INSERT INTO engine_instances (id, namespace) VALUES ('argocd', 'argocd');
+INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+SELECT md5(n::text)::uuid, 'teams', 'team-' || n, n % 12, 'argocd' FROM generate_series(1, 3000) n;
+INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer, digest,
+                                trace_id, seen_at, updated_at)
+SELECT 'teams', 'team-' || n, 'GitOpsDeployment', E'odd\\t\\\\N "name"' || n, n::text, 1,
+       md5(n::text) || md5((-n)::text), false, 'd', '', now(), now() FROM generate_series(1, 3000) n;
+INSERT INTO parked_tenants (tenant_id, workspace, namespace, partition, error, parked_at)
+VALUES ('00000000-0000-0000-0000-000000000001', 'teams', 'parked', 1, 'e', now());
+INSERT INTO parked_events (tenant_id, partition, trace_id, message)
+VALUES ('00000000-0000-0000-0000-000000000001', 1, '', '{}'), ('00000000-0000-0000-0000-000000000001', 1, '', '{}');
+INSERT INTO consumer_offsets (topic, partition, next_offset, topic_id) VALUES ('gitops.commands', 3, 70, 'a')
+"""
+ONE_MORE = """
+INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants
+"""
+SOURCE = TopicPartition(COMMANDS, 3)
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """A database with rows, a workspace of its own partition and offsets."""
+    with psycopg.connect(database.owner_url) as owner:
+        for statement in (
+            "CREATE TABLE workspace_resources_teams PARTITION OF workspace_statuses FOR VALUES IN ('teams')",
+            *FILLED.split(";"),
+        ):
+            owner.execute(statement)
+    return database
+
+
+@pytest.fixture
+def empty(servers: Servers) -> Iterator[Database]:
+    """A database in which nothing is, not even tables."""
+    name = "restored"
+    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner").format(sql.Identifier(name)))
+        try:
+            yield Database(*(renamed(url, name) for url in (servers.postgres_owner_url, servers.postgres_planner_url)))
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """An S3-compatible store, named by the environment."""
+    with serving(BUCKET) as running:
+        values = {
+            "AWS_ENDPOINT_URL": running.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "any",
+            "AWS_ACCESS_KEY_ID": "backup",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def renamed(url: str, database: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
+
+
+def gitopsctl(*arguments: str) -> str:
+    """As an operator; errors are raised."""
+    outcome = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+@pytest.fixture
+def reader_url(filled: Database, stack: HostedStack, with_containers: bool) -> str:
+    """Of role gitops_backup."""
+    password = "backup" if with_containers else stack.state.secrets()["backup"]
+    parts = urlsplit(filled.owner_url)
+    return urlunsplit(parts._replace(netloc=f"gitops_backup:{password}@{parts.hostname}:{parts.port}"))
+
+
+def rows(database: Database) -> dict[str, list[str]]:
+    """Every row of every table that is saved, as text."""
+    with psycopg.connect(database.owner_url) as owner:
+        return {
+            table.name: sorted(
+                row[0]
+                for row in owner.execute(sql.SQL("SELECT t::text FROM {} AS t").format(sql.Identifier(table.name)))
+            )
+            for table in SAVED
+        }
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
+    filled: Database, empty: Database, reader_url: str, bucket: Bucket, tmp_path: Path, kind: str
+) -> None:
+    place = str(tmp_path) if kind == "folder" else f"s3://{BUCKET}/gitops"
+    told = gitopsctl("backup", place, "--url", reader_url)
+    assert gitopsctl("restore", place, "--dry-run", "--url", empty.owner_url).startswith(told.split(":")[0])
+    gitopsctl("restore", place, "--url", empty.owner_url)
+    assert rows(empty) == rows(filled)
+    with psycopg.connect(empty.owner_url) as owner:
+        assert owner.execute("SELECT count(*) FROM workspace_resources_teams").fetchone() == (3000,)
+        owner.execute(ONE_MORE)
+    with closing(DatabaseSession(empty.planner_url, ENGINES)) as planner:
+        logs = {SOURCE: LogExtent("a", 0, 90)}
+        assert planner.take_over_partitions([SOURCE], logs) == {SOURCE: 70}
+
+
+def test_archive_when_a_planner_commits_meanwhile_then_it_is_of_one_moment(
+    filled: Database, empty: Database, reader_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rows(filled)
+    write = zipfile.ZipFile.open
+
+    def commit_and_open(archive: zipfile.ZipFile, name: str, *args: object, **kwargs: object) -> object:
+        with psycopg.connect(filled.owner_url) as owner:
+            owner.execute("UPDATE consumer_offsets SET next_offset = next_offset + 1")
+            owner.execute("DELETE FROM tenants WHERE id IN (SELECT id FROM tenants LIMIT 1)")
+        return write(archive, name, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", commit_and_open)
+    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    monkeypatch.undo()
+    gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
+    assert rows(empty) == before
+
+
+def test_restore_when_the_database_has_tenants_then_it_is_refused_and_they_stay(
+    filled: Database, reader_url: str, tmp_path: Path
+) -> None:
+    before = rows(filled)
+    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    with pytest.raises(InvalidConfiguration, match="the database is not empty"):
+        gitopsctl("restore", str(tmp_path), "--url", filled.owner_url)
+    assert rows(filled) == before
+
+
+@pytest.mark.parametrize("damage", ["cut off", "changed"])
+def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
+    filled: Database, empty: Database, reader_url: str, tmp_path: Path, damage: str
+) -> None:
+    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    (archive,) = tmp_path.glob("*.zip")
+    content = bytearray(archive.read_bytes())
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        middle = opened.getinfo("workspace_statuses.copy").header_offset + 5000
+    content[middle] ^= 0xFF
+    archive.write_bytes(content if damage == "changed" else content[:middle])
+    with pytest.raises(InvalidConfiguration, match="not a whole backup"):
+        gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
+    with psycopg.connect(empty.owner_url) as owner:
+        made = owner.execute("SELECT to_regclass('tenants') IS NOT NULL").fetchone()
+        assert made == (damage == "changed",)
+        assert damage == "cut off" or owner.execute("SELECT count(*) FROM tenants").fetchone() == (0,)
+
+
+def test_archive_when_the_database_goes_away_then_the_store_has_none(
+    filled: Database, reader_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.cli.backup.write_archive", _fail)
+    with pytest.raises(Unavailable):
+        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
+    assert bucket.objects == {}
+
+
+def _fail(_: object, target: io.RawIOBase) -> None:
+    target.write(b"x" * 30_000_000)
+    raise Unavailable("the database went away")
+
+
+def test_backup_when_the_store_refuses_then_it_says_so(reader_url: str, bucket: Bucket) -> None:
+    bucket.refuses = True
+    with pytest.raises(Unavailable, match="s3://backups/gitops"):
+        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
+
+
+def test_logs_when_the_database_is_restored_then_their_topics_are_compared_with_those_of_the_backup(
+    filled: Database,
+) -> None:
+    source, other = SOURCE, TopicPartition(OBSERVATIONS, 0)
+    with closing(DatabaseSession(filled.planner_url, ENGINES)) as planner:
+        logs = {source: LogExtent("another", 5, 500), other: LogExtent("b", 0, 3)}
+        assert planner.take_over_partitions([source, other], logs) == {source: 5, other: 0}
+    with psycopg.connect(filled.owner_url) as owner:
+        assert owner.execute(
+            "SELECT next_offset, topic_id FROM consumer_offsets WHERE topic = %s", [COMMANDS]
+        ).fetchall() == [(5, "another")]
+
+
+def test_rebuild_when_the_log_lacks_what_came_after_the_backup_then_that_is_said_and_has_to_be_accepted(
+    filled: Database,
+) -> None:
+    logs = {SOURCE: LogExtent("a", 90, 120)}
+    with pytest.raises(InvalidConfiguration, match=r"no longer have 20 messages .*--incomplete"):
+        begin(filled.owner_url, {}, logs, restored=True, incomplete=False)
+    assert begin(filled.owner_url, {}, logs, restored=True, incomplete=True) == {SOURCE: 90}
+
+
+def test_rebuild_when_planners_are_at_work_on_the_restored_database_then_it_is_refused(filled: Database) -> None:
+    with (
+        psycopg.connect(filled.planner_url),
+        pytest.raises(InvalidConfiguration, match="planners are connected"),
+    ):
+        begin(filled.owner_url, {}, {SOURCE: LogExtent("a", 0, 90)}, restored=True, incomplete=False)

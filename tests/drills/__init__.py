@@ -1,0 +1,1 @@
+"""Loss drills: the commands of the runbooks in docs/operations, typed."""

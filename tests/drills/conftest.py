@@ -1,0 +1,25 @@
+"""One running stack, shared by all drills: each loses something of it, and leaves it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devstack.harness.hosted import HostedStack, hosted
+from tests.drills.operator import Operator
+from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
+
+
+@pytest.fixture(scope="package")
+def stack(stacks_folder: Path) -> Iterator[HostedStack]:
+    """The whole product."""
+    with hosted(stacks_folder / "drills", output=stacks_folder / "drills.out") as running:
+        yield running
+
+
+@pytest.fixture
+def operator(stack: HostedStack, tmp_path: Path) -> Operator:
+    """Who has lost something, and follows a runbook."""
+    return Operator(stack, tmp_path / "backups")

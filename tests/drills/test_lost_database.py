@@ -1,0 +1,88 @@
+"""The database is lost: the runbook's commands build it from the logs, and nothing is deployed anew."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+
+from services.common.kubernetes import Manifest
+from tests.drills.operator import EDGES, Operator
+from tests.e2e.api import Api
+from tests.e2e.tenant import Tenant, application_name, find
+
+GHOST = "00000000-0000-4000-8000-00000000dead"
+"""uid of a resource of which no log tells."""
+
+HAUNT = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind)
+SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(ghost)s), workspace, tenant_namespace, lane, wave,
+       desired, replace(manifest, %(uid)s, %(ghost)s), digest, trace_id, seen_at, updated_at, owner_kind
+  FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
+"""
+DRAIN = "UPDATE engine_instances SET state = %s WHERE namespace = %s"
+
+
+def haunt(operator: Operator, created: Manifest) -> None:
+    """Have the engine make an Application like that of ``created``, for a resource that never was."""
+    with operator.owner() as owner:
+        names = {"uid": created["metadata"]["uid"], "ghost": GHOST, "name": application_name(created)}
+        assert owner.execute(HAUNT, names).rowcount == 1
+
+
+def set_state(operator: Operator, namespace: str, state: str) -> None:
+    """Of the instance there: ``draining`` ones get no new tenants."""
+    with operator.owner() as owner:
+        owner.execute(DRAIN, [state, namespace])
+
+
+def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
+    """Which Application it is, where, and how often it was changed."""
+    meta = (find(tenant.applications.objects, application_name(created)) or {})["metadata"]
+    return meta["namespace"], meta["uid"], meta["generation"]
+
+
+async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_nobody_asks_for_goes(
+    operator: Operator, tenant: Tenant, api: Api
+) -> None:
+    kept, manual = await tenant.create("kept"), await tenant.create("manual", type="manual")
+    await tenant.until_status("Synced", "kept", sync__status="Synced")
+    await api.sync_run("once", deployment="manual")
+    ran = await api.until_phase("once", "Succeeded")
+    await tenant.until_status("Synced", "manual", sync__status="Synced")
+    drained = (await tenant.application_of(kept))["metadata"]["namespace"]
+    ghost: Manifest = {"metadata": {"uid": GHOST}}
+    await asyncio.to_thread(haunt, operator, kept)
+    await tenant.application_of(ghost)
+    before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)}
+    loop, late = asyncio.get_running_loop(), list[Manifest]()
+
+    def change_meanwhile(command: str) -> None:
+        if command == "gitopsctl rebuild follow":
+            late.append(asyncio.run_coroutine_threadsafe(tenant.create("late"), loop).result(30))
+        if command == "gitopsctl rebuild sweep":
+            assert find(tenant.applications.objects, application_name(ghost)) is not None
+
+    by_hand = {
+        1: [operator.stop("planner")],
+        2: [operator.lose_database],
+        3: [partial(set_state, operator, drained, "draining")],
+        4: [operator.start("planner"), *operator.restart(*EDGES)],
+    }
+    try:
+        await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
+    finally:
+        await asyncio.to_thread(set_state, operator, drained, "accepting")
+
+    assert (
+        f"Application {before['kept'][0]}/{application_name(ghost)}"
+        in operator.told["gitopsctl rebuild sweep --dry-run"]
+    )
+    await tenant.until_application_gone(ghost)
+    await tenant.until_status("Synced", "late", sync__status="Synced")
+    assert identity(tenant, late[0])[0] == before["kept"][0], "the tenant is where it was"
+    assert {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)} == before
+    assert await api.until_phase("once", "Succeeded") == ran
+    engines = operator.told["gitopsctl rebuild follow"].splitlines()[2]
+    assert re.search(r"[1-9]\d* rows unchanged, 0 differing", engines), engines

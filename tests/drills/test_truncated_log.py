@@ -1,0 +1,77 @@
+"""Retention took away what no planner had read: lists and reports make up for it, and operators are told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from devstack.harness.hosted import HostedStack
+from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, count_partitions
+from services.common.kafka import TopicPartition as Source
+from tests.drills.operator import EDGES, Operator
+from tests.drills.test_lost_database import identity
+from tests.drills.test_lost_stream import follows
+from tests.e2e.tenant import Tenant
+from tests.e2e.test_telemetry import get
+
+MISSED = f'gitops_messages_missed_total{{service="planner",topic="{COMMANDS}"}}'
+CHANGES = 3
+SENT_SECONDS = 30
+
+
+def is_told(stack: HostedStack) -> bool:
+    """Whether a planner has missed commands."""
+    return MISSED in get(stack, "planner", "/metrics").text
+
+
+def ends_of(stack: HostedStack, *topics: str) -> dict[Source, int]:
+    """The offset after the last message of each partition."""
+    with PartitionReader(stack.log, "drill") as reader:
+        counts = count_partitions(stack.log, topics)
+        return reader.end_offsets(Source(topic, number) for topic, count in counts.items() for number in range(count))
+
+
+async def until_sent(stack: HostedStack, sent: int) -> None:
+    """Wait until so many commands were ever sent."""
+    deadline = time.monotonic() + SENT_SECONDS
+    while sum((await asyncio.to_thread(ends_of, stack, COMMANDS)).values()) < sent:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+
+
+def truncate(stack: HostedStack) -> None:
+    """Of both logs nothing is left."""
+    ends = ends_of(stack, COMMANDS, OBSERVATIONS)
+    admin = AdminClient({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"]})
+    asked = admin.delete_records([TopicPartition(*source, end) for source, end in ends.items() if end])
+    for answer in asked.values():
+        answer.result(10)
+
+
+async def test_log_when_truncated_while_no_planner_ran_then_that_is_told_and_a_list_brings_what_was_missed(
+    stack: HostedStack, operator: Operator, tenant: Tenant
+) -> None:
+    kept, changed, deleted = [await tenant.create(name) for name in ("kept", "changed", "deleted")]
+    for name in ("kept", "changed", "deleted"):
+        await tenant.until_status("Synced", name, sync__status="Synced")
+    before = identity(tenant, kept)
+    await asyncio.to_thread(operator.stop("planner"))
+    sent = sum(ends_of(stack, COMMANDS).values())
+    await tenant.patch("changed", {"spec": {"source": {"path": "since"}}})
+    await tenant.delete("deleted")
+    created = await tenant.create("created")
+    await until_sent(stack, sent + CHANGES)
+    await asyncio.to_thread(truncate, stack)
+    await asyncio.to_thread(operator.start("planner"))
+    assert is_told(stack)
+
+    by_hand = {1: operator.restart(*EDGES), 2: operator.restart("planner")}
+    await asyncio.to_thread(operator.follow_runbook, "truncated-log.md", by_hand)
+    await follows(tenant, changed, "since")
+    await tenant.until_application_gone(deleted)
+    await follows(tenant, created, "apps/created")
+    assert identity(tenant, kept) == before
+    assert not is_told(stack), "the alert ends"
