@@ -134,7 +134,7 @@ class PeriodicTasks:
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
-            periodic_queries.forget_kept_orphans(connection, datetime.now(UTC) - TOLD_AGAIN_WITHIN)
+            periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()
