@@ -24,9 +24,9 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search bench chaos containers node years packages
-# Two processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
-SIDE_BY_SIDE := --numprocesses 2 --no-loadscope-reorder
+.PHONY: test unit search years chaos bench packages containers node
+# Three processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
+SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE)
 

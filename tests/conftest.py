@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ WHOLE_SYSTEM = ("argocd", "chaos", "containers", "drills", "e2e", "node", "node_
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
 
-SHARE_A_STACK = (*WHOLE_SYSTEM, "component")
 
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 
@@ -33,12 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class StackScheduling(LoadScopeScheduling):
-    """How ``make test`` divides tests among processes: those that share a stack are run by one of them."""
+    """How ``make test`` divides tests among processes: those that share a stack are run by one of them.
+
+    Component tests are divided by service: their stack is small, and one for all would have one process at work last.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        folder = path.split("/")[1]
-        return folder if folder in SHARE_A_STACK else path
+        path = PurePath(nodeid.partition("::")[0])
+        folder = path.parts[1]
+        if folder == "component":
+            return str(path.parent)
+        return folder if folder in WHOLE_SYSTEM else str(path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StackScheduling:

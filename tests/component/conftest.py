@@ -57,8 +57,9 @@ class Servers:
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
-    """The infrastructure, without our services."""
+    """The infrastructure, without our services, and without Connect: nothing here streams, and at rest it computes."""
     with hosted(stacks_folder / "component", "--infra", output=stacks_folder / "component.out") as running:
+        running.kill("connect")
         yield running
 
 
