@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 WHOLE_SYSTEM = ("argocd", "chaos", "containers", "drills", "e2e", "node", "node_argocd", "stack")
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
-
 
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 
@@ -61,6 +63,17 @@ def _no_stray_settings() -> None:
     """A developer's shell may hold the variables of a running stack; tests must not reach it by accident."""
     for name in [name for name in os.environ if name.startswith(STRAY)]:
         del os.environ[name]
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """It is the process's: what a command of ours has set up in this one must not silence another test's lines."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from services.common.api_resource import SECRET
 from services.common.json_values import dict_of
-from services.common.messages.compiled import ORDERS
+from services.common.messages import ORDERS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.rows import TenantName

@@ -21,7 +21,7 @@ from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, Publisher
-from services.common.messages import Command, OrphansApproved, RowKind
+from services.common.messages import ORPHAN_REMOVAL, Command, OrphansApproved
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
@@ -98,7 +98,7 @@ def approve(names: list[str] = NAMES, dry_run: bool = DRY_RUN, url: str = URL, t
 def kept_orphans(url: str) -> list[Kept]:
     """All that agents keep at present. Raises Retry."""
     with connected(url) as connection, connection.cursor(row_factory=class_row(Kept)) as cursor:
-        return cursor.execute(KEPT, (RowKind.ORPHAN_REMOVAL.value,)).fetchall()
+        return cursor.execute(KEPT, (ORPHAN_REMOVAL,)).fetchall()
 
 
 def send_approvals(settings: KafkaSettings, found: Collection[Kept]) -> None:

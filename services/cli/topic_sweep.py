@@ -27,8 +27,7 @@ from services.cli.streamed_topics import Key, StreamedTopics, engine_rows, statu
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
 from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
-from services.common.messages import EngineResource, Observation, Removed, RowKind, WorkspaceResource
-from services.common.messages.compiled import ORDERS
+from services.common.messages import ORDERS, EngineResource, Observation, Removed, RowKind, WorkspaceResource
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY

@@ -24,6 +24,7 @@ OVERLAY = "k8s/overlays/mine"
 ARGOCD_SECTION = "Argo CD in its engine namespaces"
 ARGOCD_REPOSITORY = "https://github.com/argoproj/argo-cd"
 OTHER_SECRETS = "kubectl -n gitops-service create secret generic …"
+BACKUP_ACCESS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,15 @@ def contents_of_secrets(servers: HostedStack, tokens: Mapping[str, str]) -> dict
     secrets, files = servers.state.secrets(), servers.state.root / "transport"
     place = f"{HOST}:{port_of(servers, 'postgres', 'sql')}/gitops"
     checked = "sslmode=verify-full&sslrootcert=/authorities/database.crt"
-    urls = {role: f"postgresql://gitops_{role}:{secrets[role]}@{place}?{checked}" for role in ("planner", "owner")}
+    roles = ("planner", "owner", "backup")
+    urls = {role: f"postgresql://gitops_{role}:{secrets[role]}@{place}?{checked}" for role in roles}
     principals = {"watcher": "watcher-local", "planner": "planner", "agent": "agent"}
     return {
         **{f"kafka-{service}": {"password": secrets[f"kafka-{name}"]} for service, name in principals.items()},
         **{f"registry-{service}": {"token": tokens[service]} for service in principals},
         **{f"database-{role}": {"url": url} for role, url in urls.items()},
         **{f"{server}-ca": {"ca.crt": (files / "ca.crt").read_text()} for server in ("kafka", "registry", "database")},
+        "backup-store": {"BACKUP_STORE": "s3://backups/gitops"} | dict.fromkeys(BACKUP_ACCESS, "of a store"),
         "connector-keeper": {
             "tls.crt": (files / "keeper.crt").read_text(),
             "tls.key": (files / "keeper.key").read_text(),

@@ -35,7 +35,7 @@ from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
 from services.common.errors import Permanent, Retry
-from services.common.messages import EngineResource, RowKind
+from services.common.messages import ORPHAN_REMOVAL, EngineResource
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 
@@ -120,12 +120,12 @@ class InstanceController:
         self._complete = complete
         self._rows.clear()
         for row in rows:
-            if row.kind == RowKind.ORPHAN_REMOVAL:
+            if row.kind == ORPHAN_REMOVAL:
                 self._approve_removal(row)
             else:
                 self._rows[key_of(row)] = row
         self._working, self._takeover = True, Takeover(self._rows)
-        for row in (each for each in unacknowledged if each.kind != RowKind.ORPHAN_REMOVAL):
+        for row in (each for each in unacknowledged if each.kind != ORPHAN_REMOVAL):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
 
@@ -147,7 +147,7 @@ class InstanceController:
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
-        if row.kind == RowKind.ORPHAN_REMOVAL:
+        if row.kind == ORPHAN_REMOVAL:
             self._approve_removal(row)
             if self._working and self._takeover is None:
                 self._review_orphans()
@@ -164,7 +164,7 @@ class InstanceController:
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
-        if row.kind == RowKind.ORPHAN_REMOVAL:
+        if row.kind == ORPHAN_REMOVAL:
             self._orphans.withdraw_approval(row)
             acknowledge()
             return

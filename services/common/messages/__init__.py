@@ -8,7 +8,7 @@ from services.common.messages.command import (
     ResourceGone,
     ResyncCompleted,
 )
-from services.common.messages.compiled import EngineResource, RowKind, WorkspaceResource
+from services.common.messages.compiled import ORDERS, ORPHAN_REMOVAL, EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.observation import (
     Applied,
@@ -22,6 +22,8 @@ from services.common.messages.observation import (
 )
 
 __all__ = [
+    "ORDERS",
+    "ORPHAN_REMOVAL",
     "Applied",
     "Checked",
     "Command",

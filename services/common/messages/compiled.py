@@ -27,11 +27,12 @@ class RowKind(StrEnum):
     """Likewise of a repository."""
     SYNC_OPERATION = "SyncOperation"
     """A request to sync an Application: a field of that, no object of its own."""
-    ORPHAN_REMOVAL = "OrphanRemoval"
-    """The approval of an operator to remove objects that no row desires; of no tenant, and no object either."""
 
 
-ORDERS = (RowKind.SYNC_OPERATION.value, RowKind.ORPHAN_REMOVAL.value)
+ORPHAN_REMOVAL = "OrphanRemoval"
+"""Of a row that is of no tenant: the approval of an operator to remove objects that no row desires."""
+
+ORDERS = (RowKind.SYNC_OPERATION.value, ORPHAN_REMOVAL)
 """Kinds of rows that are no object: an agent carries them out, and they go."""
 
 

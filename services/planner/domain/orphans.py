@@ -13,7 +13,7 @@ from uuid import UUID
 import orjson
 
 from services.common.json_values import canonical, digest
-from services.common.messages import Command, Observation, OrphansApproved, OrphansKept, RowKind
+from services.common.messages import ORPHAN_REMOVAL, Command, Observation, OrphansApproved, OrphansKept
 from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
@@ -93,4 +93,4 @@ def _approval(kept: KeptOrphans, cause: Cause) -> EngineRow:
 
 def approval_key(instance: str, approved: str) -> EngineKey:
     """Of the row that tells an instance's agent of an approval."""
-    return EngineKey(instance, RowKind.ORPHAN_REMOVAL.value, "", approved, "")
+    return EngineKey(instance, ORPHAN_REMOVAL, "", approved, "")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from services.common.kubernetes import APP_PROJECT, KubeClient, NotFound
-from services.common.messages import OrphansKept, RowKind
+from services.common.messages import ORPHAN_REMOVAL, OrphansKept
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, row
 
@@ -18,7 +18,7 @@ GRACE = {"ORPHAN_GRACE_SECONDS": "1", "COMPARISON_INTERVAL_SECONDS": "1"}
 def approval(*names: str) -> dict[str, Any]:
     """An operator's, as the planner makes it."""
     manifest = {
-        "kind": RowKind.ORPHAN_REMOVAL.value,
+        "kind": ORPHAN_REMOVAL,
         "metadata": {"namespace": "", "name": "digest"},
         "objects": [f"AppProject/{name}" for name in names],
     }

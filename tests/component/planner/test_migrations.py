@@ -179,7 +179,7 @@ def test_upgrade_when_statuses_exist_then_planners_of_before_and_of_now_write_to
 def test_downgrade_when_workspaces_were_added_then_no_status_is_lost(database: Database) -> None:
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
         owner.execute(NOW, ("w", "old"))
-        assert workspaces._add_partition(database.owner_url, "w") == 1
+        assert workspaces._move_rows(database.owner_url, "w") == 1
         owner.execute(NOW, ("w", "new"))
         owner.execute(NOW, ("other", "web"))
         with database_commands._connected(database.owner_url, 10) as connection:
@@ -188,8 +188,8 @@ def test_downgrade_when_workspaces_were_added_then_no_status_is_lost(database: D
 
 
 def test_tables_when_workspaces_were_added_then_there_is_no_drift(database: Database) -> None:
-    assert workspaces._add_partition(database.owner_url, "A.b_c-d") == 0
-    assert workspaces._add_partition(database.owner_url, "A.b_c-d") is None
+    assert workspaces._move_rows(database.owner_url, "A.b_c-d") == 0
+    assert workspaces._move_rows(database.owner_url, "A.b_c-d") is None
     outcome = CliRunner().invoke(database_commands.app, ["check", "--url", database.owner_url])
     assert outcome.exit_code == 0, outcome.output
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from services.common.messages import Command, Observation, OrphansApproved, OrphansKept, RowKind
+from services.common.messages import ORPHAN_REMOVAL, Command, Observation, OrphansApproved, OrphansKept
 from services.planner.domain.events import Event
 from services.planner.rows import KeptOrphans
 from tests.unit.planner.given import at, changed, traceparent
@@ -31,7 +31,7 @@ def only(world: World) -> KeptOrphans:
 
 def approvals(world: World) -> dict[str, list[str]]:
     """Of each approval, by its digest, what may go."""
-    rows = [row for row in world.engine.values() if row.kind == RowKind.ORPHAN_REMOVAL]
+    rows = [row for row in world.engine.values() if row.kind == ORPHAN_REMOVAL]
     return {row.name: orjson.loads(row.manifest)["objects"] for row in rows}
 
 

@@ -11,7 +11,15 @@ import pytest
 
 from services.common.errors import Retry
 from services.common.kubernetes import NamespaceTerminating, NotFound, Rejected
-from services.common.messages import Applied, EngineResource, Failed, OrphansKept, Removed, RowKind, StatusReported
+from services.common.messages import (
+    ORPHAN_REMOVAL,
+    Applied,
+    EngineResource,
+    Failed,
+    OrphansKept,
+    Removed,
+    StatusReported,
+)
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, bench
 from tests.unit.agent.rows import application_row, project_row
@@ -529,7 +537,7 @@ async def test_orphans_when_nothing_at_all_is_desired_then_nothing_is_deleted() 
 def removal(*names: str) -> EngineResource:
     """An operator's approval to remove these Applications."""
     manifest = orjson.dumps({"objects": [f"Application/{name}" for name in names]}).decode()
-    return replace(application_row("digest"), kind=RowKind.ORPHAN_REMOVAL, namespace="", manifest=manifest)
+    return replace(application_row("digest"), kind=ORPHAN_REMOVAL, namespace="", manifest=manifest)
 
 
 async def test_orphans_when_their_removal_is_approved_then_they_go_at_once_and_their_agent_tells_that_it_is_done() -> (

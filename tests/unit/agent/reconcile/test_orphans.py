@@ -11,7 +11,7 @@ import pytest
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.reconcile.orphans import ALWAYS_ALLOWED, APPROVED_AT_ONCE, Orphans
 from services.common.errors import Permanent
-from services.common.messages import EngineResource, OrphansKept, RowKind
+from services.common.messages import ORPHAN_REMOVAL, EngineResource, OrphansKept
 from tests.unit.agent.rows import application_row
 
 GRACE = timedelta(minutes=10)
@@ -44,7 +44,7 @@ def approval(*keys: ObjectKey, digest: str = "abc", manifest: str | None = None)
     names = [f"{key.kind}/{key.name}" for key in keys]
     text = orjson.dumps({"objects": names}).decode() if manifest is None else manifest
     row = application_row(digest)
-    return replace(row, kind=RowKind.ORPHAN_REMOVAL, namespace="", name=digest, manifest=text)
+    return replace(row, kind=ORPHAN_REMOVAL, namespace="", name=digest, manifest=text)
 
 
 def guarded(*more: ObjectKey) -> Orphans:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Iterator
 from typing import Literal
 
 import pytest
@@ -18,17 +17,6 @@ PLANTED = "PLANTED-SECRET"
 Style = Literal["json", "console"]
 
 styles = pytest.mark.parametrize("style", ["json", "console"])
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    """Logging is the process's: everybody else finds it as it was."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers, root.level = handlers, level
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
 
 
 def fail() -> None:
