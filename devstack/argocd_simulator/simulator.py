@@ -14,7 +14,7 @@ from devstack.argocd_simulator.application import precise
 from devstack.argocd_simulator.behaviour import Response, respond
 from devstack.argocd_simulator.chatter import WRITES_PER_SYNC, respond_in_full
 from services.common.backoff import Backoff
-from services.common.errors import Permanent, Retry, Wait
+from services.common.errors import Retry, Wait
 from services.common.kubernetes import (
     APPLICATION,
     Changed,
@@ -24,6 +24,7 @@ from services.common.kubernetes import (
     ListCompleted,
     Manifest,
     Reflection,
+    Rejected,
     Seen,
 )
 from services.common.telemetry import metrics
@@ -121,11 +122,11 @@ class Simulator:
                 await self._write(key, precise(response.patch, application))
             except (Conflict, Wait):
                 return  # it changed or went: the watch shows what it is now
-            except Permanent as error:
+            except (Retry, Rejected) as error:
                 log.warning("not written", namespace=key[0], name=key[1], error=str(error))
-                return
-            except Retry as error:
-                log.warning("not written yet", namespace=key[0], name=key[1], error=str(error))
+                if isinstance(error, Rejected) and not error.is_forbidden:
+                    return
+                # An API server that has just started forbids everything until it has loaded its rules.
                 await asyncio.sleep(delays.next_delay())
             else:
                 return

@@ -18,13 +18,10 @@ from psycopg.rows import class_row
 from services.cli.approvals import name_of, named
 from services.cli.output import OUTPUT, Output, print_rows, tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.sending import publishing
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, Publisher
+from services.cli.sending import Addressed, send_addressed
 from services.common.messages import ORPHAN_REMOVAL, Command, OrphansApproved
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
-from services.common.telemetry import TRACEPARENT, new_traceparent
 
 NAMES = typer.Argument(..., metavar="NAME...", help="As 'orphans kept' shows them: INSTANCE@DIGEST.")
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be approved.")
@@ -103,16 +100,11 @@ def kept_orphans(url: str) -> list[Kept]:
 
 def send_approvals(settings: KafkaSettings, found: Collection[Kept]) -> None:
     """Approve these, where what agents tell of the instances goes, too. Raises Unavailable."""
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    send_addressed(settings, (Addressed(_approval(each), each.engine_instance_id.encode()) for each in found))
 
-    def send(publisher: Publisher) -> None:
-        for each in found:
-            approval = OrphansApproved(each.engine_instance_id, each.digest)
-            value = codec.encode_message(Command("", "", "", datetime.now(UTC), approval))
-            headers = {TRACEPARENT: new_traceparent()}
-            publisher.send_message(COMMANDS, each.engine_instance_id.encode(), value, headers).result()
 
-    publishing(settings, send)
+def _approval(found: Kept) -> Command:
+    return Command("", "", "", datetime.now(UTC), OrphansApproved(found.engine_instance_id, found.digest))
 
 
 def _named(found: Collection[Kept], names: Collection[str]) -> list[Kept]:

@@ -49,8 +49,7 @@ def begin(
         if restored:
             first = _resume(connection, logs, incomplete=incomplete)
         else:
-            if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
-                raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
+            require_empty(connection)
             first = {source: log.first for source, log in logs.items()}
         known = {instance for (instance,) in connection.execute(INSTANCES)}
         if missing := sorted(set(placements.values()) - known):
@@ -60,6 +59,12 @@ def begin(
         columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
         connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
     return first
+
+
+def require_empty(connection: Connection) -> None:
+    """Raises InvalidConfiguration if there is anything of tenants in the database, or planners have taken it up."""
+    if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
+        raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
 
 
 def _resume(

@@ -20,8 +20,8 @@ from services.cli.backup import PLACE
 from services.cli.backups.archive import Description, load_table, opened, read_description, verify_archive
 from services.cli.backups.store import open_store
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.rebuild_start import IS_EMPTY
-from services.cli.workspaces import add_partition
+from services.cli.rebuild_start import require_empty
+from services.cli.workspaces import make_table, move_rows
 from services.common.errors import InvalidConfiguration
 
 app = typer.Typer(add_completion=False)
@@ -63,10 +63,10 @@ def restore(
 def _load(connection: Connection, saved: ZipFile, description: Description) -> None:
     """Raises InvalidConfiguration if the database is not empty."""
     connection.execute("LOCK TABLE consumer_offsets IN ACCESS EXCLUSIVE MODE")
-    if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
-        raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
+    require_empty(connection)
     for workspace in description.workspaces:
-        add_partition(connection, workspace)
+        make_table(connection, workspace)
+        move_rows(connection, workspace)
     names = sql.SQL(", ").join(sql.Identifier(table.name) for table in description.tables)
     connection.execute(TRUNCATE.format(names))
     for table in description.tables:

@@ -17,14 +17,10 @@ from psycopg.rows import class_row, dict_row
 from services.cli.approvals import name_of, named
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.sending import publishing
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, Publisher
+from services.cli.sending import Addressed, send_addressed
 from services.common.messages import Command, ResyncCompleted
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
-from services.common.telemetry import TRACEPARENT
-from services.common.telemetry.trace import new_traceparent
 
 app = typer.Typer(help="Complete lists that lacked too much.", no_args_is_help=True)
 
@@ -126,15 +122,12 @@ def lacked_resources(url: str, lists: Collection[RefusedList], limit: int) -> li
 
 def send_approvals(settings: KafkaSettings, lists: Collection[RefusedList]) -> None:
     """Send the ends of these lists once more, approved. Raises Unavailable."""
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    send_addressed(settings, (Addressed(_approval(each), None, each.partition) for each in lists))
 
-    def send(publisher: Publisher) -> None:
-        for each in lists:
-            marker = ResyncCompleted(each.kind, each.epoch, approved=each.digest)
-            value = codec.encode_message(Command(each.source, "", "", datetime.now(UTC), marker))
-            publisher.send_message(COMMANDS, None, value, {TRACEPARENT: new_traceparent()}, each.partition).result()
 
-    publishing(settings, send)
+def _approval(refused: RefusedList) -> Command:
+    marker = ResyncCompleted(refused.kind, refused.epoch, approved=refused.digest)
+    return Command(refused.source, "", "", datetime.now(UTC), marker)
 
 
 def _named(found: Collection[RefusedList], names: Collection[str]) -> list[RefusedList]:

@@ -17,17 +17,21 @@ app = typer.Typer(help="Workspace clusters.", no_args_is_help=True)
 
 NAMES = typer.Argument(..., help="WORKSPACE of the watchers of each.")
 
-IS_KNOWN = "SELECT to_regclass(%s) IS NOT NULL"
+IS_ATTACHED = "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(%s))"
+
+MAKE_TABLE = """
+CREATE TABLE IF NOT EXISTS {partition} (LIKE workspace_statuses INCLUDING ALL) WITH (fillfactor = 80);
+GRANT SELECT ON {partition} TO gitops_replication
+"""
 
 # The rows that exist are inserted anew, so that its topic begins with every status that there is. A planner waits
-# meanwhile. Rows that the new partition takes must not be in the default partition when it is made.
-ADD_PARTITION = """
+# meanwhile. Rows that the new partition takes must not be in the default partition when it is attached.
+MOVE_ROWS = """
 SET LOCAL lock_timeout = '5s';
 LOCK TABLE workspace_statuses IN ACCESS EXCLUSIVE MODE;
 CREATE TEMPORARY TABLE moved ON COMMIT DROP AS SELECT * FROM workspace_resources WHERE workspace = {workspace};
 DELETE FROM workspace_resources WHERE workspace = {workspace};
-CREATE TABLE {partition} PARTITION OF workspace_statuses FOR VALUES IN ({workspace}) WITH (fillfactor = 80);
-GRANT SELECT ON {partition} TO gitops_replication;
+ALTER TABLE workspace_statuses ATTACH PARTITION {partition} FOR VALUES IN ({workspace});
 INSERT INTO workspace_statuses SELECT * FROM moved
 """
 
@@ -61,7 +65,9 @@ def _add(name: str, url: str, timeout: float, replication_factor: int) -> None:
 
     1. The topic.       Crash: nothing is written to it yet.
     2. The principal.   Crash: it reads a topic that is empty.
-    3. The partition.   From its commit on Connect writes to the topic: if there were none, it would stop for everybody.
+    3. The table.       Crash: it is empty, and no partition yet. It is committed before the rows, because Connect may
+                        read them before a table of their own transaction is visible to it, and would not know its key.
+    4. The partition.   From its commit on Connect writes to the topic: if there were none, it would stop for everybody.
     """
     topics.make_topics(load_topics(workspace=name), timeout, replication_factor)
     topics.grant_rights(load_acls(workspace=name), timeout)
@@ -71,21 +77,26 @@ def _add(name: str, url: str, timeout: float, replication_factor: int) -> None:
 
 def _move_rows(url: str, name: str) -> int | None:
     with connected(url) as connection:
-        return add_partition(connection, name)
+        make_table(connection, name)
+    with connected(url) as connection:
+        return move_rows(connection, name)
 
 
-def add_partition(connection: Connection, name: str) -> int | None:
-    """Move the workspace's rows to a partition of their own; returns how many, or None if there is one already."""
-    partition = sql.Identifier(f"workspace_resources_{name}")
-    if _is_known(connection, partition):
+def make_table(connection: Connection, name: str) -> None:
+    """Make the table that is to be the workspace's partition, unless there is one."""
+    connection.execute(sql.SQL(MAKE_TABLE).format(partition=_partition(name)))
+
+
+def move_rows(connection: Connection, name: str) -> int | None:
+    """Attach the workspace's table with the rows that are its; returns how many, or None if it was attached already."""
+    row = connection.execute(IS_ATTACHED, (_partition(name).as_string(connection),)).fetchone()
+    if row is not None and row[0]:
         return None
-    statements = sql.SQL(ADD_PARTITION).format(partition=partition, workspace=sql.Literal(name))
-    cursor = connection.execute(statements)
+    cursor = connection.execute(sql.SQL(MOVE_ROWS).format(partition=_partition(name), workspace=sql.Literal(name)))
     while cursor.nextset():
         pass
     return cursor.rowcount
 
 
-def _is_known(connection: Connection, partition: sql.Identifier) -> bool:
-    row = connection.execute(IS_KNOWN, (partition.as_string(connection),)).fetchone()
-    return row is not None and bool(row[0])
+def _partition(workspace: str) -> sql.Identifier:
+    return sql.Identifier(f"workspace_resources_{workspace}")

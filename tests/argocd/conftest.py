@@ -15,31 +15,7 @@ from services.common.kubernetes import CONFIG_MAP, KubeClient, connect
 from tests.argocd.deployed import Deployed
 from tests.argocd.sources import Source
 from tests.e2e.api import Cluster
-from tests.e2e.conftest import (
-    api,
-    applications,
-    deployments,
-    engine_secrets,
-    kinds,
-    kube,
-    other_api,
-    other_tenant,
-    projects,
-    tenant,
-)
-
-__all__ = [
-    "api",
-    "applications",
-    "deployments",
-    "engine_secrets",
-    "kinds",
-    "kube",
-    "other_api",
-    "other_tenant",
-    "projects",
-    "tenant",
-]
+from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 
 @pytest.fixture(scope="package")

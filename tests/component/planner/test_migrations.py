@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -185,6 +186,31 @@ def test_downgrade_when_workspaces_were_added_then_no_status_is_lost(database: D
         with database_commands._connected(database.owner_url, 10) as connection:
             command.downgrade(database_commands._config(connection), "0010")
         assert owner.execute("SELECT count(*) FROM workspace_resources").fetchone() == (3,)
+
+
+def test_workspace_when_added_then_its_table_is_visible_before_any_row_is_moved_to_it(database: Database) -> None:
+    """Connect asks for the keys of a table as soon as it has read a row of it."""
+    with (
+        psycopg.connect(database.owner_url, autocommit=True) as owner,
+        psycopg.connect(database.owner_url) as reader,
+        ThreadPoolExecutor() as pool,
+    ):
+        owner.execute(NOW, ("w", "old"))
+        reader.execute("SELECT FROM workspace_statuses")
+        moved = pool.submit(workspaces._move_rows, database.owner_url, "w")
+        while owner.execute("SELECT to_regclass('workspace_resources_w')").fetchone() == (None,):
+            assert not moved.done(), moved.result()
+        assert not moved.done()
+        reader.rollback()
+        assert moved.result() == 1
+
+
+def test_workspace_when_adding_it_ended_after_its_table_then_it_is_added_the_next_time(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        workspaces.make_table(owner, "w")
+        owner.execute(NOW, ("w", "old"))
+    assert workspaces._move_rows(database.owner_url, "w") == 1
+    assert workspaces._move_rows(database.owner_url, "w") is None
 
 
 def test_tables_when_workspaces_were_added_then_there_is_no_drift(database: Database) -> None:

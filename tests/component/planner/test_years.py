@@ -41,7 +41,8 @@ def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
             rows.append(lived.tables())
             sizes.append(lived.sizes())
     assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
-    most = {name: sizes[0][name] * 1.25 + BYTES for name in metadata.tables}
+    # The pages that a vacuum empties are taken again after the next one, so that the second year still needs its own.
+    most = {name: sizes[1][name] * 1.25 + BYTES for name in metadata.tables}
     assert {name: years_of(sizes, name) for name in metadata.tables if sizes[-1][name] > most[name]} == {}
     inserted = lived.inserted()
     untried = {name for name in metadata.tables if inserted.get(name, 0) < 2 * rows[-1][name] + YEARS}

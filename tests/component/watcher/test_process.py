@@ -196,7 +196,7 @@ async def test_statuses_when_there_are_two_workspaces_then_those_of_each_arrive_
     stack: HostedStack, tmp_path: Path, keys: KeyFiles, tenant: Tenant
 ) -> None:
     """From the table to the resource; the status of one is there before its workspace is added."""
-    await asyncio.to_thread(stack.start, "connect")
+    await asyncio.to_thread(stack.start, "connect")  # the one test of this stack for which rows are streamed
     names = [f"ws-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     resources = [await tenant.create(name) for name in names]
     rows = [

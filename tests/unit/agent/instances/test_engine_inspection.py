@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-import structlog
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
@@ -84,7 +83,6 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def inspection(cluster: FakeCluster, state: EngineState, clock: FakeClock) -> EngineInspection:
-    structlog.reset_defaults()
     api: Any = cluster
     return EngineInspection(api, {"one": "argocd"}, {"one": state}, clock, Acceptance())
 
