@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import tempfile
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.engine_requirements import Acceptance
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
-from services.agent.objects.managed_kinds import KINDS, VERBS
+from services.agent.objects.managed_kinds import KINDS, VERBS, ManagedKind
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
 from services.agent.stream.desired_state import DesiredState, SnapshotReader
@@ -31,7 +32,7 @@ from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
 from services.common.avro import SchemaRegistry, decode_record, report_token_expiry
 from services.common.clock import Clock, SystemClock
-from services.common.errors import InvalidConfiguration
+from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kafka import (
     ENGINE,
     OBSERVATIONS,
@@ -44,7 +45,7 @@ from services.common.kafka import (
     count_partitions,
     load_topics,
 )
-from services.common.kubernetes import Access, KubeClient, connect, reflect, require_access
+from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
 from services.common.message_log import Messaging, await_messaging
 from services.common.messages import EngineResource, Observation
 from services.common.sealing import OpeningKeys
@@ -107,7 +108,7 @@ def build(
     reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock)
     dependencies = Dependencies(
         cluster=cluster,
-        follow=lambda kind, namespace: reflect(cluster, kind.resource, namespace, selector=kind.selector),
+        follow=partial(follow, cluster),
         checker=_checker(settings, keys, clock),
         reports=reports,
         clock=clock,
@@ -131,6 +132,14 @@ def build(
         Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines),
     )
     return Agent(app, stream, instances, publisher, inspection, shutdown)
+
+
+def follow(cluster: KubeClient, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:
+    """List and watch our objects of one kind in one engine namespace, for ever.
+
+    One that is forbidden concerns its instance alone: the others of this process are served.
+    """
+    return reflect(cluster, kind.resource, namespace, selector=kind.selector, grace_seconds=math.inf)
 
 
 def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> EngineResource:
@@ -170,15 +179,31 @@ def check_topic(brokers: Brokers, topic: Topic) -> None:
 
 
 def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str], timeout_seconds: float) -> None:
-    """Raises NoPermission naming what is missing, InvalidConfiguration without Argo CD's CRDs, Unavailable."""
+    """Return if an engine namespace can be worked in; one that cannot is logged, and keeps no other from being served.
+
+    Raises NoPermission naming what is missing, InvalidConfiguration without Argo CD's CRDs, Unavailable.
+    """
     asyncio.run(_check_cluster(kubeconfig, tuple(namespaces), timeout_seconds))
 
 
 async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...], timeout_seconds: float) -> None:
     async with await connect(kubeconfig) as client:
-        for namespace in namespaces:
-            for access in accesses(namespace):
-                await require_access(client, access, timeout_seconds)
+        errors = await asyncio.gather(*(_missing_right(client, each, timeout_seconds) for each in namespaces))
+    if missing := [error for error in errors if error is not None]:
+        if len(missing) == len(namespaces):
+            raise missing[0]
+        for error in missing:
+            log.error("an engine namespace is not served", error=str(error))
+
+
+async def _missing_right(client: KubeClient, namespace: str, timeout_seconds: float) -> NoPermission | None:
+    """What the agent may not do in an engine namespace; None if it may all that it does."""
+    try:
+        for access in accesses(namespace):
+            await require_access(client, access, timeout_seconds)
+    except NoPermission as error:
+        return error
+    return None
 
 
 def accesses(namespace: str) -> list[Access]:

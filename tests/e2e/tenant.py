@@ -67,6 +67,13 @@ class Tenant:
         )
         return condition(self.status(name), type_)
 
+    async def until_no_error(self, name: str = "web") -> None:
+        """Wait until the status says that there is no error, or nothing of one."""
+        await self.deployments.until(
+            f"{self.namespace}/{name} shows no error; status is {self.status(name)}",
+            lambda _: condition(self.status(name), "ErrorOccurred").get("status") != "True",
+        )
+
     async def application_of(self, created: Manifest, timeout_seconds: float = 30) -> Manifest:
         """Wait for the Application of a GitOpsDeployment."""
         name = application_name(created)

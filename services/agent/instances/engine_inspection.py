@@ -89,6 +89,9 @@ class EngineInspection:
             except Rejected:
                 before = self._states[name].refusal
                 judged[name] = verdict_on_unreadable(str(error), before, self._accepted)
+        for name, state in self._states.items():
+            state.is_closed = name in rejected
+            metrics.ENGINE_UNREACHABLE.labels(name).set(name not in found)
         for name, verdict in judged.items():
             self._states[name].note_verdict(verdict.refusal)
             self._report(name, verdict)

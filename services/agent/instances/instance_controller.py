@@ -34,10 +34,11 @@ from services.agent.reconcile.orphans import Orphans
 from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
-from services.common.errors import Permanent, Retry
+from services.common.errors import Permanent, RefusedInput, Retry
 from services.common.messages import ORPHAN_REMOVAL, EngineResource
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 
 log = structlog.get_logger(__name__)
 
@@ -97,12 +98,18 @@ class InstanceController:
         return self._informers.listed
 
     @property
+    def is_closed(self) -> bool:
+        """Whether its namespace may not be looked at: there is nothing that the process could do about it."""
+        return self._dependencies.engines[self.name].is_closed
+
+    @property
     def pending(self) -> int:
         """Objects not yet as desired."""
         return len(self._queue)
 
     def start(self) -> None:
         """Watch. Work begins with :meth:`start_work`."""
+        metrics.ENGINE_PENDING.labels(self.name).set_function(lambda: self.pending)
         self._informers.start(self._dependencies.follow)
 
     def start_work(
@@ -128,6 +135,8 @@ class InstanceController:
         for row in (each for each in unacknowledged if each.kind != ORPHAN_REMOVAL):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
+        if self.is_closed:
+            self._comparison.start_task(self._report_closed(), "report closed")
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
@@ -138,7 +147,6 @@ class InstanceController:
         await self._workers.suspend()
         await self._appliers.suspend()
         self._outcomes.suspend()
-        self._count_pending()
 
     async def stop(self) -> None:
         """Suspend, and end the watches."""
@@ -159,6 +167,8 @@ class InstanceController:
         self._rows[key] = row
         self._isolation.keep_row(key, row)
         self._orphans.keep_object(key)
+        if self.is_closed:
+            self._report_not_accepted(key)
         ahead = self._takeover.admit_row(key, row) if self._takeover is not None and is_news else []
         self._enqueue([*ahead, key])
 
@@ -187,7 +197,6 @@ class InstanceController:
     def _add_keys(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
             self._enqueuer.enqueue_key(key)
-        self._count_pending()
         self._workers.start_tasks()
 
     def _observe_change(self, key: ObjectKey) -> None:
@@ -260,6 +269,21 @@ class InstanceController:
             if number % REPORTS_AT_ONCE == 0:
                 await self._clock.sleep(REPORTS_PAUSE_SECONDS)
 
+    async def _report_closed(self) -> None:
+        """Have the users of all Applications told that nothing is done: it may last until somebody restores the engine.
+
+        Nothing is listed meanwhile, so no worker comes to find that out. The first comparison takes its place.
+        """
+        for number, key in enumerate(list(self._rows), start=1):
+            self._report_not_accepted(key)
+            if number % REPORTS_AT_ONCE == 0:
+                await self._clock.sleep(REPORTS_PAUSE_SECONDS)
+
+    def _report_not_accepted(self, key: ObjectKey) -> None:
+        row = self._status_row(key)
+        if row is not None:
+            self._outcomes.report_failure(key, row, None, RefusedInput(ENGINE_NOT_ACCEPTED.text()))
+
     # What the workers do
 
     async def _work(self, key: ObjectKey) -> datetime | None:
@@ -276,7 +300,6 @@ class InstanceController:
             outcome = error
         finally:
             self._isolation.notify_change()
-            self._count_pending()
         if key not in self._rows:
             return None  # withdrawn meanwhile: there is nothing to report of it
         match outcome:
@@ -307,6 +330,3 @@ class InstanceController:
         row = self._rows.get(key)
         is_reported = key.kind in KINDS and KINDS[key.kind].reports_status
         return row if is_reported and row is not None and row.desired == "present" else None
-
-    def _count_pending(self) -> None:
-        metrics.ENGINE_PENDING.labels(self.name).set(len(self._queue))

@@ -20,6 +20,8 @@ class EngineState:
     """Until it is, nothing new is deployed either."""
     refusal: str = ""
     """Why nothing new is deployed; empty if it is."""
+    is_closed: bool = False
+    """The agent may not look at it: its rights, or its namespace with them, are gone."""
     unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
 

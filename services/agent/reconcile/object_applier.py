@@ -9,20 +9,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+import structlog
+
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired_objects import desired_object, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
-from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ObjectKey
+from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ManagedKind, ObjectKey
 from services.agent.objects.tenant_destinations import IsPlatform, require_tenants_destinations
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
 from services.agent.reconcile.object_steps import is_drifted
 from services.agent.reconcile.reconciler import Blocked, Done, Outcome, Reconciler
-from services.common.errors import Permanent
-from services.common.kubernetes import APPLICATION, Manifest
+from services.common.errors import Permanent, RefusedInput
+from services.common.kubernetes import APPLICATION, Manifest, Rejected
 from services.common.messages import EngineResource, RowKind
 from services.kinds.gitops_deployment import catalogue as deployment
+
+log = structlog.get_logger(__name__)
 
 
 class Applier(Protocol):
@@ -66,12 +70,22 @@ class ObjectApplier:
             self._repositories.forget_application(key)
         elif await self._has_to_wait(key, row, desired):
             return Blocked()
-        outcome = await self._reconciler.reconcile_object(ROW_KINDS[row.kind], key, desired)
+        outcome = await self._reconcile_permitted(ROW_KINDS[row.kind], key, desired)
         if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
             outcome = replace(outcome, version=f"{row.digest} {value_hash(desired)}")
         elif isinstance(outcome, Done):
             outcome = replace(outcome, is_provisional=not self._repositories.is_checked(key))
         return outcome
+
+    async def _reconcile_permitted(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Outcome:
+        """As the reconciler does it. Rights that are missing are operators' to mend, and so tenants are told."""
+        try:
+            return await self._reconciler.reconcile_object(kind, key, desired)
+        except Rejected as error:
+            if not error.is_forbidden:
+                raise
+            log.warning("forbidden", kind=key.kind, namespace=key.namespace, name=key.name, error=str(error))
+            raise RefusedInput(deployment.ENGINE_NOT_ACCEPTED.text()) from error
 
     async def remove_object(self, key: ObjectKey) -> Outcome:
         """Delete an object, of any kind, that no row desires."""

@@ -38,7 +38,8 @@ class OwnedInstances:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
         if not self._assigned:
             return "no partitions assigned yet, or desired state not recovered"
-        unlisted = sorted(name for name, instance in self._instances.items() if not instance.listed)
+        missing = (name for name, each in self._instances.items() if not each.listed and not each.is_closed)
+        unlisted = sorted(missing)
         return f"watches not listed yet: {', '.join(unlisted)}" if unlisted else ""
 
     async def assign_partitions(self, partitions: set[int], desired: DesiredState) -> None:

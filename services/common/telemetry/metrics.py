@@ -125,6 +125,11 @@ REGISTRY_TOKEN_EXPIRATION = Gauge(
     "When our token for the schema registry expires, since the epoch; not there if it has no end. Renew it before.",
     ["service"],
 )
+ENGINE_UNREACHABLE = Gauge(
+    "gitops_engine_unreachable",
+    "1 while an agent cannot look at an Argo CD: its namespace or its cluster is gone, does not answer or is closed.",
+    ["instance"],
+)
 ENGINE_REFUSED = Gauge(
     "gitops_engine_refused",
     "1 while an agent deploys nothing new by an Argo CD, for want of fixes and of what makes up for them.",

@@ -100,7 +100,8 @@ REPOSITORY_NEEDS_LOGIN = Entry(
 )
 ENGINE_NOT_ACCEPTED = error(
     "the engine deploys nothing new at the moment; your operators are told why",
-    "The engine lacks security fixes, and the settings that make up for them. What was deployed stays as it is.",
+    "The engine lacks security fixes, and the settings that make up for them, or it is not there at the moment. What "
+    "was deployed stays as it is, and what else is shown here is what was seen last.",
     "Nothing: it goes on within five minutes once your operators have mended the engine.",
 )
 REVISION_REFUSED = error(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.common.errors import Wait
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.audit import forced_deletion
 from services.planner.domain.changes import Changes
@@ -212,6 +213,16 @@ def test_project_when_the_engine_refuses_it_then_the_deployments_that_wait_for_i
     assert "an unknown error occurred" in waiting.status
     assert "denied" not in waiting.status
     assert "an unknown error occurred" not in deployed.workspace[KEY].status
+
+
+def test_project_when_its_engine_is_not_there_then_the_deployments_that_wait_for_it_say_that(deployed: World) -> None:
+    deployed.take(changed(5, "api", uid="uid-2", content=spec(source={"repoURL": "https://git.example.com/api"})))
+    message = ENGINE_NOT_ACCEPTED.text()
+    refused = Failed(project(deployed).digest, permanent=True, message=message, for_user=True)
+    deployed.take(project_says(deployed, 6, refused))
+    (waiting,) = [row for row in deployed.workspace.values() if row.name == "api"]
+    assert f'"{message}"' in waiting.status
+    assert message not in deployed.workspace[KEY].status
 
 
 def test_project_when_an_older_one_was_refused_then_nothing_changes(deployed: World) -> None:

@@ -263,8 +263,8 @@ def _project_refused(
     ):
         return planned
     for waiting in list(_waiting(planned)):
-        message = f"{observation.kind}: {failed.message}"
-        own = replace(failed, digest=waiting.digest or "", message=message, for_user=False)
+        message = failed.message if failed.for_user else f"{observation.kind}: {failed.message}"
+        own = replace(failed, digest=waiting.digest or "", message=message)
         planned = _observed(planned, waiting, own, cause, context)
     return planned
 

@@ -153,6 +153,27 @@ async def test_engine_when_it_may_not_be_read_from_the_beginning_then_it_is_refu
     assert (state.refusal, gauge("refused")) == ("", 0)
 
 
+@pytest.mark.parametrize("what", ["config", "schemas"])
+@pytest.mark.parametrize(("outcome", "is_closed"), [(FORBIDDEN, True), (Retry("away"), False)], ids=["closed", "away"])
+async def test_engine_when_it_cannot_be_looked_at_then_that_is_told_until_it_can(
+    cluster: FakeCluster,
+    inspection: EngineInspection,
+    state: EngineState,
+    outcome: Exception,
+    is_closed: bool,
+    what: str,
+) -> None:
+    await inspection.inspect_engines()
+    assert (state.is_closed, gauge("unreachable")) == (False, 0)
+    before = getattr(cluster, what)
+    setattr(cluster, what, outcome)
+    await inspection.inspect_engines()
+    assert (state.is_closed, gauge("unreachable")) == (is_closed, 1)
+    setattr(cluster, what, before)
+    await inspection.inspect_engines()
+    assert (state.is_closed, gauge("unreachable")) == (False, 0)
+
+
 @pytest.mark.parametrize("what", ["controller", "project", "config", "schemas"])
 async def test_engine_when_it_may_not_be_read_any_more_then_it_is_refused_after_a_while(
     cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock, what: str

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from services.common.errors import Retry
 from services.common.kubernetes import NamespaceTerminating, NotFound, Rejected
@@ -20,6 +22,7 @@ from services.common.messages import (
     Removed,
     StatusReported,
 )
+from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import LABEL, bench
 from tests.unit.agent.rows import application_row, project_row
@@ -206,13 +209,25 @@ async def test_row_when_an_api_server_that_has_just_started_forbids_it_then_it_w
     assert driver.reports.of("app")[0] == Applied(row.digest)
 
 
-async def test_row_when_it_stays_forbidden_then_that_is_believed_and_told(driver: Driver) -> None:
+async def test_row_when_it_stays_forbidden_then_its_tenant_is_told_that_operators_know(driver: Driver) -> None:
     await driver.begin()
     driver.cluster.refusing["app"] = Rejected("user agent may not", 403)
     row = application_row()
     await driver.apply(row)
-    await driver.clock.advance(90)
-    assert driver.reports.of("app") == [Failed(row.digest, permanent=True, message="user agent may not")]
+    with capture_logs() as logs:
+        await driver.clock.advance(90)
+    told = Failed(row.digest, permanent=True, message=ENGINE_NOT_ACCEPTED.text(), for_user=True)
+    assert driver.reports.of("app") == [told]
+    assert [line["error"] for line in logs if line["event"] == "forbidden"] == ["user agent may not"]
+
+
+async def test_pending_when_all_is_as_desired_then_it_is_0(driver: Driver) -> None:
+    await driver.begin()
+    await driver.apply(application_row())
+    assert REGISTRY.get_sample_value("gitops_engine_pending_resources", {"instance": "argocd"}) == 0
+    driver.cluster.failing = Retry("away")
+    await driver.apply(application_row("other"))
+    assert REGISTRY.get_sample_value("gitops_engine_pending_resources", {"instance": "argocd"}) == 1
 
 
 @pytest.mark.parametrize(

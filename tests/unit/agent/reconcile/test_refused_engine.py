@@ -9,6 +9,7 @@ import pytest
 
 from services.agent.instances.crd_schemas import RETRY_REFRESH
 from services.agent.reconcile.instance_workers import WAIT_LIMIT_SECONDS
+from services.common.errors import Retry
 from services.common.messages import Applied, Failed, Removed
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from services.kinds.sync_run import catalogue as sync_run
@@ -47,6 +48,19 @@ async def test_application_when_it_is_there_and_its_engine_is_refused_then_it_st
     driver.cluster.remove("Application", "app")
     await driver.clock.advance(COMPARED)
     assert isinstance(driver.reports.of("app")[-1], Removed)
+
+
+async def test_application_when_its_engine_is_closed_then_its_user_is_told_until_it_is_made(driver: Driver) -> None:
+    driver.engine.is_closed = True
+    driver.cluster.failing = Retry("closed")
+    await driver.begin(PROJECT, APPLICATION)
+    changed = replace(APPLICATION, digest="new")
+    await driver.apply(changed)
+    assert driver.reports.of("app") == [failed(APPLICATION.digest), failed("new")]
+    assert driver.reports.of("app-project-t") == []
+    driver.engine.is_closed, driver.cluster.failing = False, None
+    await driver.clock.advance(COMPARED)
+    assert driver.reports.of("app")[2:] == [Applied("new")]
 
 
 async def test_application_when_its_engine_is_not_inspected_yet_then_it_is_made_once_it_is(driver: Driver) -> None:

@@ -26,6 +26,7 @@ ALL = set(range(PARTITIONS))
 class FakeInstance:
     name: str
     listed: bool = True
+    is_closed: bool = False
     told: list[str] = field(default_factory=list)
     rows: list[EngineResource] = field(default_factory=list)
     complete: bool | None = None
@@ -111,6 +112,9 @@ async def test_readiness_when_something_is_missing_then_it_is_named(rig: Rig) ->
     await rig.fleet.assign_partitions(ALL, rig.desired)
     rig.made["argocd"].listed = False
     assert rig.fleet.not_ready() == "watches not listed yet: argocd"
+    rig.made["argocd"].is_closed = True
+    assert rig.fleet.not_ready() == "", "the other instances are served"
+    rig.made["argocd"].is_closed = False
     rig.made["argocd"].listed = True
     assert rig.fleet.not_ready() == ""
     await rig.fleet.suspend()
