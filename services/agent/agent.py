@@ -12,6 +12,7 @@ from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.owned_instances import OwnedInstances
 from services.common.kafka import Publisher
+from services.common.reachability import Reachability
 from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Heartbeat
 
@@ -59,7 +60,11 @@ class Agent:
         publisher: Publisher,
         inspection: EngineInspection,
         shutdown: Shutdown,
+        *,
+        cluster: Reachability,
     ) -> None:
+        """``cluster``: while this agent cannot reach it, others may have the instances."""
+        self._cluster = cluster
         self._app, self._stream, self._instances = app, stream, instances
         self._publisher, self._inspection, self._shutdown = publisher, inspection, shutdown
         self._heartbeat = Heartbeat()
@@ -81,6 +86,8 @@ class Agent:
         await self._inspection.inspect_engines()  # one that does not answer deploys nothing new until it has
         tasks.start_task(self._inspection.run(), "inspection")
         consumer.start_task(self._app.start(), "faust")
+        stepping_aside = self._cluster.leave_while_silent(self._stream.leave_group, self._stream.join_group)
+        tasks.start_task(stepping_aside, "reachability")
         try:
             await self._shutdown.wait()
         finally:

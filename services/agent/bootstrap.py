@@ -39,6 +39,7 @@ from services.common.kafka import (
     Brokers,
     DeadLetterLimit,
     DeadLetterQueue,
+    GroupSession,
     OffsetTracker,
     Publisher,
     Topic,
@@ -48,6 +49,7 @@ from services.common.kafka import (
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
 from services.common.message_log import Messaging, await_messaging
 from services.common.messages import EngineResource, Observation
+from services.common.reachability import Reachability
 from services.common.sealing import OpeningKeys
 from services.common.telemetry import Probes, configure_logging
 
@@ -104,10 +106,11 @@ def build(
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
     clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _engine_topic(settings.engine_topic)
+    session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
     reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock)
     dependencies = Dependencies(
-        cluster=cluster,
+        cluster=cluster.fenced(session.require_membership),
         follow=partial(follow, cluster),
         checker=_checker(settings, keys, clock),
         reports=reports,
@@ -118,7 +121,7 @@ def build(
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
     instances = OwnedInstances(settings.engine_namespaces, topic.partitions, reports, new_controller)
     desired, offsets = DesiredState(decode), OffsetTracker()
-    app = faust_app(settings, offsets, data)
+    app = faust_app(settings, offsets, session, data)
     reader = SnapshotReader(settings, topic.name, settings.agent_group)
     stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
@@ -131,7 +134,8 @@ def build(
         clock,
         Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines),
     )
-    return Agent(app, stream, instances, publisher, inspection, shutdown)
+    reachability = Reachability("the API server", cluster.require_answer, clock)
+    return Agent(app, stream, instances, publisher, inspection, shutdown, cluster=reachability)
 
 
 def follow(cluster: KubeClient, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:

@@ -31,7 +31,7 @@ from services.common.stop_signals import handle_stop_signals
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.planner import SERVICE
 from services.planner.database.requirements import check_database, head
-from services.planner.database.session import DatabaseSession
+from services.planner.database.session import DatabaseSession, Unreachable
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import GROUP, BatchConsumer
 from services.planner.pipeline.decode import Codec, Decoder
@@ -86,7 +86,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
 
 
 class _OffsetLoader:
-    """Positions from the database, however long it is away: without them no partition can be taken up.
+    """Positions from the database: without them no partition can be taken up, and another planner may have them.
 
     Likewise what the logs hold: without that nobody knows whether a position means anything.
     """
@@ -101,6 +101,9 @@ class _OffsetLoader:
         while True:
             try:
                 return self._store.take_over_partitions(partitions, read_extents(self._brokers, GROUP, partitions))
+            except Unreachable as error:
+                log.warning("positions not read", error=str(error))
+                return {}
             except Retry as error:
                 log.warning("positions not read", error=str(error))
                 self._heartbeat.beat()

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from services.common.kafka import (
 from services.common.kubernetes import Election, KubeClient, Reflection, connect, require_access
 from services.common.message_log import Messaging, await_messaging
 from services.common.messages import Command
+from services.common.reachability import ANSWER_SECONDS, Reachability
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Probes, configure_logging, metrics
@@ -138,35 +139,44 @@ async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
 
 def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topics, kube: KubeClient) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
-    publisher = Publisher(settings, SERVICE)
+    commands, letters = Publisher(settings, SERVICE), Publisher(settings, SERVICE)
+    ask_kafka = partial(asyncio.to_thread, commands.require_answer, topics.commands, ANSWER_SECONDS)
+    kafka, cluster = Reachability("Kafka", ask_kafka), Reachability("the API server", kube.require_answer)
     epochs = Epochs()
-    letters = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
-    rows = RowConsumer(settings, messaging.registry, letters, settings.workspace, topics.workspace)
+    limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
+    rows = RowConsumer(settings, messaging.registry, limit, settings.workspace, topics.workspace)
     reporter = StatusDelivery(
-        write=StatusWriter(kube).write_status,
+        write=StatusWriter(kube.fenced(rows.session.require_membership)).write_status,
         offsets=rows.offsets,
-        dead_letters=DeadLetterQueue(publisher, messaging.dead_letters, SERVICE),
-        dead_letter_limit=letters,
+        session=rows.session,
+        dead_letters=DeadLetterQueue(letters, messaging.dead_letters, SERVICE),
+        dead_letter_limit=limit,
         limit=settings.statuses_waiting,
     )
-    feeds = _feeds(settings, messaging, topics, kube, publisher, epochs)
+    election = _election(settings, kube, commands, kafka) if settings.leader_election else None
+    feeds = _feeds(
+        settings, messaging, topics, kube, commands, epochs, lambda: election is None or election.holds_lease
+    )
     leadership = Leadership(
         feeds=feeds,
         epochs=epochs,
         newest_command=partial(asyncio.to_thread, newest_timestamp, settings, topics.commands),
-        election=_election(settings, kube) if settings.leader_election else None,
+        election=election,
+        until_commands_fail=kafka.wait_for_silence,
         list_in_turn=Resyncs(feeds, settings.resync_interval).run,
     )
-    return Watcher(leadership, rows, reporter, publisher, settings.status_writers)
+    others = cluster if settings.leader_election else None
+    return Watcher(leadership, rows, reporter, (commands, letters), settings.status_writers, others)
 
 
-def _feeds(
+def _feeds(  # noqa: PLR0917 - what all feeds share
     settings: WatcherSettings,
     messaging: Messaging[Command],
     topics: Topics,
     kube: KubeClient,
     publisher: Publisher,
     epochs: Epochs,
+    may_send: Callable[[], bool],
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
     keys = SealingKeys.load(settings.sealing_public_keys)
@@ -181,7 +191,7 @@ def _feeds(
         limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
         list_limiter=RateLimiter(settings.listed_per_second, burst=LIST_BURST),
         new_producer=lambda: BoundedProducer(
-            publisher, messaging.messages, settings.commands_in_flight, topics.commands
+            publisher, messaging.messages, settings.commands_in_flight, topics.commands, may_send
         ),
         count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
         reader=reader,
@@ -218,11 +228,13 @@ def _count_partitions(settings: WatcherSettings, topic: str) -> int:
     return count_partitions(settings, [topic])[topic]
 
 
-def _election(settings: WatcherSettings, kube: KubeClient) -> Election:
+def _election(settings: WatcherSettings, kube: KubeClient, commands: Publisher, kafka: Reachability) -> Election:
     return Election(
         kube=kube,
         namespace=settings.leader_election_namespace,
         name=lease_name(settings.workspace),
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         seconds=settings.lease_seconds,
+        wait_until_able=kafka.wait_for_answer,
+        after_leading=commands.drop_undelivered,
     )

@@ -50,6 +50,8 @@ class Leadership:
     newest_command: Callable[[], Awaitable[int]]
     """Greatest timestamp in the log of commands."""
     election: Election | None = None
+    until_commands_fail: Callable[[], Awaitable[None]] = never
+    """Returns when Kafka does not answer this process, though it may answer another."""
     list_in_turn: Callable[[], Awaitable[None]] = never
     """Has the feeds list anew now and then, for ever."""
 
@@ -79,10 +81,21 @@ class Leadership:
         return f"{', '.join(unlisted)} not listed yet" if unlisted and not self.is_standby else ""
 
     async def _follow(self) -> None:
-        """Run all feeds until one fails.
+        """Run all feeds until one fails, or others may send commands and this process cannot.
 
         The epochs begin beyond any that another leader may have used, by whatever clock.
         """
+        silence = asyncio.ensure_future(self.until_commands_fail() if self.election is not None else never())
+        feeding = asyncio.create_task(self._feed())
+        try:
+            await asyncio.wait([feeding, silence], return_when=asyncio.FIRST_COMPLETED)
+            (feeding if feeding.done() else silence).result()
+        finally:
+            feeding.cancel()
+            silence.cancel()
+            await asyncio.wait([feeding, silence])
+
+    async def _feed(self) -> None:
         self.epochs.raise_to(await self._newest_command())
         metrics.LEADER.labels(SERVICE).set(1)
         feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from services.common.kafka import Publisher
+from services.common.reachability import Reachability
 from services.common.telemetry import Heartbeat
 from services.watcher.leadership import Leadership
 from services.watcher.status.delivery import StatusDelivery
@@ -26,8 +28,10 @@ class Watcher:
     leadership: Leadership
     rows: RowConsumer
     reporter: StatusDelivery
-    publisher: Publisher
+    publishers: Sequence[Publisher]
     writers: int
+    cluster: Reachability | None = None
+    """If there are other watchers: they write all statuses while this one cannot reach the API server."""
     _heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -36,6 +40,9 @@ class Watcher:
         writing = asyncio.create_task(self.reporter.run(self.writers))
         feeding = asyncio.create_task(self.leadership.run())
         waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._heartbeat.keep_beating())]
+        if self.cluster is not None:
+            stepping_aside = self.cluster.leave_while_silent(self.rows.leave_group, self.rows.join_group)
+            waiting.append(asyncio.create_task(stepping_aside))
         try:
             done, _ = await asyncio.wait([consuming, writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -64,7 +71,7 @@ class Watcher:
             log.warning("ended while a status was still being written; it will be written again")
         await _cancel([writing])
         await asyncio.to_thread(self.rows.close)
-        await asyncio.to_thread(self.publisher.close, FLUSH_SECONDS)
+        await asyncio.gather(*(asyncio.to_thread(each.close, FLUSH_SECONDS) for each in self.publishers))
         await self.leadership.resign()
 
     def unready_because(self) -> str:

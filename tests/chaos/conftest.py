@@ -9,6 +9,7 @@ import pytest
 
 from chaos.run import stack_options
 from devstack.harness.hosted import HostedStack, hosted
+from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 
 @pytest.fixture(scope="package")

@@ -133,7 +133,12 @@ def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> ObjectSte
         return Unchanged()
     if any(name in patch for name in kind.unchangeable):
         return Delete(live.uid)
-    return Patch(patch) if _removes(patch) else Apply(desired)
+    return Patch(_of_version(patch, live)) if _removes(patch) else Apply(_of_version(desired, live))
+
+
+def _of_version(change: Manifest, live: LiveObject) -> Manifest:
+    """Only of the version that it was decided on: a former owner's, which comes late, changes nothing."""
+    return change | {"metadata": change.get("metadata", {}) | {"resourceVersion": str(live.version)}}
 
 
 def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manifest:

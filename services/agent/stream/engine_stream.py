@@ -27,6 +27,7 @@ import structlog
 from services.agent import SERVICE
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.stream.desired_state import DesiredState, Snapshot, SnapshotReader
+from services.agent.stream.faust_app import take_part
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import Position, StallDetector
@@ -89,6 +90,15 @@ class EngineStream:
     async def _revoked(self, *_: Any, **_rest: Any) -> None:
         """Before this returns the partitions are still ours, afterwards they may be another agent's."""
         await self._drop()
+
+    async def leave_group(self) -> None:
+        """Leave the instances to other agents, once nothing of ours acts on any."""
+        await self._drop()
+        take_part(self._app, wanted=False)
+
+    async def join_group(self) -> None:
+        """Take part again."""
+        take_part(self._app, wanted=True)
 
     async def stop_work(self) -> None:
         """Act on nothing any more; what is still reported is still acknowledged."""

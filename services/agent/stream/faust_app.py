@@ -1,6 +1,6 @@
 """The faust application, which owns the agent's place in its consumer group and commits what the tracker says.
 
-Its Kafka driver is changed in four places:
+Its Kafka driver is changed in six places:
 
 - A message counts as processed when the :class:`OffsetTracker` says so. faust's own bookkeeping commits past a message
   that is not acknowledged if the one after it is (``Consumer._new_offset`` tolerates a gap of one, and any gap while
@@ -11,6 +11,10 @@ Its Kafka driver is changed in four places:
 - A static member (``GROUP_INSTANCE_ID``) leaves the group when it is asked to end, which Kafka's clients do not: its
   partitions would wait for the session timeout. One that was killed and starts again within that time is given its
   partitions back at once, and no other agent notices.
+- Each heartbeat that the broker answers as a member's renews the :class:`GroupSession`, and so does a rebalance that
+  ends: without one an agent that was stopped, or is cut off from the brokers, changes nothing.
+- An agent that takes no part leaves the group at a heartbeat, static member or not, and joins it later. For faust that
+  is a rebalance that takes long: to unsubscribe instead breaks it, which asks for the assignment at any time.
 - It begins only when a broker is known. One that has just started may name none at first, itself not either, and the
   driver would never join a group then: it asserts that there is one, in a task that nobody restarts.
 """
@@ -21,21 +25,24 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import faust
 from faust.transport.drivers import aiokafka as driver
 
 from services.agent.settings import AgentSettings
-from services.common.kafka import OffsetTracker
+from services.common.kafka import GroupSession, OffsetTracker
 from services.common.settings import BrokerSettings
 
 FETCH_MAX_WAIT_MS = 200
 METADATA_SECONDS = 0.2
+ASIDE_SECONDS = 0.1
+YEAR_SECONDS = 365 * 86400.0
 
 
-def faust_app(settings: AgentSettings, offsets: OffsetTracker, data: Path) -> faust.App:
+def faust_app(settings: AgentSettings, offsets: OffsetTracker, session: GroupSession, data: Path) -> faust.App:
     """One consumer, no tables, no web server, no leader topic. ``data``: a folder that it makes, and leaves empty."""
     brokers = ";".join(f"kafka://{broker}" for broker in settings.kafka_bootstrap_servers.split(","))
     app = faust.App(
@@ -56,11 +63,18 @@ def faust_app(settings: AgentSettings, offsets: OffsetTracker, data: Path) -> fa
         broker_heartbeat_interval=min(1.0, settings.session_timeout_seconds / 5),
         broker_commit_interval=settings.commit_interval_seconds,
         broker_max_poll_records=1000,
+        # Who fetches nothing for so long does not join again; agents that hang are found by the StallDetector.
+        broker_max_poll_interval=YEAR_SECONDS,
         # What is in flight at a rebalance or at the end is sent again: waiting for it would delay the rebalance.
         stream_wait_empty=False,
     )
-    app.transport = TrackedTransport(offsets, app.conf.broker_consumer, app)
+    app.transport = TrackedTransport(offsets, session, app.conf.broker_consumer, app)
     return app
+
+
+def take_part(app: faust.App, *, wanted: bool) -> None:
+    """Whether to be a member of the group; if not, it is left within a heartbeat."""
+    cast("TrackedTransport", app.transport).takes_part = wanted
 
 
 def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | None:
@@ -78,6 +92,48 @@ def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | No
     return faust.SSLCredentials(tls) if tls else None
 
 
+def confirming(ask: Callable[..., Awaitable[bool]], session: GroupSession) -> Callable[..., Awaitable[bool]]:
+    """``ask``, which is true if the broker has answered as to a member of the group."""
+
+    async def asked(*arguments: object) -> bool:
+        asked_at = session.clock.time()
+        if is_member := await ask(*arguments):
+            session.confirm_membership(asked_at)
+        return is_member
+
+    return asked
+
+
+def beating(coordinator: Any, transport: TrackedTransport) -> Callable[[], Awaitable[bool]]:
+    """The heartbeat of a member, which leaves the group instead if it shall take no part."""
+    beat = confirming(coordinator._do_heartbeat, transport.session)
+
+    async def heartbeat() -> bool:
+        if transport.takes_part:
+            return await beat()
+        static, coordinator._group_instance_id = coordinator._group_instance_id, None
+        try:
+            await coordinator._maybe_leave_group()
+        finally:
+            coordinator._group_instance_id = static
+        return False
+
+    return heartbeat
+
+
+def joining(coordinator: Any, transport: TrackedTransport) -> Callable[[object], Awaitable[bool]]:
+    """What joins the group, if it shall take part; else it is called again. What was its share is revoked before."""
+    join = confirming(coordinator._do_rejoin_group, transport.session)
+
+    async def rejoin(subscription: object) -> bool:
+        if transport.takes_part:
+            return await join(subscription)
+        await asyncio.sleep(ASIDE_SECONDS)
+        return False
+
+    return rejoin
+
+
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -90,6 +146,9 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         while not client.cluster.brokers():
             await asyncio.sleep(METADATA_SECONDS)
             await client.force_metadata_update()
+        coordinator, transport = self._ensure_consumer()._coordinator, cast("TrackedTransport", self.transport)
+        coordinator._do_heartbeat = beating(coordinator, transport)
+        coordinator._do_rejoin_group = joining(coordinator, transport)
 
     async def on_thread_stop(self) -> None:
         if self._consumer is not None:  # an agent that is asked to end leaves the group, static member or not
@@ -118,6 +177,8 @@ class TrackedTransport(driver.Transport):
 
     Consumer = _Consumer
 
-    def __init__(self, offsets: OffsetTracker, *arguments: Any) -> None:
-        self.offsets = offsets
+    def __init__(self, offsets: OffsetTracker, session: GroupSession, *arguments: Any) -> None:
+        self.offsets, self.session = offsets, session
+        self.takes_part = True
+        """Read on the consumer's thread."""
         super().__init__(*arguments)

@@ -2,9 +2,10 @@
 
 from services.common.kafka.brokers import Brokers, check_login, client_properties, count_partitions, kafka_at
 from services.common.kafka.consumed_message import ConsumedMessage
-from services.common.kafka.consumer import Consumer, Membership
+from services.common.kafka.consumer import SESSION_SECONDS, Consumer, Membership
 from services.common.kafka.dead_letter_limit import DeadLetterLimit, TooManyDeadLetters
 from services.common.kafka.dead_letter_queue import DeadLetterQueue
+from services.common.kafka.group_session import GroupSession
 from services.common.kafka.latest_messages import LatestMessages
 from services.common.kafka.log_extents import LogExtent, read_extents
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
@@ -30,6 +31,7 @@ __all__ = [
     "DEAD_LETTERS",
     "ENGINE",
     "OBSERVATIONS",
+    "SESSION_SECONDS",
     "WORKSPACE",
     "WORKSPACE_NAME",
     "Brokers",
@@ -37,6 +39,7 @@ __all__ = [
     "Consumer",
     "DeadLetterLimit",
     "DeadLetterQueue",
+    "GroupSession",
     "LatestMessages",
     "LogExtent",
     "Membership",

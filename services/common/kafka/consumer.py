@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,13 +27,19 @@ from services.common.kafka.consumed_message import (
     source_of_message,
     source_of_partition,
 )
+from services.common.kafka.group_session import GroupSession
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-SESSION_MS = 6_000
+SESSION_SECONDS = 6
+HEARTBEAT_MS = 1_000
+"""By the next one a member learns that another has come or gone."""
 COMMIT_MS = 1_000
+CONFIRM_SECONDS = 1.0
+CONFIRM_AGAIN_SECONDS = 0.1
+"""Between two questions whether we are a member, and while that is not known."""
 LAG_SECONDS = 5.0
 COMPLAINT_SECONDS = 30.0
 
@@ -50,10 +57,12 @@ class Membership:
     strategy: Literal["range", "cooperative-sticky"]
     """``range``: equal partition numbers of all topics are assigned to the same member, at each rebalance anew."""
     load_offsets: LoadOffsets | None = None
-    """Called when partitions are assigned, and must not give up; None: the committed offsets count."""
+    """Called when partitions are assigned; says nothing of any if it cannot. None: the committed offsets count."""
     on_revoke: OnRevoke = lambda _: None
     """Called before another member may have these partitions: when it returns they must not be acted on any more. What
     it acknowledges is still committed."""
+    session: GroupSession | None = None
+    """Confirmed now and then, if given, for those whose changes no transaction fences. Of :data:`SESSION_SECONDS`."""
 
 
 class Consumer:
@@ -64,7 +73,10 @@ class Consumer:
         self.offsets = OffsetTracker()
         self.was_assigned = False
         """Whether the group has ever given this member its share of the partitions."""
+        self.lacks_starts = False
+        """Whether it was given partitions of which ``load_offsets`` does not say where they go on: it has to leave."""
         self._membership, self._service = membership, membership.service
+        self._asked_at = 0.0
         self._paused = False
         self._lag_measured_at = 0.0
         self._complained_at = -COMPLAINT_SECONDS
@@ -72,12 +84,13 @@ class Consumer:
             "client.id": membership.service,
             "partition.assignment.strategy": membership.strategy,
             # After a kill -9 the partitions are free again this soon: a process that starts anew waits for no longer.
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": SESSION_MS // 3,
+            "session.timeout.ms": SESSION_SECONDS * 1000,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
             "enable.auto.commit": True,  # of what is stored
             "auto.commit.interval.ms": COMMIT_MS,
             "topic.metadata.refresh.interval.ms": 30_000,
             "error_cb": self._log_error,
+            "on_commit": self._on_commit,
         }
         self._client = KafkaClient(properties)
         self._subscribe()
@@ -88,6 +101,8 @@ class Consumer:
         Raises Retry if the brokers do not answer, Unavailable if the consumer cannot go on.
         """
         self._store_offsets()
+        if self._membership.session is not None:
+            self._ask_for_confirmation(self._membership.session)
         self._measure_lag()
         messages = self._poll(limit, timeout_seconds)
         if messages:
@@ -108,10 +123,22 @@ class Consumer:
 
         What was consumed and not acknowledged comes again, to whoever is assigned its partition.
         """
+        self._give_up_all()
+        self.join_group()
+
+    def leave_group(self) -> None:
+        """Give all partitions up, and be no member until :meth:`join_group`; polls go on, and bring nothing."""
+        self._give_up_all()
+
+    def join_group(self) -> None:
+        """Be a member again."""
+        self.lacks_starts = False
+        self._subscribe()
+
+    def _give_up_all(self) -> None:
         self._store_offsets()
         self.offsets.revoke_partitions(self.offsets.partitions)
         self._client.unsubscribe()
-        self._subscribe()
 
     def close(self) -> None:
         """Commit what is acknowledged, and leave the group."""
@@ -167,12 +194,36 @@ class Consumer:
                 if error.args[0].code() != KafkaError._STATE:
                     raise
 
+    def _ask_for_confirmation(self, session: GroupSession) -> None:
+        """Commit a partition's offset, also if it is as it was: the broker takes that of members only.
+
+        It counts as a sign of life like a heartbeat, which is librdkafka's own affair. The answer comes with a later
+        poll, and says when it was asked for.
+        """
+        now = session.clock.time()
+        if now - self._asked_at < (CONFIRM_SECONDS if session.is_confirmed else CONFIRM_AGAIN_SECONDS):
+            return
+        open_ = ((source, self.offsets.first_open_offset(source)) for source in self.offsets.partitions)
+        known = next(((source, offset) for source, offset in open_ if offset is not None), None)
+        if known is None:  # and so there is nothing to change
+            return
+        self._asked_at = now
+        source, offset = known
+        with suppress(KafkaException):  # it is not to be had now, and asked for again
+            self._client.commit(offsets=[ClientPartition(*source, offset, metadata=repr(now))], asynchronous=True)
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[ClientPartition]) -> None:
+        for partition in partitions if error is None else ():
+            if self._membership.session is not None and partition.metadata and partition.error is None:
+                self._membership.session.confirm_membership(float(partition.metadata))
+
     def _on_assign(self, _: KafkaClient, assigned: list[ClientPartition]) -> None:
         sources = sorted(map(source_of_partition, assigned))
         if self._membership.load_offsets is None:
             self.offsets.assign_partitions(dict.fromkeys(sources))  # librdkafka begins at the committed offsets
         else:
             starts = self._membership.load_offsets(sources) if sources else {}
+            self.lacks_starts = len(starts) < len(sources)
             self.offsets.revoke_partitions(self.offsets.partitions)
             self.offsets.assign_partitions(starts)
             self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])

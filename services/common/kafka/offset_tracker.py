@@ -120,6 +120,14 @@ class OffsetTracker:
             assignment = self._assignments.get(source)
             return None if assignment is None else assignment.committable
 
+    def first_open_offset(self, source: TopicPartition) -> int | None:
+        """Where the partition could be committed, also if nothing of it is acknowledged; None if nothing is known."""
+        with self._lock:
+            assignment = self._assignments.get(source)
+            if assignment is None:
+                return None
+            return assignment.committable if assignment.committable is not None else next(iter(assignment.open), None)
+
     def take_committable_offsets(self) -> dict[TopicPartition, int]:
         """The committable offsets that acknowledgements have moved since the last call."""
         with self._lock:

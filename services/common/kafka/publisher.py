@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
-from services.common.kafka.brokers import FETCHED_BYTES, Brokers, client_properties
+from services.common.kafka.brokers import FETCHED_BYTES, Brokers, answered, client_properties
 from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)
@@ -89,6 +89,15 @@ class Publisher:
     def flush(self, timeout_seconds: float) -> int:
         """Wait until all is delivered; returns how many messages are still undelivered."""
         return int(self._producer.flush(timeout_seconds))
+
+    def require_answer(self, topic: str, timeout_seconds: float) -> None:
+        """Return when a broker says where ``topic`` is. Blocks; raises Retry if none does in time."""
+        with answered("brokers"):
+            self._producer.list_topics(topic, timeout_seconds)
+
+    def drop_undelivered(self) -> None:
+        """Give up every message that is not acknowledged; some of them may have arrived all the same."""
+        self._producer.purge()
 
     def close(self, timeout_seconds: float = 10) -> None:
         """Deliver what is queued, then stop."""

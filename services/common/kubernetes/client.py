@@ -1,10 +1,10 @@
-"""An asynchronous Kubernetes client: nine calls, JSON in, JSON out, errors by type."""
+"""An asynchronous Kubernetes client: ten calls, JSON in, JSON out, errors by type."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -28,9 +28,12 @@ from services.common.kubernetes.answers import (
     split_lines,
     watch_event,
 )
+from services.common.kubernetes.api_errors import Rejected, Unauthenticated
 from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 
-REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+REQUEST_SECONDS = 30.0
+CONNECT_SECONDS = 5.0
+"""For a connection, one of the pool or a new one."""
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
 PAGE = 100
 """Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
@@ -80,12 +83,24 @@ def client_of(configuration: Configuration) -> KubeClient:
     return KubeClient(configuration, aiohttp.ClientSession(connector=connector, proxy=configuration.proxy))
 
 
+def _nobody_elses() -> float:
+    """However long it takes: nobody else makes these changes."""
+    return CONNECT_SECONDS
+
+
 @dataclass(slots=True)
 class KubeClient:
     """Calls to one API server. Every method raises the types of :mod:`.api_errors` or Retry."""
 
     configuration: Configuration
     session: aiohttp.ClientSession
+    require_ownership: Callable[[], float] = _nobody_elses
+    """Called right before a change: within how many seconds it has to be sent. Raises Retry if what it is about may be
+    another process's by now."""
+
+    def fenced(self, require_ownership: Callable[[], float]) -> KubeClient:
+        """The same connections, for changes that only the owner may make."""
+        return replace(self, require_ownership=require_ownership)
 
     async def __aenter__(self) -> Self:
         """Nothing is opened before the first call."""
@@ -100,6 +115,11 @@ class KubeClient:
     async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         """Read one object. Raises NotFound."""
         return await self._call("GET", resource.path(namespace, name))
+
+    async def require_answer(self) -> None:
+        """Return when the API server answers, whatever it says. Raises Retry if it does not."""
+        with suppress(Rejected, Unauthenticated):
+            await self._call("GET", "/version")
 
     async def read_schemas(self, group: str, version: str) -> Manifest:
         """The OpenAPI description of an API group; it knows the fields that the API server keeps. Raises NotFound."""
@@ -146,11 +166,11 @@ class KubeClient:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
         } | _selection(selector, fields)
-        limits = aiohttp.ClientTimeout(total=None, connect=5, sock_read=WATCH_SECONDS + 30)
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=WATCH_SECONDS + 30)
         accept = METADATA if metadata_only else WHOLE
         try:
             path = resource.path(namespace)
-            async with self._request("GET", path, query, limits=limits, accept=accept) as response:
+            async with self._request("GET", path, limits, query, accept=accept) as response:
                 await raise_for_status(response)
                 keep_alive(response)
                 async for line in split_lines(response):
@@ -216,8 +236,11 @@ class KubeClient:
         content_type: str = "application/json",
         accept: str = WHOLE,
     ) -> Manifest:
+        # Once a connection is to be had, the request is sent at once.
+        seconds = CONNECT_SECONDS if method == "GET" else min(CONNECT_SECONDS, self.require_ownership())
+        limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=seconds)
         try:
-            async with self._request(method, path, query, body, content_type, accept=accept) as response:
+            async with self._request(method, path, limits, query, body, content_type, accept) as response:
                 await raise_for_status(response)
                 return parse_json(await response.read())
         except NETWORK_ERRORS as error:
@@ -228,10 +251,10 @@ class KubeClient:
         self,
         method: str,
         path: str,
+        limits: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
-        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
         accept: str = WHOLE,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """A request with our credentials, which are asked for each time: tokens are renewed under us."""

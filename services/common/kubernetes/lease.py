@@ -1,7 +1,9 @@
 """Leader election by a Lease: of several processes one works, and another takes over when it is gone.
 
 Called by a service's lifecycle. What it promises: a leader that cannot renew its lease stops working before anybody
-may take the lease over. Times are measured on each process's own clock; only durations are compared, never dates.
+may take the lease over. One that was stopped meanwhile has not noticed: so ``holds_lease`` is asked right before each
+effect. One that is stopped between the two comes late all the same. Times are measured on each process's own clock;
+only durations are compared, never dates.
 """
 
 from __future__ import annotations
@@ -30,6 +32,14 @@ RENEW_EVERY, STOP_AFTER, ASK_EVERY = 1 / 3, 2 / 3, 1 / 15
 RESIGN_SECONDS = 2.0
 
 
+async def at_once() -> None:
+    """Nothing keeps it from leading."""
+
+
+def nothing_to_give_up() -> None:
+    """Whatever is done is done at once."""
+
+
 @dataclass(slots=True)
 class Election:
     """One candidate. ``identity`` is this process's alone: one that was restarted is another."""
@@ -40,19 +50,38 @@ class Election:
     identity: str
     seconds: int = 15
     clock: Clock = field(default_factory=SystemClock)
+    wait_until_able: Callable[[], Awaitable[None]] = at_once
+    """Returns when this process could lead, as far as it knows; it stands for election only then."""
+    after_leading: Callable[[], None] = nothing_to_give_up
+    """Gives up what is under way: it must not come after what another leader does."""
     leading: bool = False
     _renewed: float = 0
     _seen_version: str = ""
     _seen_at: float = 0
 
+    @property
+    def holds_lease(self) -> bool:
+        """Whether nobody else can lead yet: false in a leader that was stopped for long, before it has noticed."""
+        return self.leading and self.clock.time() < self._stop_at
+
+    @property
+    def _stop_at(self) -> float:
+        return self._renewed + self.seconds * STOP_AFTER
+
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait to be elected, work until the lease is lost, again and again. Raises what ``work`` raises, Rejected."""
+        """Wait to be elected, work until the lease is lost, again and again. Raises what ``work`` raises, Rejected.
+
+        If ``work`` returns, this process cannot go on, and another may.
+        """
         while True:
+            await self.wait_until_able()
             while not await self._acquired():
                 await self.clock.sleep(self.seconds * ASK_EVERY)
             log.info("leading", lease=self.name, identity=self.identity)
             await self._work_while_leading(work)
             log.warning("no longer leading", lease=self.name, identity=self.identity)
+            self.after_leading()
+            await self.resign()
 
     async def resign(self) -> None:
         """Let another take over at once, if the lease is ours. To be called when no effect of ours is outstanding."""
@@ -80,7 +109,7 @@ class Election:
         """Renew again and again; return when the lease is another's, or could soon be."""
         try:
             while True:
-                async with self.clock.timeout_at(self._renewed + self.seconds * STOP_AFTER):
+                async with self.clock.timeout_at(self._stop_at):
                     await self.clock.sleep(self.seconds * RENEW_EVERY)
                     if not await self._acquired():
                         return

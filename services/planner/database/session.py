@@ -8,6 +8,7 @@ values).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from services.common.errors import Poison, Retry
 from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
+from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.positions import Position, resume, take_up
@@ -48,7 +50,12 @@ _DISABLED = ("seqscan", "hashjoin", "mergejoin", "material")
 OPTIONS = (
     " ".join(f"-c enable_{node}=off" for node in _DISABLED)
     + " -c jit=off -c plan_cache_mode=force_generic_plan -c statement_timeout=30s"
+    # A planner that was stopped in the middle of a transaction would hold its rows for as long as it lives.
+    " -c idle_in_transaction_session_timeout=5s"
 )
+
+SILENT_SECONDS = 2
+"""How long no connection is to be had until another planner may do better: a restart of PostgreSQL is nothing."""
 
 MEBIBYTE = 1024 * 1024
 LOAD_SECONDS = BATCH_SECONDS.labels(SERVICE, "load")
@@ -76,6 +83,10 @@ OF_VALUES = (
 """
 
 
+class Unreachable(Retry):
+    """No connection to the database has been to be had for :data:`SILENT_SECONDS`: another planner may have one."""
+
+
 class DatabaseSession:
     """See the module. Not for more than one thread."""
 
@@ -83,6 +94,9 @@ class DatabaseSession:
         """Connects at first use, and again after the connection was lost; ``kept_bytes``: of tenants in memory."""
         self._url, self._engines = url, engines
         self._connection: Connection[Any] | None = None
+        self._silent_since = float("inf")
+        """When the first of the attempts to connect began that all have failed, on the monotonic clock."""
+        self._watch = AnswerWatch(self._answers)
         self.owner = uuid4()
         """Who we are: only the planner that took a partition up last may write its rows."""
         self._fleet = FleetView({}, engines)
@@ -178,12 +192,37 @@ class DatabaseSession:
         with self._translated() as connection:
             yield connection
 
+    def is_reachable(self) -> bool:
+        """Whether a connection is to be had."""
+        try:
+            self._open_connection().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _answers(self) -> bool:
+        """Whether the database answers another connection at all. Called on the watch's thread.
+
+        One that refuses it can be reached, and would have ended ours if it wanted to.
+        """
+        try:
+            connect(self._url).close()
+        except psycopg.errors.ConnectionTimeout:
+            return False
+        except psycopg.OperationalError:
+            return True
+        return True
+
     def abandon_transaction(self) -> None:
         """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
         self._undo()
 
     def close(self) -> None:
         """Close the connection; what is not committed never happened."""
+        self._disconnect()
+        self._watch.close()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -199,13 +238,15 @@ class DatabaseSession:
     def _translated(self) -> Iterator[Connection[Any]]:
         """The connection; whatever fails on it, nothing of the transaction stays."""
         try:
-            yield self._connected()
+            connection = self._connected()
+            with self._watch.watching(connection):
+                yield connection
         except (psycopg.DataError, psycopg.IntegrityError, *OF_VALUES) as error:
             self._undo()
             raise Poison(f"the database refuses it: {error.diag.message_primary or error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.tenants.forget_tenants()
-            self.close()
+            self._disconnect()
             raise Retry(f"database: {error}") from error
         except BaseException:
             self._undo()
@@ -213,7 +254,16 @@ class DatabaseSession:
 
     def _connected(self) -> Connection[Any]:
         if self._connection is None or self._connection.closed:
-            self._connection = self._open_connection()
+            asked_at = time.monotonic()
+            try:
+                self._connection = self._open_connection()
+            except psycopg.OperationalError as error:
+                self._silent_since = min(self._silent_since, asked_at)
+                if time.monotonic() - self._silent_since < SILENT_SECONDS:
+                    raise
+                self.tenants.forget_tenants()
+                raise Unreachable(f"database: {error}") from error
+            self._silent_since = float("inf")
             prepare(self._connection)
         return self._connection
 
@@ -224,7 +274,7 @@ class DatabaseSession:
         """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew."""
         self.tenants.forget_tenants()
         if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
-            self.close()
+            self._disconnect()
 
 
 def connect(url: str) -> Connection[Any]:
@@ -233,7 +283,7 @@ def connect(url: str) -> Connection[Any]:
         url,
         options=OPTIONS,
         application_name="planner",
-        connect_timeout=5,
+        connect_timeout=SILENT_SECONDS,
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,

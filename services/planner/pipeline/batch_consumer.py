@@ -51,11 +51,17 @@ class BatchConsumer:
     """See the module. Not for more than one thread; rebalances happen inside :meth:`poll_batch`."""
 
     def __init__(self, brokers: Brokers, topics: Sequence[str], load_offsets: LoadOffsets, group: str = GROUP) -> None:
-        """``load_offsets`` reads the database; it is called at each assignment and must not give up."""
+        """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
         self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets))
         self.offsets = self._consumer.offsets
         self.rejoin_group = self._consumer.rejoin_group
+        self.leave_group, self.join_group = self._consumer.leave_group, self._consumer.join_group
         self.close = self._consumer.close
+
+    @property
+    def lacks_starts(self) -> bool:
+        """Whether there are partitions that the database did not let us take up: we have to leave the group."""
+        return self._consumer.lacks_starts
 
     @property
     def partitions(self) -> list[int]:

@@ -23,7 +23,7 @@ from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
 from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
-from services.planner.database.session import DatabaseSession
+from services.planner.database.session import DatabaseSession, Unreachable
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event
 from services.planner.domain.policy import Policy
@@ -103,6 +103,8 @@ class Planner:
         """Until ``stopping`` is set; the batch in hand is finished first."""
         while not self.stopping.is_set():
             self.heartbeat.beat()
+            if self.consumer.lacks_starts:
+                self._step_aside()
             batch = self.consumer.poll_batch(self.batch_limit, POLL_SECONDS)
             if batch.messages:
                 self._until_done(batch)
@@ -154,6 +156,9 @@ class Planner:
         """
         try:
             self.periodic(self)
+        except Unreachable as error:
+            self._failed(error)
+            self._step_aside()
         except (Retry, Wait, Poison) as error:
             self._failed(error)
         except Fenced as error:
@@ -161,6 +166,20 @@ class Planner:
             self.consumer.rejoin_group()
         else:
             self.failing = ""
+
+    def _step_aside(self) -> None:
+        """Leave the partitions to planners that may reach the database, until it answers us again."""
+        self.consumer.leave_group()
+        log.warning("left the group: the database is out of reach")
+        while not self.stopping.is_set():
+            self.heartbeat.beat()
+            self.consumer.poll_batch(1, POLL_SECONDS)  # it gives its partitions up within polls
+            if self.session.is_reachable():
+                break
+        else:
+            return
+        self.consumer.join_group()
+        log.info("joining the group: the database answers")
 
     def look_again(self, events: Sequence[Event]) -> None:
         """Look at what the clock says is due; whoever does not own a partition any more is fenced.
@@ -280,12 +299,17 @@ class Planner:
         """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
 
         Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved, and who
-        is fenced owns nothing until the group says so. To take its partitions up again would fence its successor.
+        is fenced, or cannot reach the database, owns nothing until the group says so. To take its partitions up again
+        would fence its successor.
         """
         delays = Backoff()
         while True:
             try:
                 work()
+            except Unreachable as error:
+                self._failed(error)
+                self._step_aside()
+                return False
             except (Retry, Wait) as error:
                 self._failed(error)
                 if self.stopping.wait(delays.next_delay()):

@@ -25,9 +25,17 @@ BYTES_IN_FLIGHT = 16 * 1024 * 1024
 class BoundedProducer:
     """Sends commands; at most ``limit`` of them, and :data:`BYTES_IN_FLIGHT` or one, are unacknowledged."""
 
-    def __init__(self, publisher: Publisher, codec: AvroCodec[Command], limit: int, topic: str = COMMANDS) -> None:
-        """Belongs to the running event loop."""
+    def __init__(
+        self,
+        publisher: Publisher,
+        codec: AvroCodec[Command],
+        limit: int,
+        topic: str = COMMANDS,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Belongs to the running event loop. ``may_send``: asked right before each command, as others may lead."""
         self._publisher, self._codec, self._limit, self._topic = publisher, codec, limit, topic
+        self._may_send = may_send
         self._loop = asyncio.get_running_loop()
         self._in_flight = self._bytes = 0
         self._settled = asyncio.Event()
@@ -53,6 +61,8 @@ class BoundedProducer:
         await self._until(lambda: self._has_room(len(value)))
         delays = Backoff(first=FULL_QUEUE_SECONDS, limit=1)
         while True:
+            if not self._may_send():
+                raise Retry("this process does not lead any more")
             headers = {TRACEPARENT: new_traceparent()}
             try:
                 outcome = self._publisher.send_message(self._topic, key, value, headers, partition)

@@ -9,9 +9,9 @@ when every message before it has had its effect, or its dead letter is delivered
     4. The offset is acknowledged, and committed within a second.  Crash before the commit: as in 3.
 
 A row is written only in the assignment of the partition in which it was consumed, which is asked again right before
-the write, and a write is over before the partition is given up: the next owner's newer status is never overwritten. Two
-windows remain. A write that was cut off when its time was over may still be in the API server. And a process that stood
-still for longer than the session time-out, in the middle of this, does not know yet that the partition went.
+the write, and a write is over before the partition is given up: the next owner's newer status is never overwritten. A
+process that stood still, and does not know yet that the partition went, is kept from it by its group session. One
+window remains: a write that was cut off when its time was over may still be in the API server.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from services.common.kafka import (
     ConsumedMessage,
     DeadLetterLimit,
     DeadLetterQueue,
+    GroupSession,
     OffsetTracker,
     TooManyDeadLetters,
     TopicPartition,
@@ -44,6 +45,8 @@ log = structlog.get_logger(__name__)
 WRITE_SECONDS = 10.0
 REVOKE_SECONDS = WRITE_SECONDS + 2
 """How long giving up a partition waits for statuses being written. The broker waits for minutes."""
+CONFIRMATION_SECONDS = 0.05
+"""How long a status waits until it is known that it is still ours to write."""
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class StatusDelivery:
 
     write: Callable[[WorkspaceResource], Awaitable[bool]]
     offsets: OffsetTracker
+    session: GroupSession
     dead_letters: DeadLetterQueue
     dead_letter_limit: DeadLetterLimit
     limit: int
@@ -110,6 +114,8 @@ class StatusDelivery:
 
     async def _work(self, item: PendingStatus) -> float | None:
         """Write one status; returns in how many seconds to try again."""
+        if not self.session.is_confirmed and self.offsets.is_current(item.message.tracked):
+            return CONFIRMATION_SECONDS
         try:
             if self.offsets.is_current(item.message.tracked):
                 await self._write(item.row)

@@ -16,7 +16,16 @@ import structlog
 from services.common.avro import SchemaRegistry, decode_known, decode_record
 from services.common.backoff import Backoff
 from services.common.errors import Poison, Retry, Unavailable
-from services.common.kafka import Brokers, ConsumedMessage, Consumer, DeadLetterLimit, Membership, TopicPartition
+from services.common.kafka import (
+    SESSION_SECONDS,
+    Brokers,
+    ConsumedMessage,
+    Consumer,
+    DeadLetterLimit,
+    GroupSession,
+    Membership,
+    TopicPartition,
+)
 from services.common.messages import WorkspaceResource
 from services.watcher import SERVICE
 from services.watcher.status.status_writer import require_known_kind
@@ -65,9 +74,13 @@ class RowConsumer:
         self._registry, self._limit, self._workspace = registry, limit, workspace
         self._key_schema = registry.local_schema(KEY)
         self._handler: RowHandler | None = None
-        self._stopping = threading.Event()
+        self._stopping, self._aside, self._has_left = threading.Event(), threading.Event(), False
         group = consumer_group(workspace)
-        membership = Membership(SERVICE, group, (topic,), "cooperative-sticky", on_revoke=self._revoke_partitions)
+        self.session = GroupSession(SESSION_SECONDS)
+        """Whether what is ours can be another watcher's by now."""
+        membership = Membership(
+            SERVICE, group, (topic,), "cooperative-sticky", on_revoke=self._revoke_partitions, session=self.session
+        )
         self._consumer = Consumer(brokers, membership)
         self.offsets = self._consumer.offsets
 
@@ -80,10 +93,19 @@ class RowConsumer:
         """Consume until :meth:`stop`. Raises Unavailable when the consumer cannot go on."""
         self._handler = handler
         while not self._stopping.is_set():
+            self._leave_or_join()
             self._consumer.set_paused(handler.is_full())
             messages = self._consumer.poll_batch(MAX_BATCH, POLL_SECONDS)
             if messages:
                 handler.handle_rows([self._decode_message(message) for message in messages])
+
+    async def leave_group(self) -> None:
+        """Leave our share to other watchers, within a poll."""
+        self._aside.set()
+
+    async def join_group(self) -> None:
+        """Take part again."""
+        self._aside.clear()
 
     def stop(self) -> None:
         """Take no more messages. What was handed over may still be acknowledged, until :meth:`close`."""
@@ -92,6 +114,15 @@ class RowConsumer:
     def close(self) -> None:
         """Commit what was acknowledged, and leave the group. Called when :meth:`run` has returned."""
         self._consumer.close()
+
+    def _leave_or_join(self) -> None:
+        if self._aside.is_set() == self._has_left:
+            return
+        self._has_left = not self._has_left
+        if self._has_left:
+            self._consumer.leave_group()
+        else:
+            self._consumer.join_group()
 
     def _revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         if self._handler is not None:

@@ -13,8 +13,10 @@ from confluent_kafka import KafkaException, Producer
 
 from services.common.errors import Retry
 from services.common.kafka import (
+    SESSION_SECONDS,
     ConsumedMessage,
     Consumer,
+    GroupSession,
     Membership,
     PartitionReader,
     TopicPartition,
@@ -262,3 +264,48 @@ def test_message_when_much_waits_in_another_partition_then_it_does_not_wait_behi
         consumed += consumer.poll_batch(100, DEADLINE_SECONDS)
         time.sleep(0.01)  # what a batch costs
     assert len(consumed) < waiting / 2
+
+
+def test_member_when_it_has_messages_and_acknowledges_none_then_the_broker_still_confirms_that_it_is_one(
+    log: Log, start: Callable[..., Consumer]
+) -> None:
+    session = GroupSession(SESSION_SECONDS)
+    consumer = start(session=session)
+    assert not session.is_confirmed
+    log.write(b"open")
+    consume(consumer, 1)
+    poll_until(consumer, lambda: session.is_confirmed)
+    assert log.committed() in {None, 0}
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_member_when_it_has_left_then_nothing_comes_and_another_has_all_until_it_joins_again(
+    log: Log, start: Callable[..., Consumer], strategy: str
+) -> None:
+    leaving, staying = start(strategy=strategy), start(strategy=strategy)
+    poll_both(leaving, staying, lambda: len(leaving.offsets.partitions) == len(staying.offsets.partitions) == 1)
+    leaving.leave_group()
+    poll_both(leaving, staying, lambda: len(staying.offsets.partitions) == 2)
+    assert leaving.offsets.partitions == []
+    leaving.join_group()
+    poll_both(leaving, staying, lambda: len(leaving.offsets.partitions) == len(staying.offsets.partitions) == 1)
+
+
+def test_member_when_its_offsets_are_not_to_be_had_then_it_says_so_and_consumes_nothing(
+    log: Log, start: Callable[..., Consumer]
+) -> None:
+    known: dict[TopicPartition, int] = {}
+    consumer = start(strategy="range", load_offsets=lambda _: known)
+    poll_until(consumer, lambda: consumer.lacks_starts)
+    assert consumer.offsets.partitions == []
+    known |= {TopicPartition(log.topic, 0): 0, TopicPartition(log.topic, 1): 0}
+    consumer.leave_group()
+    consumer.join_group()
+    log.write(b"message")
+    assert [message.value for message in consume(consumer, 1)] == [b"message"]
+    assert not consumer.lacks_starts
+
+
+def poll_both(one: Consumer, other: Consumer, done: Callable[[], bool]) -> None:
+    """Poll each in turn until ``done``."""
+    poll_until(one, lambda: bool(other.poll_batch(100, 0.05)) or done())

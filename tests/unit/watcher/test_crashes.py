@@ -16,7 +16,14 @@ from typing import Any, cast
 import pytest
 
 from services.common.errors import Poison
-from services.common.kafka import ConsumedMessage, DeadLetterLimit, DeadLetterQueue, OffsetTracker, TopicPartition
+from services.common.kafka import (
+    ConsumedMessage,
+    DeadLetterLimit,
+    DeadLetterQueue,
+    GroupSession,
+    OffsetTracker,
+    TopicPartition,
+)
 from services.common.kubernetes import KubeClient
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted, WorkspaceResource
 from services.watcher.commands.epochs import Epochs
@@ -200,7 +207,9 @@ async def deliver(users: Users, first: int) -> int:
     """One process, from what is committed on; returns what is committed by then."""
     offsets, letters = OffsetTracker(), cast("DeadLetterQueue", users)
     offsets.assign_partitions({SOURCE: first})
-    delivery = StatusDelivery(users.write, offsets, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
+    session = GroupSession(timeout_seconds=60)
+    session.confirm_membership(session.clock.time())
+    delivery = StatusDelivery(users.write, offsets, session, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
     working = asyncio.create_task(delivery.run(writers=2))
     tracked = [offsets.track_offset(SOURCE, offset) for offset in range(first, len(LOG))]
     messages = [ConsumedMessage(each, b"%d" % each.offset, b"v", {}, 0) for each in tracked if each is not None]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -101,6 +102,28 @@ async def test_leader_when_elected_then_its_epochs_are_beyond_all_before_by_what
     running = asyncio.ensure_future(leading.run())
     await until(lambda: feed.running)
     assert leading.epochs.next_epoch(5) == 9_000_001
+    running.cancel()
+
+
+async def test_leader_when_kafka_does_not_answer_it_then_it_follows_no_more() -> None:
+    feed, election, silent = FakeFeed(), FakeElection(), asyncio.Event()
+    leading = leadership(feed, election=election)
+    leading.until_commands_fail = silent.wait  # type: ignore[assignment]
+    election.elected.set()
+    running = asyncio.ensure_future(leading.run())
+    await until(lambda: feed.running)
+    silent.set()
+    await running
+    assert not feed.running
+
+
+async def test_watcher_when_it_is_the_only_one_then_it_goes_on_though_kafka_does_not_answer() -> None:
+    feed = FakeFeed()
+    leading = leadership(feed)
+    leading.until_commands_fail = AsyncMock()
+    running = asyncio.ensure_future(leading.run())
+    await until(lambda: feed.running)
+    leading.until_commands_fail.assert_not_called()
     running.cancel()
 
 

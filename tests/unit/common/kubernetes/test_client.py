@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -185,3 +186,36 @@ async def test_request_when_the_kubeconfig_has_a_token_then_it_bears_that_and_a_
         client.configuration.api_key["BearerToken"] = "Bearer second"
         await client.get_object(GITOPS_DEPLOYMENT, "team-a", "web")
     assert borne == ["Bearer first", "Bearer second"]
+
+
+async def test_change_when_no_connection_is_to_be_had_while_its_object_is_ours_then_it_is_not_sent(
+    server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube.session.connector, "_limit", 1)
+    server.get_seconds = 0.2
+    reading, changing = await asyncio.gather(
+        kube.get_object(GITOPS_DEPLOYMENT, "team-a", "read"),
+        kube.fenced(lambda: 0.01).delete_object(GITOPS_DEPLOYMENT, "team-a", "changed"),
+        return_exceptions=True,
+    )
+    assert (type(reading), type(changing)) == (NotFound, Retry)
+    assert [path.rpartition("/")[2] for path in server.gets] == ["read"]
+
+
+async def test_change_when_its_object_may_be_anothers_by_now_then_it_is_not_sent(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    def refuse() -> float:
+        raise Retry("not a member")
+
+    fenced = kube.fenced(refuse)
+    manifest = {"metadata": {"name": "web", "namespace": "team-a"}}
+    for change in (
+        fenced.create_object(GITOPS_DEPLOYMENT, manifest, field_manager="test"),
+        fenced.apply_object(GITOPS_DEPLOYMENT, manifest, field_manager="test"),
+        fenced.patch_object(GITOPS_DEPLOYMENT, "team-a", "web", {}, field_manager="test"),
+        fenced.delete_object(GITOPS_DEPLOYMENT, "team-a", "web"),
+    ):
+        with pytest.raises(Retry, match="not a member"):
+            await change
+    assert server.objects == {}

@@ -11,7 +11,7 @@ import pytest
 
 from services.common.errors import Retry
 from services.common.kubernetes import Election, Rejected
-from services.common.kubernetes.lease import ASK_EVERY
+from services.common.kubernetes.lease import ASK_EVERY, STOP_AFTER
 from tests.unit.common.kubernetes.fake_leases import FakeLeases
 from tests.unit.fake_clock import FakeClock
 
@@ -28,6 +28,8 @@ class Candidate:
     began: list[float] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
     fails: Exception | None = None
+    gives_up: asyncio.Event = field(default_factory=asyncio.Event)
+    """The work returns."""
     task: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,7 +40,7 @@ class Candidate:
         if self.fails:
             raise self.fails
         try:
-            await asyncio.Event().wait()
+            await self.gives_up.wait()
         finally:
             self.ended.append(self.election.clock.time())
 
@@ -147,7 +149,7 @@ def _cut_off(candidate: Candidate) -> None:
         await asyncio.Event().wait()
 
     class Nowhere:
-        get = create = patch = nothing
+        get_object = create_object = patch_object = nothing
 
     nowhere: Any = Nowhere()
     candidate.election.kube = nowhere
@@ -188,3 +190,45 @@ async def test_election_when_the_lease_is_forbidden_then_it_says_so(
     await clock.until(candidate.task.done)
     with pytest.raises(Rejected, match="cannot create leases"):
         await candidate.task
+
+
+async def test_leader_when_it_was_stopped_for_longer_than_it_may_lead_then_it_holds_the_lease_no_more(
+    clock: FakeClock, stand: Stand
+) -> None:
+    candidate = stand("a")
+    await clock.until(lambda: candidate.began)
+    assert candidate.election.holds_lease
+    # As after SIGCONT: the time has passed, and nothing of ours has run yet.
+    clock.seconds += LEASE_SECONDS * STOP_AFTER + 0.1
+    assert candidate.election.leading
+    assert not candidate.election.holds_lease
+
+
+async def test_leader_when_its_work_returns_then_another_leads_at_once(
+    server: FakeLeases, clock: FakeClock, stand: Stand
+) -> None:
+    first = stand("a")
+    await clock.until(lambda: first.began)
+    given_up: list[str] = []
+    first.election.wait_until_able = asyncio.Event().wait
+    first.election.after_leading = lambda: given_up.append(server.holder)
+    second = stand("b")
+    first.gives_up.set()
+    await clock.until(lambda: second.began)
+    assert server.writes[-2:] == ["", "b"]
+    assert (len(first.began), given_up) == (1, ["a"])
+
+
+async def test_candidate_when_it_could_not_work_then_it_does_not_stand(
+    server: FakeLeases, clock: FakeClock, stand: Stand
+) -> None:
+    able = asyncio.Event()
+    candidate = stand("a")
+    candidate.election.wait_until_able = able.wait
+    other = stand("b")
+    await clock.until(lambda: other.began)
+    assert candidate.began == []
+    await other.stop()
+    await other.election.resign()
+    able.set()
+    await clock.until(lambda: candidate.began)

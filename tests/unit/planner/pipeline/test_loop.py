@@ -19,6 +19,7 @@ from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database import periodic_queries
 from services.planner.database.load import Loaded
 from services.planner.database.save import Fenced, Span
+from services.planner.database.session import Unreachable
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges
@@ -54,6 +55,8 @@ class Log:
         )
         self.acknowledged: list[Span] = []
         self.rejoined = 0
+        self.lacks_starts = False
+        self.membership: list[str] = []
         self.on_poll: Callable[[], None] = lambda: None
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
@@ -67,6 +70,13 @@ class Log:
 
     def rejoin_group(self) -> None:
         self.rejoined += 1
+
+    def leave_group(self) -> None:
+        self.membership.append("left")
+
+    def join_group(self) -> None:
+        self.lacks_starts = False
+        self.membership.append("joined")
 
     def spans_of(self, partitions: Iterable[int]) -> list[Span]:
         return [Span(TOPIC, partition, 0, 0) for partition in partitions]
@@ -108,6 +118,11 @@ class Memory:
     offset: int = 0
     abandoned: int = 0
     spans: list[tuple[Span, ...]] = field(default_factory=list)
+    answers: list[bool] = field(default_factory=list)
+    """Of the database, when it is asked whether it is there; afterwards it is."""
+
+    def is_reachable(self) -> bool:
+        return self.answers.pop(0) if self.answers else True
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         return self.world.load_tenants(wanted)
@@ -173,6 +188,28 @@ def test_batch_when_fenced_then_it_is_dropped_and_the_group_is_joined_anew() -> 
     planner, log, _ = planner_with(Memory([Fenced("moved on")]))
     planner.run()
     assert (log.rejoined, log.acknowledged) == (1, [])
+
+
+def test_batch_when_the_database_is_out_of_reach_then_the_group_is_left_until_it_answers() -> None:
+    session = Memory([Unreachable("connection timed out")], answers=[False, False, True])
+    planner, log, _ = planner_with(session)
+    planner.run()
+    assert log.membership == ["left", "joined"]
+    assert (log.acknowledged, session.answers) == ([], [])
+
+
+def test_partitions_when_the_database_does_not_say_where_they_go_on_then_the_group_is_left_until_it_answers() -> None:
+    planner, log, _ = planner_with(Memory(answers=[False, True]))
+    log.lacks_starts = True
+    planner.run()
+    assert log.membership == ["left", "joined"]
+
+
+def test_group_when_the_process_shall_stop_while_the_database_is_out_of_reach_then_it_is_not_joined() -> None:
+    planner, log, _ = planner_with(Memory([Unreachable("away")], answers=[False] * 1000))
+    planner.stopping.set()
+    planner.until_done(lambda: planner.process_batch(log.batch))
+    assert log.membership == ["left"]
 
 
 def test_batch_when_fenced_while_one_message_of_it_is_looked_for_then_the_rest_of_it_is_dropped_too() -> None:

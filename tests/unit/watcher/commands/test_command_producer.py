@@ -123,3 +123,14 @@ async def test_command_when_too_many_bytes_are_unacknowledged_then_it_waits_but_
     async with asyncio.timeout(DEADLINE_SECONDS):
         await second
     assert len(publisher.sent) == 2
+
+
+async def test_command_when_this_process_does_not_lead_any_more_then_it_is_not_sent() -> None:
+    publisher, codec, leading = FakePublisher(), PlainCodec(), [True]
+    unchecked: Any = (publisher, codec)
+    producer = BoundedProducer(*unchecked, 10, "commands", may_send=lambda: leading[0])
+    await producer.send_command(command("a"))
+    leading[0] = False
+    with pytest.raises(Retry, match="does not lead"):
+        await producer.send_command(command("b"))
+    assert len(publisher.sent) == 1

@@ -17,6 +17,7 @@ from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavai
 from services.common.kafka import (
     ConsumedMessage,
     DeadLetterLimit,
+    GroupSession,
     OffsetTracker,
     TooManyDeadLetters,
     TopicPartition,
@@ -71,12 +72,16 @@ class Bench:
     dead_letters: Any = field(default_factory=FakeDeadLetters)
     letter_limit: DeadLetterLimit = field(default_factory=lambda: DeadLetterLimit("watcher", 0.5, 3))
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
+    session: GroupSession = field(default_factory=lambda: GroupSession(timeout_seconds=60))
     reporter: StatusDelivery = field(init=False)
     working: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
-        self.reporter = StatusDelivery(self.cluster.write, self.offsets, self.dead_letters, self.letter_limit, 2)
+        self.session.confirm_membership(self.session.clock.time())
+        self.reporter = StatusDelivery(
+            self.cluster.write, self.offsets, self.session, self.dead_letters, self.letter_limit, 2
+        )
         self.working = asyncio.create_task(self.reporter.run(writers=4))
 
     @property
@@ -123,6 +128,36 @@ async def test_rows_when_written_then_their_offsets_are_stored(bench: Bench) -> 
     bench.read(row("a"), row("b"), None)
     await until(lambda: bench.committable == {0: 3})
     assert {item.name for item in bench.cluster.written} == {"a", "b"}
+
+
+async def test_row_when_another_watcher_may_write_it_by_now_then_it_waits_until_the_broker_says_that_it_is_ours(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+    monkeypatch.setattr(delivery, "CONFIRMATION_SECONDS", 0.001)
+    monkeypatch.setattr(GroupSession, "is_confirmed", property(lambda _: answered.is_set()))
+    bench.read(row("a"))
+    await settle()
+    assert bench.cluster.written == []
+    answered.set()
+    await until(lambda: bench.committable == {0: 1})
+    assert [item.name for item in bench.cluster.written] == ["a"]
+
+
+async def test_row_when_its_partition_is_revoked_while_it_waits_for_the_broker_then_it_is_not_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+    monkeypatch.setattr(delivery, "CONFIRMATION_SECONDS", 0.001)
+    monkeypatch.setattr(GroupSession, "is_confirmed", property(lambda _: answered.is_set()))
+    bench.read(row("a"))
+    await settle()
+    bench.offsets.revoke_partitions(bench.offsets.partitions)
+    answered.set()
+    bench.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
+    bench.read(row("b"))
+    await until(lambda: bench.committable == {0: 1})
+    assert [item.name for item in bench.cluster.written] == ["b"]
 
 
 async def test_rows_when_of_one_resource_then_only_the_newest_that_waits_is_written(bench: Bench) -> None:
@@ -263,6 +298,13 @@ class FakeConsumer:
 
     offsets: OffsetTracker
     messages: list[ConsumedMessage]
+    membership: list[str] = field(default_factory=list)
+
+    def leave_group(self) -> None:
+        self.membership.append("left")
+
+    def join_group(self) -> None:
+        self.membership.append("joined")
 
     def set_paused(self, paused: bool) -> None:
         pass
@@ -340,6 +382,24 @@ async def test_row_when_it_is_not_to_be_written_then_its_tenant_is_not_given_up_
     async with consuming(bench, registry, [row(namespace="team-0", deleted=True)], monkeypatch):
         await until(lambda: bench.committable == {0: 1})
     assert (bench.cluster.written, bench.letter_limit.reason) == ([], "")
+
+
+async def test_share_when_the_watcher_leaves_and_joins_then_its_consumer_does_so_once_each(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = FakeConsumer(bench.offsets, [])
+    monkeypatch.setattr(row_consumer, "Consumer", lambda *_: consumer)
+    brokers: Any = None
+    registry: Any = FakeRegistry()
+    rows = RowConsumer(brokers, registry, bench.letter_limit, "local", TOPIC)
+    running = asyncio.create_task(asyncio.to_thread(rows.run, bench.reporter))
+    await rows.leave_group()
+    await until(lambda: consumer.membership == ["left"])
+    await rows.join_group()
+    await until(lambda: consumer.membership == ["left", "joined"])
+    rows.stop()
+    await running
+    assert consumer.membership == ["left", "joined"]
 
 
 async def test_statuses_when_those_of_most_tenants_are_refused_then_they_wait_and_none_more_is_given_up(
