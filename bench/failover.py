@@ -17,6 +17,7 @@ from bench.arrivals import Arrivals, watching
 from bench.measure import ARRIVAL_SECONDS, Create, spread, through_the_product
 from devstack.harness.failures import FAILURES, FROZEN, at_work, inflict
 from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.owners import await_shares
 from services.common.kubernetes import APPLICATION, KubeClient, connect
 from services.common.settings import parse_engine_namespaces
 
@@ -83,6 +84,7 @@ async def _measure(stack: HostedStack, rounds: int) -> dict[tuple[str, str], lis
         engine = await _engine_of(kube, namespaces, first)
         for _ in range(rounds):
             for service, failure in FAILURES:
+                await asyncio.to_thread(await_shares, stack, service)
                 await asyncio.sleep(CALM_SECONDS)
                 victim = await asyncio.to_thread(at_work, stack, service, tenant, engine)
                 each = await fail_over(stack, victim, failure, create, arrivals, tenant)

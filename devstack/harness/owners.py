@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from typing import Any
 
@@ -11,20 +12,26 @@ from aiokafka.partitioner import murmur2
 from devstack.harness.hosted import HostedStack
 from devstack.stack.identities import WORKSPACE
 from devstack.supervisor.health_checks import HOST
+from services.common.errors import Unavailable
 from services.common.kafka import COMMANDS, load_topics, tenant_key
 
 ANSWER_SECONDS = 5.0
+SETTLED_SECONDS = 60.0
+LOOK_SECONDS = 0.2
+
+ASSIGNMENTS = {"planner": ("partitions assigned", "partitions"), "agent": ("instances assigned", "instances")}
+"""What a process logs when it is given its share, and the field that names it. A watcher leads, or does not."""
 
 
 def planner_of(stack: HostedStack, namespace: str) -> str:
     """The planner that owns the tenant's partition."""
     partition = _partition(tenant_key(WORKSPACE, namespace))
-    return _last_to(stack, "planner", "partitions assigned", "partitions", partition)
+    return _last_to(stack, "planner", partition)
 
 
 def agent_of(stack: HostedStack, engine_namespace: str) -> str:
     """The agent that owns the engine instance."""
-    return _last_to(stack, "agent", "instances assigned", "instances", engine_namespace)
+    return _last_to(stack, "agent", engine_namespace)
 
 
 def leading_watcher(stack: HostedStack) -> str:
@@ -34,17 +41,40 @@ def leading_watcher(stack: HostedStack) -> str:
     return next(name for name, port in watchers.items() if _readiness(port) == "ok")
 
 
+def await_shares(stack: HostedStack, service: str) -> None:
+    """Return when each process of the service has a share that no other has: whoever was away is back.
+
+    Raises Unavailable.
+    """
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while service in ASSIGNMENTS and not _are_apart(list(_assigned(stack, service).values())):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"not every {service} has a share")
+        time.sleep(LOOK_SECONDS)
+
+
+def _are_apart(shares: list[tuple[str, list[Any]]]) -> bool:
+    everything = [each for _, share in shares for each in share]
+    return all(share for _, share in shares) and len(everything) == len(set(everything))
+
+
 def _partition(key: bytes) -> int:
     (commands,) = [topic for topic in load_topics() if topic.name == COMMANDS]
     return int(murmur2(key) & 0x7FFFFFFF) % commands.partitions
 
 
-def _last_to(stack: HostedStack, service: str, event: str, field: str, wanted: Any) -> str:
-    """The process that was last to log an ``event`` with ``wanted`` among ``field``, and none without since."""
+def _last_to(stack: HostedStack, service: str, wanted: Any) -> str:
+    """The process that was last to be given a share with ``wanted``, and none without since."""
+    owners = {name: since for name, (since, share) in _assigned(stack, service).items() if wanted in share}
+    return max(owners, key=lambda name: owners[name])
+
+
+def _assigned(stack: HostedStack, service: str) -> dict[str, tuple[str, list[Any]]]:
+    """Of each process that is ready: since when it has which share."""
+    event, field = ASSIGNMENTS[service]
     processes = [str(item["name"]) for item in stack.processes() if item["name"].startswith(service) and item["ready"]]
     newest = {name: _newest(stack, name, event) for name in processes}
-    owners = {name: str(line["timestamp"]) for name, line in newest.items() if wanted in line.get(field, ())}
-    return max(owners, key=lambda name: owners[name])
+    return {name: (str(line.get("timestamp", "")), line.get(field, [])) for name, line in newest.items()}
 
 
 def _newest(stack: HostedStack, process: str, event: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from devstack.harness.failures import FAILURES, KILLED, at_work, inflict
 from devstack.harness.hosted import HostedStack
+from devstack.harness.owners import await_shares
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, reflect
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, find
@@ -94,6 +95,7 @@ async def recorded(kube: KubeClient, namespace: str) -> AsyncIterator[Written]:
 async def test_process_at_work_when_it_fails_then_another_goes_on_and_the_first_changes_nothing_when_it_is_back(
     stack: HostedStack, tenant: Tenant, api: Api, service: str, failure: str
 ) -> None:
+    await asyncio.to_thread(await_shares, stack, service)
     kept, manual = await tenant.create("kept"), await tenant.create("manual", type="manual")
     application = await tenant.application_of(kept)
     await until_synced(tenant, "kept")
