@@ -55,10 +55,13 @@ node: setup ## Run the tests on a real node: kubelet, containerd, our services a
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
 
-CHAOS := --seed $(SEED) --operations $(OPERATIONS) --faults $(FAULTS) --shrink $(SHRINK)
+CHAOS = --seed $(SEED) --operations $(OPERATIONS) --tenants $(TENANTS) --faults $(FAULTS) --kinds "$(KINDS)" --shrink $(SHRINK) $(if $(ARGOCD),--argocd)
 SEED := 0
 OPERATIONS := 1000
+TENANTS := 20
 FAULTS := 30
+KINDS :=
+ARGOCD :=
 SHRINK := 0
 chaos: toolchain ## Random changes and faults, then a proof that nothing was lost: make chaos SEED=7 OPERATIONS=10000 SHRINK=20
 	@$(RUN)python -m chaos $(CHAOS)

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ import typer
 from rich.console import Console
 
 from chaos.execution.faults import REPLICAS
+from chaos.plan.faults import FAULTS, Fault
 from chaos.plan.generate import Size, Targets, generate
 from chaos.plan.plan import Plan
 from chaos.report import Report, print_report
@@ -27,10 +29,13 @@ from devstack.stack.links import links
 RESULTS = ROOT / "chaos" / "results"
 PREFIX = "chaos"
 
+ARGOCD = tuple(
+    f"argocd-{part}-{number}" for part in ("application-controller", "redis", "repo-server") for number in (1, 2)
+)
+SIMULATOR = ("argocd-simulator",)
 PROCESSES = (
     "agent-1",
     "agent-2",
-    "argocd-simulator",
     "connect",
     "connector-keeper",
     "etcd",
@@ -45,6 +50,8 @@ PROCESSES = (
     "watcher-2",
 )
 
+SERVICES = ("agent-1", "agent-2", "planner-1", "planner-2", "watcher-1", "watcher-2")
+
 LINKS = tuple((link.process, link.server) for link in links(REPLICAS))
 
 console = Console(highlight=False)
@@ -58,43 +65,67 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
     shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
+    argocd: Annotated[bool, typer.Option("--argocd", help="Real Argo CD in place of its simulator.")] = False,
+    kinds: Annotated[str, typer.Option(help="Of faults, with commas between them; empty: all.")] = "",
     plan_file: Annotated[Path | None, typer.Option("--plan", help="A plan that was kept, in place of a seed.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of reports and plans.")] = RESULTS,
 ) -> None:
     """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
     seed = seed or random.SystemRandom().randrange(1, 1_000_000)
-    targets = Targets(PROCESSES, PROCESSES, LINKS, (1, 8))
+    processes = (*PROCESSES, *(ARGOCD if argocd else SIMULATOR))
+    targets = Targets(processes, processes, LINKS, SERVICES, (1, 8), kinds=_chosen(kinds))
     if plan_file is None:
         plan = generate(seed, Size(operations, tenants, faults), targets)
     else:
         plan = Plan.from_json(plan_file.read_text())
     console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
-    report = run_afresh(plan, rate, deadline)
+    setup = Setup(rate, deadline, argocd)
+    report = run_afresh(plan, setup)
     print_report(console, report)
     _keep(output, plan, report)
     if not report.failed:
         return
     if shrink_runs:
-        _shrink(plan, report, rate, deadline, shrink_runs, output)
+        _shrink(plan, report, setup, shrink_runs, output)
     raise typer.Exit(1)
 
 
-def run_afresh(plan: Plan, rate: float, deadline: float) -> Report:
+def _chosen(kinds: str) -> tuple[type[Fault], ...]:
+    known = {fault.__name__: fault for fault in FAULTS}
+    names = [name for name in kinds.split(",") if name] or list(known)
+    if unknown := [name for name in names if name not in known]:
+        raise typer.BadParameter(f"no fault is called {', '.join(unknown)}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How plans are run."""
+
+    rate: float
+    """Operations in a second, at most."""
+    deadline: float
+    """Seconds."""
+    argocd: bool
+    """Real, not simulated."""
+
+
+def run_afresh(plan: Plan, setup: Setup) -> Report:
     """On a new stack, which ends with the run."""
     with (
         tempfile.TemporaryDirectory(prefix="gitops-chaos-") as folder,
-        hosted(Path(folder) / "stack", *stack_options(), output=Path(folder) / "stack.out") as stack,
+        hosted(Path(folder) / "stack", *stack_options(argocd=setup.argocd), output=Path(folder) / "stack.out") as stack,
     ):
-        return asyncio.run(run_plan(stack, plan, PREFIX, rate=rate, deadline_seconds=deadline))
+        return asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
 
 
-def _shrink(plan: Plan, report: Report, rate: float, deadline: float, runs: int, output: Path) -> None:
+def _shrink(plan: Plan, report: Report, setup: Setup, runs: int, output: Path) -> None:
     found = re.compile(rf"{PREFIX}-(\d+)")
     matches = [found.fullmatch(each.namespace) for each in report.verdict.differences]
     suspects = {int(match[1]) for match in matches if match}
 
     async def fails(candidate: Plan) -> bool:
-        outcome = await asyncio.to_thread(run_afresh, candidate, rate, deadline)
+        outcome = await asyncio.to_thread(run_afresh, candidate, setup)
         verdict = "fails" if outcome.failed else "succeeds"
         console.print(f"  {len(candidate.operations)} operations, {len(candidate.faults)} faults: {verdict}")
         return outcome.failed

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -13,16 +14,18 @@ import yaml
 from chaos.checker.convergence import await_convergence
 from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
+from chaos.execution.charts import make_repositories, urls
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
 from chaos.execution.users import Surroundings, Users
-from chaos.plan.generate import WEB, WEB_2
+from chaos.plan.generate import REPOSITORIES, WEB, WEB_2
 from chaos.plan.plan import Plan
 from chaos.record import Record, key_of
 from chaos.report import Report
+from devstack.git.site import site_of
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import NAMESPACE, connect
 
@@ -34,13 +37,15 @@ SETTINGS = {
 }
 """Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it."""
 
+NOT_READ = "https://git.example.com/{{namespace}}/config-{number}.git"
+"""Argo CD's simulator has no need of them."""
 NOBODY = "https://127.0.0.1:9/private-{number}.git"
 
 
-def stack_options() -> list[str]:
-    """Of ``hosted``."""
+def stack_options(*, argocd: bool = False) -> list[str]:
+    """Of ``hosted``; with real Argo CD, or its simulator."""
     settings = [argument for name, value in SETTINGS.items() for argument in ("--set", f"{name}={value}")]
-    return ["--replicas", "2", "--links", *settings]
+    return ["--replicas", "2", "--links", "--clocks", *(["--argocd"] if argocd else []), *settings]
 
 
 async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, deadline_seconds: float) -> Report:
@@ -52,7 +57,7 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
     )
     async with await connect(kubeconfig) as kube:
         calls = ApiCalls(kube, "chaos")
-        around = _surroundings(kubeconfig, prefix, await make_tokens(calls))
+        around = _surroundings(stack, plan, prefix, await make_tokens(calls))
         for name in (WEB, WEB_2):
             await calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), login=None)
@@ -66,20 +71,27 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
     return Report(plan.seed, outcome, verdict, record)
 
 
-def _surroundings(kubeconfig: Path, prefix: str, tokens: tuple[str, ...]) -> Surroundings:
-    content = yaml.safe_load(kubeconfig.read_text())
+def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str, ...]) -> Surroundings:
+    content = yaml.safe_load(Path(stack.environment["KUBECONFIG"]).read_text())
     cluster = content["clusters"][0]["cluster"]
     authority = cluster.get("certificate-authority-data") or base64.b64encode(
         Path(cluster["certificate-authority"]).read_bytes()
     ).decode("ascii")
-    return Surroundings(
+    around = Surroundings(
         prefix=prefix,
         cluster=cluster["server"],
         authority=authority,
         tokens=tokens,
-        repositories=tuple(f"https://git.example.com/{{namespace}}/config-{number}.git" for number in range(3)),
+        repositories=tuple(
+            f"https://git.example.com/{{namespace}}/config-{number}.git" for number in range(REPOSITORIES)
+        ),
         private=NOBODY,
     )
+    if "GIT_SITE" not in stack.environment:
+        return around
+    site = site_of(stack.environment)
+    make_repositories(site, map(around.namespace, plan.tenants), plan.paths)
+    return replace(around, repositories=urls(site))
 
 
 @asynccontextmanager

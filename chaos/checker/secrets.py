@@ -25,11 +25,10 @@ def cluster_secrets(tenant: Tenant) -> Iterator[Expected]:
         yield Expected(("Secret", environment.cluster), tenant.name, one_of(allowed, _look), is_certain=works)
 
 
-def _former_secrets(tenant: Tenant) -> Iterator[Manifest]:
+def _former_secrets(tenant: Tenant) -> list[Manifest]:
     """Contents with which environments may have worked."""
-    for uid, (kind, namespace, name) in tenant.record.names.items():
-        if (kind, namespace, name) == ("Secret", tenant.name, "kubeconfig"):
-            yield from (data for data in tenant.record.contents[uid] if token_of(data) in tenant.facts.tokens)
+    uids = [uid for uid, name in tenant.record.names.items() if name == ("Secret", tenant.name, "kubeconfig")]
+    return [data for uid in uids for data in tenant.record.contents[uid] if token_of(data) in tenant.facts.tokens]
 
 
 def _cluster(tenant: Tenant, environment: Environment, spec: Manifest, data: Manifest) -> Manifest:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,17 +18,21 @@ from chaos.plan.faults import (
     Kill,
     KillAll,
     ResetConnector,
+    RestoreBackup,
     Slow,
+    StepClock,
     Stop,
 )
 from chaos.record import Record
 from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import AGENTS, Operator
 from devstack.stack.links import Link, links
 from devstack.stack.pki import Pki
+from devstack.stack.replicas import processes_of
 from devstack.supervisor.child import tree
 from services.common.backoff import Backoff
-from services.common.errors import GitOpsError, Unavailable
+from services.common.errors import GitOpsError
 
 LOOK_EVERY_SECONDS = 1.0
 START_SECONDS = 600.0
@@ -44,12 +45,13 @@ class Faults:
     def __init__(self, stack: HostedStack, record: Record, seed: int) -> None:
         self._stack, self._record, self._seed = stack, record, seed
         self._turn = asyncio.Lock()
+        self._operator = Operator(stack, stack.state.root / "backups")
 
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
         async with self._turn:
             match fault:
-                case Kill() | Stop() | KillAll() | FillDisk():
+                case Kill() | Stop() | KillAll() | FillDisk() | StepClock():
                     await self._of_processes(fault)
                 case Cut() | Slow() | BreakQueries():
                     await self._of_links(fault)
@@ -57,7 +59,9 @@ class Faults:
                     await self._fail_calls(share, seconds)
                 case ResetConnector():
                     for command in ("stop", "apply"):
-                        await _retried(partial(self._connector, command))
+                        await _retried(partial(self._operator.run, f"gitopsctl connector {command}"))
+                case RestoreBackup(seconds):
+                    await self._restore_backup(seconds)
 
     async def keep_alive(self) -> None:
         """For ever: start again what has ended by itself."""
@@ -66,7 +70,7 @@ class Faults:
             async with self._turn:
                 await self._start_what_ended()
 
-    async def _of_processes(self, fault: Kill | Stop | KillAll | FillDisk) -> None:
+    async def _of_processes(self, fault: Kill | Stop | KillAll | FillDisk | StepClock) -> None:
         match fault:
             case Kill(process, seconds):
                 await asyncio.to_thread(self._stack.kill, process)
@@ -78,6 +82,10 @@ class Faults:
                     await asyncio.sleep(seconds)
                 finally:
                     await asyncio.to_thread(self._stack.thaw, process)
+            case StepClock(process, by, seconds):
+                self._stack.set_clock(process, by)
+                await asyncio.sleep(seconds)
+                self._stack.set_clock(process, 0)
             case FillDisk(process, seconds):
                 await self._fill_disk(process, seconds)
             case KillAll():
@@ -138,13 +146,18 @@ class Faults:
         for name in names:
             await self._start(name)
 
-    def _connector(self, command: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "services.cli", "connector", command],
-            env=os.environ | self._stack.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise Unavailable(f"connector {command}: {done.stderr.strip()}")
+    async def _restore_backup(self, seconds: float) -> None:
+        operator = self._operator
+        planners, watchers = processes_of("planner", REPLICAS), processes_of("watcher", REPLICAS)
+        by_hand = {
+            1: [operator.stop(*planners)],
+            2: [operator.lose_database],
+            3: [operator.start(*planners), *operator.restart(*watchers, *AGENTS)],
+        }
+        await self._start_what_ended()
+        await _retried(partial(operator.run, "gitopsctl backup"))
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(operator.follow_runbook, "restored-database.md", by_hand)
 
     async def _start_what_ended(self) -> None:
         for item in await asyncio.to_thread(self._stack.processes):
@@ -166,10 +179,11 @@ def _links_to(server: str) -> list[Link]:
     return [link for link in links(REPLICAS) if link.server == server]
 
 
-async def _retried(act: Callable[[], None]) -> None:
+async def _retried(act: Callable[[], object]) -> None:
     delays = Backoff(first=0.5, limit=5)
     async with asyncio.timeout(START_SECONDS):
         while True:
             with suppress(GitOpsError):
-                return await asyncio.to_thread(act)
+                await asyncio.to_thread(act)
+                return
             await asyncio.sleep(delays.next_delay())

@@ -76,5 +76,34 @@ class ResetConnector:
     """Connect forgets how far it was: it streams all rows anew."""
 
 
-Fault = Kill | Stop | KillAll | FailCalls | Cut | Slow | BreakQueries | FillDisk | ResetConnector
+@dataclass(frozen=True, slots=True)
+class StepClock:
+    """The time of day that one of our services reads is wrong for so long, and right again afterwards."""
+
+    process: str
+    by: float
+    """Seconds."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreBackup:
+    """The database is lost ``seconds`` after a backup of it was made, and restored as the runbook says."""
+
+    seconds: float
+
+
+Fault = (
+    Kill
+    | Stop
+    | KillAll
+    | FailCalls
+    | Cut
+    | Slow
+    | BreakQueries
+    | FillDisk
+    | ResetConnector
+    | StepClock
+    | RestoreBackup
+)
 FAULTS: tuple[type[Fault], ...] = get_args(Fault)

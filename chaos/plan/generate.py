@@ -18,7 +18,9 @@ from chaos.plan.faults import (
     Kill,
     KillAll,
     ResetConnector,
+    RestoreBackup,
     Slow,
+    StepClock,
     Stop,
 )
 from chaos.plan.operations import (
@@ -45,6 +47,7 @@ REPOSITORIES, PATHS = 3, 4
 GOOD_TOKENS = 3
 FAILING_SHARE = 0.2
 LATE_MILLISECONDS = (50, 200, 1000)
+CLOCK_STEPS = (-3600, -60, -5, 5, 60, 3600)
 ANSWERED_KILOBYTES = (1, 16, 128)
 DATABASES = ("kafka", "postgres")
 SLOTS = 6
@@ -71,6 +74,8 @@ class Targets:
     stopped: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     """Process and server."""
+    clocks: tuple[str, ...]
+    """Processes whose clocks can be set."""
     seconds: tuple[float, float]
     """Least and most."""
     kinds: tuple[type[Fault], ...] = FAULTS
@@ -110,6 +115,10 @@ def _faults(random: Random, targets: Targets) -> Iterator[Fault]:
         FailCalls: make.always(lambda: FailCalls(FAILING_SHARE, make.seconds())),
         ResetConnector: make.always(ResetConnector),
         KillAll: make.always(KillAll),
+        StepClock: make.each(
+            targets.clocks, lambda process, seconds: StepClock(process, random.choice(CLOCK_STEPS), seconds)
+        ),
+        RestoreBackup: make.always(lambda: RestoreBackup(make.seconds())),
     }
     while True:
         yield from (next(turns[kind]) for kind in random.sample(targets.kinds, len(targets.kinds)))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaos.plan.faults import FAULTS, Fault
-from chaos.plan.operations import OPERATIONS, Operation
+from chaos.plan.operations import OPERATIONS, Operation, PutDeployment
 
 Step = Operation | Fault
 _TYPES: dict[str, Any] = {each.__name__: each for each in (*OPERATIONS, *FAULTS)}
@@ -34,6 +34,11 @@ class Plan:
     def tenants(self) -> list[int]:
         """Numbers of those who do anything."""
         return sorted({operation.tenant for operation in self.operations})
+
+    @property
+    def paths(self) -> list[str]:
+        """Of what is deployed."""
+        return sorted({step.path for step in self.steps if isinstance(step, PutDeployment)})
 
     def with_steps(self, steps: tuple[Step, ...]) -> Plan:
         """The same with these."""

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from devstack.harness import control
 from devstack.harness.faulty_links import FaultyLinks
+from devstack.stack.clocks import set_clock
 from devstack.stack.links import PORT_OF, Link
 from devstack.stack.replicas import MOST_REPLICAS
 from devstack.stack.state_folder import DEFAULT, READY, State
@@ -77,6 +78,7 @@ def up(  # noqa: PLR0913 - one for each option
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
+    clocks: Annotated[bool, typer.Option("--clocks", help="'dev clock' can set those of our services.")] = False,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of our services, in place of its default."),
@@ -109,6 +111,7 @@ def up(  # noqa: PLR0913 - one for each option
         bare=bare,
         replicas=replicas,
         links=links,
+        clocks=clocks,
         settings=tuple(setting or ()),
         registry_key=registry_key,
     )
@@ -214,6 +217,16 @@ def freeze(name: Name, state_folder: StateOption = DEFAULT) -> None:
 def thaw(name: Name, state_folder: StateOption = DEFAULT) -> None:
     """Let a frozen process go on."""
     control.ask(State(state_folder).control_socket, {"do": "thaw", "name": name})
+
+
+@app.command()
+def clock(
+    name: Name,
+    seconds: Annotated[float, typer.Argument(help="By how much it is off from now on; 0: right again.")],
+    state_folder: StateOption = DEFAULT,
+) -> None:
+    """Set the clock of one of our services ('dev up --clocks'), as if somebody set that of its machine."""
+    set_clock(State(state_folder), name, seconds)
 
 
 @link.command()

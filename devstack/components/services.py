@@ -8,6 +8,7 @@ from pathlib import Path
 
 from devstack.components import steps, toxiproxy
 from devstack.components.stack import Stack
+from devstack.stack import clocks
 from devstack.stack.replicas import processes_of
 from devstack.supervisor.health_checks import http
 from devstack.supervisor.process import Process
@@ -69,17 +70,25 @@ def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) 
     temporary = stack.state.root / "tmp" / name
     return Process(
         name=name,
-        argv=(sys.executable, "-m", module),
+        argv=_command(stack, name, module),
         env=_environment(seen, module) | own | {"TMPDIR": str(temporary)},
         ports={"metrics": port},
         ready=http(port, "/readyz"),
         depends_on=depends_on,
-        prepare=lambda: _prepare(seen, temporary),
+        prepare=lambda: _prepare(seen, name, temporary),
     )
 
 
-async def _prepare(stack: Stack, temporary: Path) -> None:
+def _command(stack: Stack, name: str, module: str) -> tuple[str, ...]:
+    if not stack.clocks:
+        return sys.executable, "-m", module
+    return sys.executable, "-m", clocks.__name__, str(clocks.clock_of(stack.state, name)), module
+
+
+async def _prepare(stack: Stack, name: str, temporary: Path) -> None:
     stack.write_kubeconfigs()
+    if stack.clocks:
+        clocks.prepare_clock(stack.state, name)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)  # noqa: ASYNC240 - nothing else waits for it
 

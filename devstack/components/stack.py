@@ -48,6 +48,8 @@ class Stack:
     """As which process sees it: what it reaches by a proxy has the proxy's port. Empty: as the servers themselves."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of our services, in place of their defaults."""
+    clocks: bool = False
+    """Whether those of our services can be set, see :mod:`devstack.stack.clocks`."""
 
     @property
     def authority(self) -> Path | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from devstack.harness import control
 from devstack.harness.faulty_links import FaultyLinks
+from devstack.stack.clocks import set_clock
 from devstack.stack.state_folder import READY, State
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
@@ -70,6 +71,10 @@ class HostedStack:
     def thaw(self, name: str) -> None:
         """SIGCONT one process that was frozen."""
         self._ask(do="thaw", name=name)
+
+    def set_clock(self, name: str, seconds: float) -> None:
+        """Off by so much from now on. Raises InvalidConfiguration without ``--clocks``."""
+        set_clock(self.state, name, seconds)
 
     @property
     def links(self) -> FaultyLinks:

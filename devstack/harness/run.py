@@ -56,6 +56,8 @@ class StackOptions:
     """How many planners and watchers; there are two agents in any case."""
     links: bool = False
     """A proxy in each hop of our services and Connect, so that it can be cut and slowed."""
+    clocks: bool = False
+    """Those of our services can be set."""
     settings: tuple[str, ...] = ()
     """NAME=VALUE: of our services, in place of their defaults."""
     registry_key: Path | None = None
@@ -71,6 +73,7 @@ def require_consistent(options: StackOptions) -> None:
         "--pods and --argocd-version (pods run the newest Argo CD)": options.pods and bool(options.argocd_versions),
         "--links and --pods": options.links and options.pods,
         "--links and --tls": options.links and options.tls,
+        "--clocks and --pods": options.clocks and options.pods,
     }
     if found := [names for names, given in refused.items() if given]:
         raise InvalidConfiguration(f"options that do not go together: {'; '.join(found)}")
@@ -118,7 +121,7 @@ def run(
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
         stack = Stack(
             state, ports, secrets, tools, options.durable, transport, options.replicas, proxies,
-            settings=parse_settings(options.settings),
+            settings=parse_settings(options.settings), clocks=options.clocks,
         )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})

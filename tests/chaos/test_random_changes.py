@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from chaos.plan.faults import BreakQueries, Cut, FailCalls, Kill, Slow, Stop
+import asyncio
+
+from chaos.plan.faults import BreakQueries, Cut, FailCalls, Kill, Slow, StepClock, Stop
 from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.operations import PutDeployment
+from chaos.plan.plan import Plan
 from chaos.run import run_plan
 from devstack.harness.hosted import HostedStack
 
@@ -12,12 +16,34 @@ TARGETS = Targets(
     killed=("planner-1", "watcher-1", "agent-1", "postgres"),
     stopped=("planner-2", "watcher-2", "agent-2", "kafka", "kube-apiserver"),
     links=(("planner-1", "postgres"), ("planner-1", "kafka"), ("agent-1", "kube-apiserver"), ("connect", "postgres")),
+    clocks=("planner-1", "watcher-1", "agent-1"),
     seconds=(1, 3),
-    kinds=(Kill, Stop, Cut, Slow, FailCalls, BreakQueries),
+    kinds=(Kill, Stop, Cut, Slow, FailCalls, BreakQueries, StepClock),
 )
 
 
+AGENTS = ("agent-1", "agent-2")
+
+
+async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: HostedStack) -> None:
+    """Whoever judges sees a product that does not do its work."""
+    deployment = PutDeployment(
+        0, "d0", 0, "apps/0", "", automated=True, environment="", creates_namespace=False, finalizer=False, afresh=False
+    )
+    for agent in AGENTS:
+        await asyncio.to_thread(stack.freeze, agent)
+    try:
+        report = await run_plan(stack, Plan(SEED, (deployment,)), "idle", rate=20, deadline_seconds=3)
+    finally:
+        for agent in AGENTS:
+            await asyncio.to_thread(stack.thaw, agent)
+    assert {(each.sort, each.subject.split()[0]) for each in report.verdict.differences} >= {
+        ("missing", "Application"),
+        ("missing", "AppProject"),
+    }
+
+
 async def test_changes_when_processes_fail_meanwhile_then_nothing_is_lost_or_done_twice(stack: HostedStack) -> None:
-    plan = generate(SEED, Size(operations=150, tenants=6, faults=6), TARGETS)
+    plan = generate(SEED, Size(operations=150, tenants=6, faults=7), TARGETS)
     report = await run_plan(stack, plan, "short", rate=20, deadline_seconds=120)
     assert report.verdict.differences == [], f"seed {SEED}: {report.as_json()}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devstack.harness.hosted import HostedStack, hosted
-from tests.drills.operator import Operator
+from devstack.harness.operator import Operator
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 

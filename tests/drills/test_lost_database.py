@@ -6,8 +6,8 @@ import asyncio
 import re
 from functools import partial
 
+from devstack.harness.operator import EDGES, Operator
 from services.common.kubernetes import Manifest
-from tests.drills.operator import EDGES, Operator
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, find
 

@@ -10,12 +10,12 @@ from devstack.components.services import SIMULATOR
 from devstack.components.steps import ENGINE_CRDS, SIMULATOR_RBAC
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
+from devstack.harness.operator import AGENTS, Operator
 from services.common.argocd_names import GROUP
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest
 from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION
 from services.common.settings import parse_engine_namespaces
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
-from tests.drills.operator import AGENTS, Operator
 from tests.drills.test_lost_database import identity
 from tests.drills.test_lost_stream import follows
 from tests.e2e.api import Api, Cluster, decoded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.drills.operator import AGENTS, Operator
+from devstack.harness.operator import AGENTS, Operator
 from tests.drills.test_lost_database import identity
 from tests.e2e.tenant import Tenant, application_name, find
 

@@ -7,8 +7,8 @@ import asyncio
 from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import Operator
 from services.common.kubernetes import Manifest
-from tests.drills.operator import Operator
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, find

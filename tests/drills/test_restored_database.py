@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from devstack.harness.operator import AGENTS, EDGES, Operator
 from services.common.kubernetes import Manifest
-from tests.drills.operator import AGENTS, EDGES, Operator
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, find

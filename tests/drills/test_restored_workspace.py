@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import Operator
 from services.common.kubernetes import Manifest
-from tests.drills.operator import Operator
 from tests.e2e.tenant import Tenant, application_name, find
 
 CONVERGED_SECONDS = 60

@@ -9,9 +9,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import EDGES, Operator
 from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, count_partitions
 from services.common.kafka import TopicPartition as Source
-from tests.drills.operator import EDGES, Operator
 from tests.drills.test_lost_database import identity
 from tests.drills.test_lost_stream import follows
 from tests.e2e.tenant import Tenant

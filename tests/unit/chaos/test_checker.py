@@ -179,6 +179,16 @@ def test_cluster_secret_when_newer_credentials_do_not_work_then_the_last_that_di
     assert scene.judged() == []
 
 
+def test_cluster_secret_when_credentials_fail_after_its_spec_has_changed_then_any_that_worked_may_stay(
+    scene: Scene,
+) -> None:
+    environment = scene.objects["environment"]
+    scene.record.contents["u-env"].insert(0, environment["spec"] | {"namespaces": ["web", "web-2"]})
+    scene.put("kubeconfig", scene.objects["kubeconfig"] | {"data": kubeconfig("wrong")})
+    environment["status"]["conditions"] = [connection("UnableToValidateClusterCredentials")]
+    assert scene.judged() == []
+
+
 def test_deployment_when_its_environment_does_not_exist_and_it_says_nothing_then_it_is_told(scene: Scene) -> None:
     scene.put("lost", deployment("lost", "u-lost", destination={"environment": "nowhere", "namespace": "web"}))
     assert scene.sorts() == ["status"]

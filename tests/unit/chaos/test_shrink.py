@@ -13,7 +13,9 @@ CULPRITS: tuple[Operation | Kill, ...] = (PutLogin(3, 77), Kill("planner", 1.0),
 
 def planted() -> Plan:
     plan = generate(
-        1, Size(operations=200, tenants=6, faults=9), Targets(("kafka",), ("kafka",), (("planner", "kafka"),), (1, 2))
+        1,
+        Size(operations=200, tenants=6, faults=9),
+        Targets(("kafka",), ("kafka",), (("planner", "kafka"),), ("planner",), (1, 2)),
     )
     steps = list(plan.steps)
     for place, culprit in zip((150, 90, 40), reversed(CULPRITS), strict=True):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,18 +19,21 @@ from devstack.harness.hosted import HostedStack
 from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
 from services.cli.topics import password_variable
+from services.common.errors import Unavailable
 
 RUNBOOKS = DOCS / "operations"
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"# (\d)\. ")
 
-AGENTS = ("agent-1", "agent-2")
-EDGES = ("watcher", *AGENTS)
 INIT = """
 CREATE DATABASE gitops OWNER gitops_owner;
 REVOKE ALL ON DATABASE gitops FROM PUBLIC;
 GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup
 """
+
+AGENTS = ("agent-1", "agent-2")
+EDGES = ("watcher", *AGENTS)
+"""Of a stack with one watcher: who talks to a Kubernetes API server."""
 
 Action = Callable[[], None]
 
@@ -37,7 +41,8 @@ Action = Callable[[], None]
 def commands_of(page: str) -> list[str]:
     """What a runbook has an operator do, in its order: commands, and numbered comments for what is not ours."""
     found = BLOCK.search((RUNBOOKS / page).read_text())
-    assert found is not None, f"{page} has no commands"
+    if found is None:
+        raise ValueError(f"{page} has no commands")
     return found[1].splitlines()
 
 
@@ -53,22 +58,24 @@ class Operator:
     def follow_runbook(
         self, page: str, by_hand: Mapping[int, Sequence[Action]], before: Callable[[str], None] = lambda _: None
     ) -> None:
-        """``by_hand`` is done at each number; ``before`` is called before each command."""
-        numbers = []
-        for line in commands_of(page):
+        """``by_hand`` is done at each number; ``before`` is called before each command.
+
+        Raises Unavailable if a command fails, ValueError if the runbook has other numbers than ``by_hand``.
+        """
+        lines = commands_of(page)
+        if [int(step[1]) for line in lines if (step := STEP.match(line))] != sorted(by_hand):
+            raise ValueError(f"{page} has other steps than {sorted(by_hand)}")
+        for line in lines:
             if (step := STEP.match(line)) is not None:
-                numbers.append(int(step[1]))
-                for action in by_hand[numbers[-1]]:
+                for action in by_hand[int(step[1])]:
                     action()
             else:
                 before(line)
                 self.told[line] = self.run(line)
-        assert numbers == sorted(by_hand)
 
     def run(self, line: str) -> str:
-        """Type a command; returns what it printed."""
-        program, *arguments = shlex.split(line, comments=True)
-        assert program == "gitopsctl"
+        """Type a command of ``gitopsctl``; returns what it printed. Raises Unavailable if it fails."""
+        _, *arguments = shlex.split(line, comments=True)
         ended = subprocess.run(
             [sys.executable, "-m", "services.cli", *arguments],
             env=os.environ | self._environment,
@@ -76,16 +83,17 @@ class Operator:
             text=True,
             check=False,
         )
-        assert ended.returncode == 0, f"{line}: {ended.stdout}{ended.stderr}"
+        if ended.returncode != 0:
+            raise Unavailable(f"{line}: {ended.stdout}{ended.stderr}")
         return ended.stdout
 
     def stop(self, *names: str) -> Action:
         """End these processes, without a word to them."""
-        return lambda: [self._stack.kill(name) for name in names] and None
+        return partial(_each, self._stack.kill, names)
 
     def start(self, *names: str) -> Action:
         """Start these processes; each is ready then."""
-        return lambda: [self._stack.start(name) for name in names] and None
+        return partial(_each, self._stack.start, names)
 
     def restart(self, *names: str) -> Sequence[Action]:
         """One after the other."""
@@ -93,7 +101,7 @@ class Operator:
 
     def lose_disk(self, *names: str) -> Action:
         """Delete all that these processes, which do not run, have kept."""
-        return lambda: [shutil.rmtree(self._stack.state.root / name) for name in names] and None
+        return partial(_each, lambda name: shutil.rmtree(self._stack.state.root / name), names)
 
     def lose_database(self) -> None:
         """All of it, with what belongs to it in the cluster; an empty one takes its place."""
@@ -113,3 +121,8 @@ class Operator:
     def owner(self) -> psycopg.Connection:
         """Of the database."""
         return psycopg.connect(self._stack.environment["DATABASE_OWNER_URL"])
+
+
+def _each(act: Callable[[str], None], names: Sequence[str]) -> None:
+    for name in names:
+        act(name)

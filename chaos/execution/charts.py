@@ -1,0 +1,41 @@
+"""What there is to deploy where Argo CD is real: a chart for each path, whose objects are each Application's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+
+from chaos.plan.generate import REPOSITORIES
+from devstack.git.site import PUBLIC, GitSite
+
+BRANCHES = ("main", "v1")
+CHART = "apiVersion: v2\nname: chaos\nversion: 1.0.0\n"
+OBJECT = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{{{ .Release.Name }}}}
+data:
+  from: {content}
+"""
+"""Argo CD names a release as its Application: what two of a tenant deploy to one namespace is never the same."""
+
+
+def urls(site: GitSite) -> tuple[str, ...]:
+    """Of each repository of a tenant, with ``{namespace}`` for its namespace."""
+    return tuple(f"{site.https_url}/{PUBLIC}/{{namespace}}-{number}.git" for number in range(REPOSITORIES))
+
+
+def make_repositories(site: GitSite, namespaces: Iterable[str], paths: Sequence[str]) -> None:
+    """Those of the tenants of these namespaces, all alike."""
+    first = site.create("chaos")
+    for branch in BRANCHES:
+        first.commit(dict(_files(paths, branch)), branch=branch)
+    for namespace in namespaces:
+        for number in range(REPOSITORIES):
+            shutil.copytree(first.path, site.repositories / PUBLIC / f"{namespace}-{number}.git")
+
+
+def _files(paths: Sequence[str], branch: str) -> Iterable[tuple[str, str]]:
+    for path in paths:
+        yield f"{path}/Chart.yaml", CHART
+        yield f"{path}/templates/object.yaml", OBJECT.format(content=f"{branch} {path}")
