@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -54,6 +55,10 @@ class Operator:
         secrets = stack.state.secrets()
         passwords = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
         self._environment = stack.environment | passwords | {"BACKUP_STORE": str(backups)}
+        self._environment |= {"SCHEMA_REGISTRY_COPY": str(backups.with_name("registry.zip"))}
+        self.new_keys = {half: backups.with_name(f"{half}.json") for half in ("PRIVATE", "PUBLIC")}
+        """Where an operator makes sealing keys: elsewhere than where agents and watchers have theirs."""
+        self._environment |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}
 
     def follow_runbook(
         self, page: str, by_hand: Mapping[int, Sequence[Action]], before: Callable[[str], None] = lambda _: None
@@ -73,12 +78,15 @@ class Operator:
                 before(line)
                 self.told[line] = self.run(line)
 
-    def run(self, line: str) -> str:
-        """Type a command of ``gitopsctl``; returns what it printed. Raises Unavailable if it fails."""
+    def run(self, line: str, **variables: str) -> str:
+        """Type a command of ``gitopsctl``, with these variables set; returns what it printed.
+
+        Raises Unavailable if it fails.
+        """
         _, *arguments = shlex.split(line, comments=True)
         ended = subprocess.run(
             [sys.executable, "-m", "services.cli", *arguments],
-            env=os.environ | self._environment,
+            env=os.environ | self._environment | variables,
             capture_output=True,
             text=True,
             check=False,
@@ -92,8 +100,8 @@ class Operator:
         return partial(_each, self._stack.kill, names)
 
     def start(self, *names: str) -> Action:
-        """Start these processes; each is ready then."""
-        return partial(_each, self._stack.start, names)
+        """Start these processes side by side; each is ready then."""
+        return partial(_side_by_side, self._stack.start, names)
 
     def restart(self, *names: str) -> Sequence[Action]:
         """One after the other."""
@@ -126,3 +134,8 @@ class Operator:
 def _each(act: Callable[[str], None], names: Sequence[str]) -> None:
     for name in names:
         act(name)
+
+
+def _side_by_side(act: Callable[[str], None], names: Sequence[str]) -> None:
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(act, names))

@@ -115,19 +115,20 @@ async def lose_namespaces(kube: KubeClient, applications: Mirror, *namespaces: s
 async def replace_agents(stack: HostedStack, operator: Operator, namespace: str) -> None:
     """Processes that are replaced at this very moment start, and tell that this instance is not there."""
     await asyncio.to_thread(operator.stop(*AGENTS))
-    await asyncio.gather(*(asyncio.to_thread(operator.start(name)) for name in AGENTS))
+    await asyncio.to_thread(operator.start(*AGENTS))
     for name in AGENTS:
         assert f'gitops_engine_unreachable{{instance="{namespace}"}} 1.0' in get(stack, name, "/metrics").text
 
 
-def install_argocd(operator: Operator) -> Callable[[], None]:
-    """As at first: its namespace, its rights, its programs. Namespaces that there are stay as they are."""
+def install_argocd(stack: HostedStack, operator: Operator) -> Callable[[], None]:
+    """As at first: its namespace, its rights, its programs, which may have ended when all of that was gone."""
 
     def install() -> None:
         operator.run("gitopsctl dev namespaces")
         operator.run(f"gitopsctl rbac apply --from {SIMULATOR_RBAC}")
-        for action in operator.restart(SIMULATOR):
-            action()
+        if SIMULATOR in stack.pids():
+            stack.kill(SIMULATOR)
+        stack.start(SIMULATOR)
 
     return install
 
@@ -153,7 +154,7 @@ async def test_namespace_of_an_argo_cd_when_lost_then_others_are_served_and_its_
         await follows(other, elsewhere, "since")
         assert condition(other.status(), "ErrorOccurred").get("status") != "True"
 
-        by_hand = {1: [install_argocd(operator)], 2: []}  # they were, meanwhile
+        by_hand = {1: [install_argocd(stack, operator)], 2: []}  # they were, meanwhile
         await asyncio.to_thread(operator.follow_runbook, "lost-engine-namespace.md", by_hand)
         await tenancy.require_restored()
         await other.patch("web", AFTERWARDS)
@@ -178,7 +179,7 @@ async def test_engine_cluster_when_lost_then_a_new_one_under_the_same_instance_i
     await tenant.patch("changed", SINCE)
 
     crds = lambda: operator.run(f"gitopsctl crds apply --from {ENGINE_CRDS}") and None  # noqa: E731
-    by_hand = {1: [operator.stop(*AGENTS)], 2: [crds, install_argocd(operator)], 3: [operator.start(*AGENTS)]}
+    by_hand = {1: [operator.stop(*AGENTS)], 2: [crds, install_argocd(stack, operator)], 3: [operator.start(*AGENTS)]}
     await asyncio.to_thread(operator.follow_runbook, "lost-engine-cluster.md", by_hand)
     await tenancy.require_restored()
     await tenant.patch("changed", AFTERWARDS)
