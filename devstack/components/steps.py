@@ -35,7 +35,7 @@ COMMANDS = (
     Command("engines-apply", ("engines", "apply"), ("database-upgrade",)),
     Command("topics-apply", ("topics", "apply"), ("kafka",)),
     Command("topics-acls", ("topics", "acls"), ("kafka",)),
-    Command("schemas-apply", ("schemas", "apply"), ("registry",)),
+    Command("schemas-apply", ("schemas", "apply"), ("registry", "topics-apply")),
     # Without its publication, its topics and its schemas the connector's task fails.
     Command(
         "connector-apply", ("connector", "apply"), ("connect", "database-upgrade", "topics-apply", "schemas-apply")

@@ -24,9 +24,15 @@ class RegistryRole(StrEnum):
     """Services, and Connect's converters."""
     WRITER = "writer"
     """``gitopsctl schemas apply``."""
+    ADMINISTRATOR = "administrator"
+    """``gitopsctl schemas export`` and ``import``."""
 
 
-ROLES = {RegistryRole.READER: "sr-readonly", RegistryRole.WRITER: "sr-developer"}
+ROLES = {
+    RegistryRole.READER: "sr-readonly",
+    RegistryRole.WRITER: "sr-developer",
+    RegistryRole.ADMINISTRATOR: "sr-admin",
+}
 """What Apicurio calls them."""
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import structlog
 
-from services.common.avro import AvroCodec, SchemaRegistry, report_token_expiry, value_subject
+from services.common.avro import AvroCodec, RegistryCheck, SchemaRegistry, report_token_expiry, value_subject
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import (
@@ -73,6 +73,9 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     registry = SchemaRegistry(settings)
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
     decoder = await_dependency(registry.name, lambda: _decoder(registry, publisher, limit, consumer.offsets), timeout)
+    check = RegistryCheck(SERVICE, registry)
+    check.start()
+    closing.callback(check.stop)
     return Planner(
         consumer=consumer,
         decoder=decoder,

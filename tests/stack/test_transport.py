@@ -11,13 +11,14 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import psycopg
 import pytest
+from joserfc.jwk import RSAKey
 from pydantic import SecretStr
 
 from devstack.harness.hosted import HostedStack, hosted
@@ -25,7 +26,9 @@ from devstack.harness.mirror import mirrored
 from devstack.stack.transport import LIFETIME
 from devstack.supervisor.health_checks import HOST
 from services.cli.connect import ConnectSettings, connect_client
-from services.common.avro import SchemaRegistry
+from services.cli.registry_copy import export_registry, import_registry, subjects_of
+from services.cli.registry_tokens import RegistryRole, issue_token
+from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry
 from services.common.errors import NoPermission, Retry
 from services.common.kafka import check_login
 from services.common.kubernetes import APPLICATION, connect
@@ -43,8 +46,17 @@ API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @pytest.fixture(scope="module")
-def stack(stacks_folder: Path) -> Iterator[HostedStack]:
-    with hosted(stacks_folder / "transport", "--tls", output=stacks_folder / "transport.out") as running:
+def registry_key(stacks_folder: Path) -> Path:
+    """What signs the registry's tokens."""
+    file = stacks_folder / "registry-tokens.pem"
+    file.write_bytes(RSAKey.generate_key(2048).as_pem(private=True))
+    return file
+
+
+@pytest.fixture(scope="module")
+def stack(stacks_folder: Path, registry_key: Path) -> Iterator[HostedStack]:
+    options = ("--tls", "--registry-key", str(registry_key))
+    with hosted(stacks_folder / "transport", *options, output=stacks_folder / "transport.out") as running:
         yield running
 
 
@@ -184,6 +196,19 @@ def test_registry_when_a_service_writes_then_it_may_only_read(stack: HostedStack
     assert registry.id_of(SUBJECT) == SchemaRegistry(stack.log).register_schema(SUBJECT)
     with pytest.raises(NoPermission, match="SCHEMA_REGISTRY_TOKEN"):
         registry.register_schema(SUBJECT)
+
+
+def test_registry_when_a_copy_is_asked_for_then_only_an_administrator_has_it(
+    stack: HostedStack, registry_key: Path
+) -> None:
+    role, now = RegistryRole.ADMINISTRATOR, datetime.now(UTC)
+    token = issue_token(registry_key.read_bytes(), "administrator", role, now, timedelta(minutes=10))
+    administrator = stack.log.model_copy(update={"schema_registry_token": SecretStr(token)})
+    assert subjects_of(export_registry(administrator)).keys() == {*SUBJECTS, *COMPILED_SUBJECTS}
+    with pytest.raises(NoPermission, match="administrator"):
+        export_registry(stack.log)
+    with pytest.raises(NoPermission, match="administrator"):
+        import_registry(stack.log, b"")
 
 
 def test_services_when_they_show_the_registry_a_token_then_each_tells_when_it_expires(stack: HostedStack) -> None:

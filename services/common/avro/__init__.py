@@ -1,6 +1,7 @@
 """Messages as the log carries them: Avro with the schemas of ``schemas/avro/``, which a schema registry holds."""
 
 from services.common.avro.codec import AvroCodec, decode_known, decode_record, frame, unframe
+from services.common.avro.registry_check import RegistryCheck
 from services.common.avro.registry_token import report_token_expiry
 from services.common.avro.schema_registry import (
     COMPILED_SUBJECTS,
@@ -16,6 +17,7 @@ __all__ = [
     "SUBJECTS",
     "AvroCodec",
     "Registry",
+    "RegistryCheck",
     "SchemaRegistry",
     "decode_known",
     "decode_record",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import fastavro
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.schema import SchemaParseException, UnknownType, to_parsing_canonical_form
 from httpx2 import HTTPError
 
 from services.common.errors import InvalidConfiguration, NoPermission, Poison, Retry
@@ -85,11 +85,14 @@ class SchemaRegistry:
     def __init__(self, registry: Registry) -> None:
         """Raises InvalidConfiguration if SCHEMA_REGISTRY_CA holds no certificates."""
         self.name = registry_at(registry if isinstance(registry, str) else registry.schema_registry_url)
+        self._properties = registry_properties(registry)
         try:
-            self._client = SchemaRegistryClient(registry_properties(registry))
+            self._client = SchemaRegistryClient(self._properties)
         except ssl.SSLError as error:
             raise InvalidConfiguration("SCHEMA_REGISTRY_CA holds no certificates in PEM") from error
         self._by_id: dict[int, Any] = {}
+        self._ids: dict[str, int] = {}
+        """Under which the registry has had this build's schemas, by subject."""
         self._local = local_schemas()
 
     def local_schema(self, subject: str) -> Any:
@@ -114,12 +117,44 @@ class SchemaRegistry:
             ) from error
         except (HTTPError, OSError) as error:
             raise Retry(f"schema registry does not answer: {error}") from error
-        return _schema_id(registered.schema_id)
+        self._ids[subject] = _schema_id(registered.schema_id)
+        return self._ids[subject]
+
+    def require_own_schemas(self) -> None:
+        """Raises Retry unless the registry has what was registered with it under the ids that it gave: it was lost.
+
+        What it answers about other ids means nothing then.
+        """
+        client = SchemaRegistryClient(self._properties)  # this one's own remembers what it was told once
+        for subject, schema_id in self._ids.items():
+            try:
+                held = _parsed(schema_id, _fetched(client, schema_id))
+            except Poison as error:
+                raise Retry(f"the schema registry has lost its schemas: {error}") from error
+            if _canonical(held) != _canonical(self.local_schema(subject)):
+                raise Retry(f"the schema registry gives another schema than that of {subject} the id {schema_id}")
+
+    def is_empty(self) -> bool:
+        """Whether it has no schema at all. Raises NoPermission, Retry."""
+        try:
+            return not self._client.get_subjects()
+        except SchemaRegistryError as error:
+            _require_permission(error)
+            raise Retry(f"schema registry: {error}") from error
+        except (HTTPError, OSError) as error:
+            raise Retry(f"schema registry does not answer: {error}") from error
 
     def schema_by_id(self, schema_id: int) -> Any:
-        """The parsed schema ``schema_id``. Raises Poison if there is none, Retry if the registry does not answer."""
+        """The parsed schema ``schema_id``.
+
+        Raises Poison if there is none, Retry if the registry does not answer or has lost its schemas.
+        """
         if schema_id not in self._by_id:
-            self._by_id[schema_id] = _parsed(schema_id, self._fetch(schema_id))
+            try:
+                self._by_id[schema_id] = _parsed(schema_id, _fetched(self._client, schema_id))
+            except Poison:
+                self.require_own_schemas()
+                raise
         return self._by_id[schema_id]
 
     def register_schema(self, subject: str) -> int:
@@ -137,15 +172,22 @@ class SchemaRegistry:
         except (HTTPError, OSError) as error:
             raise Retry(f"schema registry does not answer: {error}") from error
 
-    def _fetch(self, schema_id: int) -> str:
-        try:
-            return str(self._client.get_schema(schema_id).schema_str)
-        except SchemaRegistryError as error:
-            if error.http_status_code == NOT_FOUND:
-                raise Poison(f"schema {schema_id} is not in the registry") from error
-            raise Retry(f"schema registry: {error}") from error
-        except (HTTPError, OSError) as error:
-            raise Retry(f"schema registry does not answer: {error}") from error
+
+def _fetched(client: SchemaRegistryClient, schema_id: int) -> str:
+    """The text of a schema. Raises Poison if there is none, Retry if the registry does not answer."""
+    try:
+        return str(client.get_schema(schema_id).schema_str)
+    except SchemaRegistryError as error:
+        if error.http_status_code == NOT_FOUND:
+            raise Poison(f"schema {schema_id} is not in the registry") from error
+        raise Retry(f"schema registry: {error}") from error
+    except (HTTPError, OSError) as error:
+        raise Retry(f"schema registry does not answer: {error}") from error
+
+
+def _canonical(schema: Any) -> str:
+    """What two schemas have in common that read the same bytes alike."""
+    return to_parsing_canonical_form(schema)
 
 
 def _require_permission(error: SchemaRegistryError) -> None:

@@ -125,6 +125,11 @@ REGISTRY_TOKEN_EXPIRATION = Gauge(
     "When our token for the schema registry expires, since the epoch; not there if it has no end. Renew it before.",
     ["service"],
 )
+REGISTRY_LOST = Gauge(
+    "gitops_registry_lost",
+    "1 while the schema registry does not have our schemas under the ids that it gave them, or does not answer.",
+    ["service"],
+)
 ENGINE_UNREACHABLE = Gauge(
     "gitops_engine_unreachable",
     "1 while an agent cannot look at an Argo CD: its namespace or its cluster is gone, does not answer or is closed.",

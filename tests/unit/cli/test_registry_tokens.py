@@ -23,7 +23,12 @@ def key() -> RSAKey:
 
 
 @pytest.mark.parametrize(
-    ("role", "named"), [(RegistryRole.READER, "sr-readonly"), (RegistryRole.WRITER, "sr-developer")]
+    ("role", "named"),
+    [
+        (RegistryRole.READER, "sr-readonly"),
+        (RegistryRole.WRITER, "sr-developer"),
+        (RegistryRole.ADMINISTRATOR, "sr-admin"),
+    ],
 )
 def test_token_when_issued_then_it_says_whose_it_is_what_it_permits_and_until_when(
     key: RSAKey, role: RegistryRole, named: str

@@ -17,7 +17,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from services.common.avro import SUBJECTS, AvroCodec, SchemaRegistry, local_schemas, value_subject
+from services.common.avro import SUBJECTS, AvroCodec, SchemaRegistry, local_schemas, schema_registry, value_subject
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS
 from services.common.messages import (
@@ -230,6 +230,6 @@ def test_bytes_when_they_are_no_message_then_they_are_poison(message: bytes | No
 
 def test_schema_when_it_is_registered_but_no_avro_then_its_messages_are_poison(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = SchemaRegistry("http://127.0.0.1:9")
-    monkeypatch.setattr(registry, "_fetch", lambda schema_id: '{"type": "no such type"}')
+    monkeypatch.setattr(schema_registry, "_fetched", lambda *_: '{"type": "no such type"}')
     with pytest.raises(Poison, match="not an Avro schema"):
         registry.schema_by_id(7)
