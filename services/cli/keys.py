@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from typing import Any
 import typer
 from joserfc.jwk import ECKey
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
-from rich.table import Table
 
 from services.cli import key_rotation, sealed_rows, sending
+from services.cli.output import OUTPUT, Output, print_rows, tell
 from services.cli.owner_connection import TIMEOUT, URL
 from services.common.errors import InvalidConfiguration
 from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
@@ -31,6 +31,14 @@ app = typer.Typer(help="Keys that Secrets are sealed with.", no_args_is_help=Tru
 PRIVATE = typer.Option(..., "--private", envvar="SEALING_PRIVATE_KEYS", help="JWK set of the agents' private keys.")
 PUBLIC = typer.Option(..., "--public", envvar="SEALING_PUBLIC_KEYS", help="JWK set of the public keys.")
 IF_MISSING = typer.Option(False, "--if-missing", help="Do nothing, and succeed, if both files are there.")
+STATUS_COLUMNS = {
+    "key": "key",
+    "active": "active",
+    "secrets": "Secrets",
+    "bindings": "bindings",
+    "compiled": "compiled objects",
+    "parked": "parked events",
+}
 KEY_ID = typer.Argument(..., help="Id of the key.")
 
 
@@ -112,17 +120,18 @@ def retire(
 
 
 @app.command()
-def status(public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"), url: str = URL) -> None:  # noqa: B008 - typer's way
+def status(
+    public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"),  # noqa: B008 - typer's way
+    url: str = URL,
+    output: Output = OUTPUT,
+) -> None:
     """Show how much is sealed under which key."""
     counts = await_dependency("database", lambda: sealed_rows.count_by_key(url), 30)
     active = SealingKeys.load(public).active_id if public else ""
-    table = Table("key", "", "Secrets", "bindings", "compiled objects", "parked events")
-    for key_id, count in sorted(counts.items()):
-        numbers = map(str, (count.secrets, count.bindings, count.compiled, count.parked))
-        table.add_row(key_id, "active" if key_id == active else "", *numbers)
-    Console().print(table)
+    rows = [{"key": key_id, "active": key_id == active} | asdict(count) for key_id, count in sorted(counts.items())]
+    print_rows(rows, STATUS_COLUMNS, output, nothing="nothing is sealed")
     if unbound := await_dependency("database", lambda: sealed_rows.count_unbound(url), 30):
-        typer.echo(f"keys: {unbound} compiled objects have no binding: agents refuse them until a watcher makes one")
+        tell(f"keys: {unbound} compiled objects have no binding: agents refuse them until a watcher makes one")
 
 
 @app.command()

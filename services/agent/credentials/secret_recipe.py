@@ -188,7 +188,7 @@ def open_sealed_secret(keys: OpeningKeys, sealed: Sealed) -> dict[str, bytes]:
         why = str(error)
     if refused is not None:
         raise refused
-    raise SealedSecretUnreadable(f"the Secret could not be opened; {why}")
+    raise SealedSecretUnreadable(f"the Secret could not be opened; {why}; your operators have to mend that")
 
 
 def composed_secret(metadata: Manifest, data: Mapping[str, str]) -> Manifest:

@@ -104,7 +104,8 @@ UNPARSABLE_KUBECONFIG = _not_connected(
     "UnableToParseKubeconfigData",
     "unable to parse kubeconfig data: {detail}",
     "The kubeconfig is no kubeconfig, its user has no token, or it carries what is not allowed: client certificates, "
-    "exec, auth-provider, paths of files, a proxy.",
+    "exec, auth-provider, paths of files, a proxy. Or it could not be opened on its way: the message says so then, and "
+    "your operators mend it.",
     _KUBECONFIG + " It needs a service account's token.",
 )
 NO_CONTEXT = _not_connected(
