@@ -62,6 +62,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     operations: Annotated[int, typer.Option(help="How many.")] = 1000,
     tenants: Annotated[int, typer.Option(help="Namespaces that they are spread over.")] = 20,
     faults: Annotated[int, typer.Option(help="How many.")] = 20,
+    longest: Annotated[float, typer.Option(min=1, help="Seconds that a fault lasts at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
     shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
@@ -73,7 +74,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
     seed = seed or random.SystemRandom().randrange(1, 1_000_000)
     processes = (*PROCESSES, *(ARGOCD if argocd else SIMULATOR))
-    targets = Targets(processes, processes, LINKS, SERVICES, (1, 8), kinds=_chosen(kinds))
+    targets = Targets(processes, processes, LINKS, SERVICES, (1, longest), kinds=_chosen(kinds))
     if plan_file is None:
         plan = generate(seed, Size(operations, tenants, faults), targets)
     else:

@@ -34,6 +34,7 @@ from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 """For a connection, one of the pool or a new one."""
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS)
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
 PAGE = 100
 """Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
@@ -170,7 +171,7 @@ class KubeClient:
         accept = METADATA if metadata_only else WHOLE
         try:
             path = resource.path(namespace)
-            async with self._request("GET", path, limits, query, accept=accept) as response:
+            async with self._request("GET", path, query, accept=accept, limits=limits) as response:
                 await raise_for_status(response)
                 keep_alive(response)
                 async for line in split_lines(response):
@@ -237,10 +238,9 @@ class KubeClient:
         accept: str = WHOLE,
     ) -> Manifest:
         # Once a connection is to be had, the request is sent at once.
-        seconds = CONNECT_SECONDS if method == "GET" else min(CONNECT_SECONDS, self.require_ownership())
-        limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=seconds)
+        limits = REQUEST_TIMEOUT if method == "GET" else _limits(self.require_ownership())
         try:
-            async with self._request(method, path, limits, query, body, content_type, accept) as response:
+            async with self._request(method, path, query, body, content_type, accept, limits) as response:
                 await raise_for_status(response)
                 return parse_json(await response.read())
         except NETWORK_ERRORS as error:
@@ -251,11 +251,11 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        limits: aiohttp.ClientTimeout,
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
         accept: str = WHOLE,
+        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """A request with our credentials, which are asked for each time: tokens are renewed under us."""
         headers = {"Accept": accept}
@@ -278,6 +278,11 @@ class KubeClient:
             response.close()
             raise
         response.release()
+
+
+def _limits(seconds: float) -> aiohttp.ClientTimeout:
+    """Of a request that has to be sent within ``seconds``."""
+    return aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=min(CONNECT_SECONDS, seconds))
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:
