@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from resource import RLIMIT_FSIZE, prlimit
@@ -26,7 +26,7 @@ from chaos.plan.faults import (
 from chaos.record import Record
 from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
-from devstack.harness.operator import AGENTS, Operator
+from devstack.harness.operator import AGENTS, Action, Operator
 from devstack.stack.links import Link, links
 from devstack.stack.pki import Pki
 from devstack.stack.replicas import processes_of
@@ -58,8 +58,8 @@ class Faults:
                 case FailCalls(share, seconds):
                     await self._fail_calls(share, seconds)
                 case ResetConnector():
-                    for command in ("stop", "apply"):
-                        await _retried(partial(self._operator.run, f"gitopsctl connector {command}"))
+                    await _retried(partial(self._operator.run, "gitopsctl connector stop"))
+                    await self._follow_runbook("lost-connect-offsets.md", {1: []})
                 case RestoreBackup(seconds):
                     await self._restore_backup(seconds)
 
@@ -157,7 +157,10 @@ class Faults:
         await self._start_what_ended()
         await _retried(partial(operator.run, "gitopsctl backup"))
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(operator.follow_runbook, "restored-database.md", by_hand)
+        await self._follow_runbook("restored-database.md", by_hand)
+
+    async def _follow_runbook(self, page: str, by_hand: Mapping[int, Sequence[Action]]) -> None:
+        await asyncio.to_thread(self._operator.follow_runbook, page, by_hand)
 
     async def _start_what_ended(self) -> None:
         for item in await asyncio.to_thread(self._stack.processes):

@@ -73,7 +73,7 @@ class FillDisk:
 
 @dataclass(frozen=True, slots=True)
 class ResetConnector:
-    """Connect forgets how far it was: it streams all rows anew."""
+    """Connect forgets how far it was, streams all rows anew, and a sweep withdraws what was deleted unseen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ def apply(timeout: float = TIMEOUT) -> None:
 def stop(timeout: float = TIMEOUT) -> None:
     """Stop the connector, and have Connect forget how far it was: 'apply' starts it with a snapshot of all rows.
 
-    For a database that takes the place of a lost one: positions in the log of that mean nothing here.
+    For a database that takes the place of a lost one: positions in the log of that mean nothing here. For any other,
+    follow docs/operations/lost-connect-offsets.md: a snapshot does not show what was deleted before it.
     """
     settings = load(ConnectSettings)
     with connect_client(settings) as client:

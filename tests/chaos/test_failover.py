@@ -16,24 +16,10 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import await_shares
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, reflect
 from tests.e2e.api import Api
-from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.tenant import Tenant, application_name, path
 
 RESUMED_SECONDS = 60
 """Of a busy machine; ``python -m bench.failover`` measures."""
-
-
-def path(value: str) -> Manifest:
-    return {"spec": {"source": {"path": value}}}
-
-
-async def until_path(tenant: Tenant, created: Manifest, value: str) -> None:
-    """Wait until the Application is there and says so."""
-    name = application_name(created)
-    await tenant.applications.until(
-        f"{name} has path {value}",
-        lambda objects: (live := find(objects, name)) is not None and live["spec"]["source"]["path"] == value,
-        RESUMED_SECONDS,
-    )
 
 
 async def until_synced(tenant: Tenant, *names: str) -> None:
@@ -108,16 +94,16 @@ async def test_process_at_work_when_it_fails_then_another_goes_on_and_the_first_
             new = await tenant.create("new")
             await tenant.patch("kept", path("elsewhere"))
             await api.sync_run("meanwhile", deployment="manual")
-            await until_path(tenant, new, "apps/new")
-            await until_path(tenant, kept, "elsewhere")
+            await tenant.until_path(new, "apps/new")
+            await tenant.until_path(kept, "elsewhere")
             await api.until_phase("meanwhile", "Succeeded", RESUMED_SECONDS)
             await until_synced(tenant, "kept", "new", "manual")
             assert await asyncio.to_thread(at_work, stack, service, tenant.namespace, engine) != victim
         finally:
             await asyncio.to_thread(undo)
         await tenant.patch("kept", path("back"))
-        await until_path(tenant, kept, "back")
-        await until_path(tenant, await tenant.create("last"), "apps/last")
+        await tenant.until_path(kept, "back")
+        await tenant.until_path(await tenant.create("last"), "apps/last")
         await until_synced(tenant, "kept", "last")
     assert written.paths(kept) == ["elsewhere", "back"]
     assert (len(written.uids(kept)), len(written.uids(new))) == (1, 1)

@@ -17,14 +17,13 @@ from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION
 from services.common.settings import parse_engine_namespaces
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.drills.test_lost_database import identity
-from tests.drills.test_lost_stream import follows
 from tests.e2e.api import Api, Cluster, decoded
-from tests.e2e.tenant import Tenant, application_name, condition, find, fresh_tenant
+from tests.e2e.tenant import Tenant, application_name, condition, find, fresh_tenant, path
 from tests.e2e.test_telemetry import get
 
 REMOTE = {"environment": "prod", "namespace": "web"}
 GONE_SECONDS = 60
-SINCE, AFTERWARDS = ({"spec": {"source": {"path": path}}} for path in ("since", "afterwards"))
+SINCE, AFTERWARDS = path("since"), path("afterwards")
 
 
 class Tenancy:
@@ -62,7 +61,7 @@ class Tenancy:
         """Everything is there anew, in its place, as it is asked for by now; nothing has run once more."""
         for created in self.resources.values():
             await self.tenant.application_of(created)
-        await follows(self.tenant, self.resources["changed"], "since")
+        await self.tenant.until_path(self.resources["changed"], "since")
         for name in self.resources:
             await self.tenant.until_no_error(name)
         await self.tenant.until_status("Synced", "changed", sync__status="Synced")
@@ -151,14 +150,14 @@ async def test_namespace_of_an_argo_cd_when_lost_then_others_are_served_and_its_
         await tenancy.until_told()
         assert identity(other, elsewhere) == before
         await other.patch("web", SINCE)
-        await follows(other, elsewhere, "since")
+        await other.until_path(elsewhere, "since")
         assert condition(other.status(), "ErrorOccurred").get("status") != "True"
 
         by_hand = {1: [install_argocd(stack, operator)], 2: []}  # they were, meanwhile
         await asyncio.to_thread(operator.follow_runbook, "lost-engine-namespace.md", by_hand)
         await tenancy.require_restored()
         await other.patch("web", AFTERWARDS)
-        await follows(other, elsewhere, "afterwards")
+        await other.until_path(elsewhere, "afterwards")
         assert identity(other, elsewhere)[:2] == before[:2]
 
 
@@ -183,4 +182,4 @@ async def test_engine_cluster_when_lost_then_a_new_one_under_the_same_instance_i
     await asyncio.to_thread(operator.follow_runbook, "lost-engine-cluster.md", by_hand)
     await tenancy.require_restored()
     await tenant.patch("changed", AFTERWARDS)
-    await follows(tenant, tenancy.resources["changed"], "afterwards")
+    await tenant.until_path(tenancy.resources["changed"], "afterwards")

@@ -6,7 +6,7 @@ import asyncio
 
 from devstack.harness.operator import AGENTS, Operator
 from tests.drills.test_lost_database import identity
-from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.tenant import Tenant, application_name, find, path
 
 
 async def test_kafka_when_lost_then_a_new_cluster_is_filled_and_changes_of_the_meantime_take_effect(
@@ -22,7 +22,7 @@ async def test_kafka_when_lost_then_a_new_cluster_is_filled_and_changes_of_the_m
         if command != "gitopsctl topics apply":
             return
         for change in (
-            tenant.patch("changed", {"spec": {"source": {"path": "since"}}}),
+            tenant.patch("changed", path("since")),
             tenant.delete("deleted"),
             tenant.create("created"),
         ):

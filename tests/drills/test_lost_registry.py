@@ -13,8 +13,7 @@ from devstack.harness.operator import Operator
 from services.common.errors import GitOpsError, Unavailable
 from services.common.package_data import AVRO_SCHEMAS
 from tests.drills.test_lost_database import identity
-from tests.drills.test_lost_stream import follows
-from tests.e2e.tenant import Tenant
+from tests.e2e.tenant import Tenant, path
 from tests.e2e.test_telemetry import get
 
 APPLY = "gitopsctl schemas apply"
@@ -56,8 +55,8 @@ async def test_registry_when_lost_then_a_copy_brings_each_schema_back_under_its_
     for action in (operator.stop("registry"), operator.lose_disk("registry"), operator.start("registry")):
         await asyncio.to_thread(action)
 
-    await tenant.patch("web", {"spec": {"source": {"path": "meanwhile"}}})
-    await follows(tenant, created, "meanwhile")
+    await tenant.patch("web", path("meanwhile"))
+    await tenant.until_path(created, "meanwhile")
     with pytest.raises(Unavailable, match="the registry is empty and the log is not"):
         await asyncio.to_thread(operator.run, APPLY)
     await asyncio.to_thread(operator.stop("watcher"))
@@ -70,8 +69,8 @@ async def test_registry_when_lost_then_a_copy_brings_each_schema_back_under_its_
     await asyncio.to_thread(operator.follow_runbook, "lost-registry.md", by_hand)
 
     assert (operator.told[APPLY], await asyncio.to_thread(schemas_of, stack)) == (ids, schemas)
-    await tenant.patch("web", {"spec": {"source": {"path": "since"}}})
-    await follows(tenant, created, "since")
+    await tenant.patch("web", path("since"))
+    await tenant.until_path(created, "since")
     assert identity(tenant, created)[:2] == before[:2]
     assert await asyncio.to_thread(operator.run, "gitopsctl dlq list") == letters
     await until_told(stack, 0.0)

@@ -17,12 +17,11 @@ from services.common.errors import GitOpsError
 from services.common.kubernetes import Manifest
 from services.common.sealing import SealingKeys
 from tests.drills.test_lost_database import identity
-from tests.drills.test_lost_stream import follows
 from tests.e2e.api import Api, Cluster, decoded
-from tests.e2e.tenant import Tenant, find
+from tests.e2e.tenant import Tenant, find, path
 
 REMOTE = {"environment": "prod", "namespace": "web"}
-MEANWHILE, SINCE = ({"spec": {"source": {"path": path}}} for path in ("meanwhile", "since"))
+MEANWHILE, SINCE = path("meanwhile"), path("since")
 SEALED_SECONDS = 30
 STATUS = "gitopsctl keys status"
 
@@ -101,7 +100,7 @@ async def test_sealing_keys_when_lost_then_new_ones_seal_everything_anew_and_arg
 
     def look_between() -> None:
         asyncio.run_coroutine_threadsafe(credentials.until_unreadable(), loop).result(60)
-        asyncio.run_coroutine_threadsafe(follows(tenant, created, "meanwhile"), loop).result(60)
+        asyncio.run_coroutine_threadsafe(tenant.until_path(created, "meanwhile"), loop).result(60)
 
     by_hand = {
         1: [partial(bring, "PRIVATE"), operator.start(*AGENTS), look_between],
@@ -114,6 +113,6 @@ async def test_sealing_keys_when_lost_then_new_ones_seal_everything_anew_and_arg
     await credentials.require_unchanged()
     await credentials.change(cluster)
     await tenant.patch("web", SINCE)
-    await follows(tenant, created, "since")
+    await tenant.until_path(created, "since")
     assert identity(tenant, created)[:2] == before[:2]
     assert cluster.token not in "".join(stack.state.log(name).read_text() for name in (*AGENTS, "planner", "watcher"))

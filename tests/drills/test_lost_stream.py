@@ -8,10 +8,9 @@ from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
-from services.common.kubernetes import Manifest
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
-from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.tenant import Tenant, application_name, path
 
 OFFSETS = "gitops.connect.offsets"
 DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gitops'"
@@ -28,14 +27,6 @@ def delete_offsets(stack: HostedStack) -> None:
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
 
 
-async def follows(tenant: Tenant, created: Manifest, path: str) -> None:
-    """Wait until the Application of a deployment has this path."""
-    name = application_name(created)
-    await tenant.applications.until(
-        f"{name} has path {path}", lambda objects: (find(objects, name) or {})["spec"]["source"]["path"] == path
-    )
-
-
 async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_deleted_unseen_is_withdrawn(
     operator: Operator, tenant: Tenant
 ) -> None:
@@ -48,13 +39,13 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     def lose_slot() -> None:
         """While the connector is away rows change, and one goes that nobody is told of."""
         drop_slot(operator)
-        patch = {"spec": {"source": {"path": "since"}}}
+        patch = path("since")
         asyncio.run_coroutine_threadsafe(tenant.patch("changed", patch), loop).result(30)
         with operator.owner() as owner:
             owner.execute(UNSEEN, [application_name(unseen)])
 
     await asyncio.to_thread(operator.follow_runbook, "lost-replication-slot.md", {1: [lose_slot]})
-    await follows(tenant, changed, "since")
+    await tenant.until_path(changed, "since")
     assert identity(tenant, kept) == before
     swept = operator.told["gitopsctl rebuild sweep --current --dry-run"]
     assert swept.startswith("1 objects and 0 statuses")
@@ -73,12 +64,12 @@ async def test_offsets_of_connect_when_lost_then_changes_of_the_meantime_take_ef
 
     def lose_offsets() -> None:
         delete_offsets(stack)
-        patch = {"spec": {"source": {"path": "since"}}}
+        patch = path("since")
         asyncio.run_coroutine_threadsafe(tenant.patch("changed", patch), loop).result(30)
         asyncio.run_coroutine_threadsafe(tenant.delete("deleted"), loop).result(30)
 
     by_hand = {1: [operator.stop("connect"), lose_offsets, operator.start("connect")]}
     await asyncio.to_thread(operator.follow_runbook, "lost-connect-offsets.md", by_hand)
-    await follows(tenant, changed, "since")
+    await tenant.until_path(changed, "since")
     await tenant.until_application_gone(deleted)
     assert identity(tenant, kept) == before

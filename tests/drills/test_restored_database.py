@@ -8,7 +8,7 @@ from devstack.harness.operator import AGENTS, EDGES, Operator
 from services.common.kubernetes import Manifest
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
-from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.tenant import Tenant, application_name, find, path
 
 DRILL_SECONDS = 600
 
@@ -28,7 +28,7 @@ class History:
         await self._until_synced("kept", "changed", "deleted")
         await asyncio.to_thread(self._operator.run, "gitopsctl backup")
         self.resources["created"] = await self.tenant.create("created")
-        await self.tenant.patch("changed", {"spec": {"source": {"path": "since"}}})
+        await self.tenant.patch("changed", path("since"))
         await self._api.sync_run("once", deployment="manual")
         self.ran = await self._api.until_phase("once", "Succeeded")
         await self.tenant.delete("deleted")
@@ -47,7 +47,7 @@ class History:
 
     async def require_unchanged(self) -> None:
         """The Applications are those that they were, and follow what is asked for next."""
-        await self.tenant.patch("kept", {"spec": {"source": {"path": "afterwards"}}})
+        await self.tenant.patch("kept", path("afterwards"))
         name = application_name(self.resources["kept"])
         await self.tenant.applications.until(
             f"{name} follows", lambda objects: (find(objects, name) or {})["spec"]["source"]["path"] == "afterwards"

@@ -11,8 +11,7 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
-from services.common.kubernetes import Manifest
-from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.tenant import Tenant, application_name, find, path
 
 CONVERGED_SECONDS = 60
 WRITES_SINCE = 200
@@ -63,7 +62,7 @@ async def test_api_server_when_restored_from_a_backup_then_everything_is_as_that
     await tenant.patch("changed", path("elsewhere"))
     await tenant.delete("deleted")
     lost = await tenant.create("lost")
-    await until_path(tenant, changed, "elsewhere")
+    await tenant.until_path(changed, "elsewhere")
     await tenant.until_application_gone(deleted)
     await tenant.until_status("Synced", "lost", sync__status="Synced")
     for number in range(WRITES_SINCE):
@@ -83,31 +82,16 @@ async def test_api_server_when_restored_from_a_backup_then_everything_is_as_that
         ),
         CONVERGED_SECONDS,
     )
-    await until_path(tenant, changed, "apps/changed")
+    await tenant.until_path(changed, "apps/changed")
     await tenant.until_application_gone(lost, CONVERGED_SECONDS)
     assert find(tenant.applications.objects, application_name(kept)) is not None
     await tenant.patch("kept", path("new"))
-    await until_path(tenant, kept, "new")
-    await until_path(tenant, await tenant.create("new"), "apps/new")
-    await until_path(tenant, deleted, "apps/deleted")
+    await tenant.until_path(kept, "new")
+    await tenant.until_path(await tenant.create("new"), "apps/new")
+    await tenant.until_path(deleted, "apps/deleted")
     await tenant.patch("deleted", path("again"))
-    await until_path(tenant, deleted, "again")
+    await tenant.until_path(deleted, "again")
     for name in ("kept", "changed", "deleted", "new"):
         await tenant.until_status("Synced", name, sync__status="Synced")
     ours = ("watcher", "planner", "agent-1", "agent-2")
     assert {name: stack.pids()[name] for name in ours} == {name: before[name] for name in ours}
-
-
-def path(value: str) -> Manifest:
-    """A change of where the manifests are."""
-    return {"spec": {"source": {"path": value}}}
-
-
-async def until_path(tenant: Tenant, created: Manifest, value: str) -> None:
-    """Wait until the Application of a deployment says so."""
-    name = application_name(created)
-    await tenant.applications.until(
-        f"{name} has path {value}",
-        lambda objects: (live := find(objects, name)) is not None and live["spec"]["source"]["path"] == value,
-        CONVERGED_SECONDS,
-    )

@@ -13,8 +13,7 @@ from devstack.harness.operator import EDGES, Operator
 from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, count_partitions
 from services.common.kafka import TopicPartition as Source
 from tests.drills.test_lost_database import identity
-from tests.drills.test_lost_stream import follows
-from tests.e2e.tenant import Tenant
+from tests.e2e.tenant import Tenant, path
 from tests.e2e.test_telemetry import get
 
 MISSED = f'gitops_messages_missed_total{{service="planner",topic="{COMMANDS}"}}'
@@ -60,7 +59,7 @@ async def test_log_when_truncated_while_no_planner_ran_then_that_is_told_and_a_l
     before = identity(tenant, kept)
     await asyncio.to_thread(operator.stop("planner"))
     sent = sum(ends_of(stack, COMMANDS).values())
-    await tenant.patch("changed", {"spec": {"source": {"path": "since"}}})
+    await tenant.patch("changed", path("since"))
     await tenant.delete("deleted")
     created = await tenant.create("created")
     await until_sent(stack, sent + CHANGES)
@@ -70,8 +69,8 @@ async def test_log_when_truncated_while_no_planner_ran_then_that_is_told_and_a_l
 
     by_hand = {1: operator.restart(*EDGES), 2: operator.restart("planner")}
     await asyncio.to_thread(operator.follow_runbook, "truncated-log.md", by_hand)
-    await follows(tenant, changed, "since")
+    await tenant.until_path(changed, "since")
     await tenant.until_application_gone(deleted)
-    await follows(tenant, created, "apps/created")
+    await tenant.until_path(created, "apps/created")
     assert identity(tenant, kept) == before
     assert not is_told(stack), "the alert ends"

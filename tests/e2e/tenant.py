@@ -105,6 +105,15 @@ class Tenant:
             ),
         )
 
+    async def until_path(self, created: Manifest, path: str, timeout_seconds: float = 60) -> None:
+        """Wait until the Application of a GitOpsDeployment is there and has its manifests from ``path``."""
+        name = application_name(created)
+        await self.applications.until(
+            f"{name} has path {path}",
+            lambda objects: (live := find(objects, name)) is not None and live["spec"]["source"]["path"] == path,
+            timeout_seconds,
+        )
+
     async def leave(self, timeout_seconds: float = LEAVING_SECONDS) -> None:
         """Delete every GitOpsDeployment, and wait until nothing of them is left."""
         own = {
@@ -120,6 +129,11 @@ class Tenant:
         )
         for item in own.values():
             await self.until_application_gone(item, timeout_seconds)
+
+
+def path(value: str) -> Manifest:
+    """A change of where the manifests of a GitOpsDeployment are."""
+    return {"spec": {"source": {"path": value}}}
 
 
 @asynccontextmanager
