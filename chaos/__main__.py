@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,9 +82,10 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
         plan = Plan.from_json(plan_file.read_text())
     console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
     setup = Setup(rate, deadline, argocd)
-    report = run_afresh(plan, setup)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
+    report = run_afresh(plan, setup, output / f"{name}-logs")
     print_report(console, report)
-    _keep(output, plan, report)
+    _keep(output, name, plan, report)
     if not report.failed:
         return
     if shrink_runs:
@@ -111,13 +113,16 @@ class Setup:
     """Real, not simulated."""
 
 
-def run_afresh(plan: Plan, setup: Setup) -> Report:
-    """On a new stack, which ends with the run."""
+def run_afresh(plan: Plan, setup: Setup, logs: Path | None = None) -> Report:
+    """On a new stack, which ends with the run; what its processes said is copied to ``logs`` if it failed."""
     with (
         tempfile.TemporaryDirectory(prefix="gitops-chaos-") as folder,
         hosted(Path(folder) / "stack", *stack_options(argocd=setup.argocd), output=Path(folder) / "stack.out") as stack,
     ):
-        return asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
+        report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
+        if report.failed and logs is not None:
+            shutil.copytree(stack.state.logs, logs)
+        return report
 
 
 def _shrink(plan: Plan, report: Report, setup: Setup, runs: int, output: Path) -> None:
@@ -140,9 +145,8 @@ def _shrink(plan: Plan, report: Report, setup: Setup, runs: int, output: Path) -
     console.print(f"kept in {path}: python -m chaos --plan {path}")
 
 
-def _keep(output: Path, plan: Plan, report: Report) -> None:
+def _keep(output: Path, name: str, plan: Plan, report: Report) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
     (output / f"{name}.json").write_text(json.dumps(report.as_json(), indent=1))
     (output / f"{name}-plan.json").write_text(plan.to_json())
     console.print(f"written to {output / name}.json; the plan is beside it")
