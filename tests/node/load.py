@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TypeVar
 
 from devstack.node.policy_enforcer import POD
-from services.common.errors import Unavailable
-from services.common.kubernetes import Informer, KubeClient, Manifest, ObjectStore, namespace_and_name, reflect
-from tests.e2e.tenant import Tenant
-from tests.node.kubectl import OURS, PART, is_ready
+from services.common.backoff import Backoff
+from services.common.errors import Retry, Unavailable
+from services.common.kubernetes import (
+    Informer,
+    KubeClient,
+    Manifest,
+    NotFound,
+    ObjectStore,
+    namespace_and_name,
+    reflect,
+)
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.e2e.tenant import USER, Tenant, deployment
+from tests.node.kubectl import OURS, PART, container_statuses, is_ready
+
+T = TypeVar("T")
 
 SERVICES = ("watcher", "planner", "agent")
 EVERY_SECONDS = 0.25
-"""One change."""
+"""A deployment is created, and deleted when it is deployed: a tenant may not have as many as come in some minutes."""
+LOST_SECONDS = 600
+"""What has not led to anything by then is lost, not slow: a busy machine takes minutes to bring pods up."""
 
 
 class Load:
@@ -28,13 +44,15 @@ class Load:
         """Changes from which nothing followed in time."""
         self.fewest: dict[str, int] = {}
         """Of each service the pods that were ready and not about to go, at the worst moment."""
+        self.exit_codes: dict[str, int] = {}
+        """Of each container that ended, by the name of its pod."""
 
     def __str__(self) -> str:
         sent, slowest = len(self.seconds) + len(self.lost), max(self.seconds, default=0)
         return f"{sent} changes sent, {len(self.lost)} lost, the slowest took {slowest:.1f} s"
 
     async def send_changes(self, tenant: Tenant, end: asyncio.Event) -> None:
-        """Create deployments until the end, then wait for what follows from each."""
+        """Until the end, then wait for what follows from each."""
         number = 0
         async with asyncio.TaskGroup() as group:
             while not end.is_set():
@@ -45,21 +63,44 @@ class Load:
 
     async def _send_change(self, tenant: Tenant, name: str) -> None:
         began = time.monotonic()
-        created = await tenant.create(name)
+        wanted = deployment(tenant.namespace, name)
         try:
-            await tenant.application_of(created)
-        except Unavailable:
+            async with asyncio.timeout(LOST_SECONDS):
+                created = await answered(
+                    partial(tenant.kube.apply_object, GITOPS_DEPLOYMENT, wanted, field_manager=USER)
+                )
+            await tenant.application_of(created, LOST_SECONDS)
+        except (TimeoutError, Unavailable):
             self.lost.append(name)
         else:
             self.seconds.append(time.monotonic() - began)
+            with suppress(NotFound):  # the answer that it is deleted was lost
+                await answered(partial(tenant.delete, name))
 
-    async def watch_readiness(self, kube: KubeClient) -> None:
+    async def watch_pods(self, kube: KubeClient) -> None:
         """For ever: every state that the API server has shown."""
         pods: ObjectStore[tuple[str, str], Manifest] = ObjectStore(namespace_and_name, lambda item, _: item)
         async for _ in Informer(reflect(kube, POD, OURS), pods).changes():
             if pods.is_complete:
                 now = ready_by_service(pods.values())
                 self.fewest = {name: min(self.fewest.get(name, now[name]), now[name]) for name in SERVICES}
+                self.exit_codes |= exit_codes(pods.values())
+
+
+async def answered(call: Callable[[], Awaitable[T]]) -> T:
+    """Ask the API server until it answers, which a busy machine keeps it from."""
+    delays = Backoff()
+    while True:
+        try:
+            return await call()
+        except Retry:
+            await asyncio.sleep(delays.next_delay())
+
+
+def exit_codes(pods: Iterable[Manifest]) -> dict[str, int]:
+    """Of containers that have ended, by the name of their pod."""
+    states = ((pod["metadata"]["name"], status["state"]) for pod in pods for status in container_statuses(pod))
+    return {name: int(state["terminated"]["exitCode"]) for name, state in states if "terminated" in state}
 
 
 def ready_by_service(pods: Iterable[Manifest]) -> dict[str, int]:
@@ -76,7 +117,7 @@ def ready_by_service(pods: Iterable[Manifest]) -> dict[str, int]:
 async def going_on(tenant: Tenant, kube: KubeClient) -> AsyncIterator[Load]:
     """While the block lasts; afterwards every change has led to something."""
     load, end = Load(), asyncio.Event()
-    watching = asyncio.create_task(load.watch_readiness(kube))
+    watching = asyncio.create_task(load.watch_pods(kube))
     sending = asyncio.create_task(load.send_changes(tenant, end))
     try:
         yield load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,17 +19,18 @@ from tests.node import cgroups
 from tests.node.kubectl import OURS, Kubectl, container_statuses, is_ready, restarts
 from tests.node.load import SERVICES, going_on
 
-GRACE_SECONDS = {"watcher": 30, "planner": 75, "agent": 30}
-"""What the manifests give each to end."""
 EVERY_SECONDS = 0.5
-ROLLOUT = "--timeout=240s"
+DEADLINE_SECONDS = 240
+"""Pods come, go and are found to hang within it, on a busy machine, too."""
+BURST_SECONDS = 600
+MEGABYTE = 1_000_000
 
 
-async def until(what: str, holds: Callable[[], bool], seconds: float) -> None:
+async def until(what: str, holds: Callable[[], bool]) -> None:
     """Wait for what kubectl shows."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while not await asyncio.to_thread(holds):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
         await asyncio.sleep(EVERY_SECONDS)
 
 
@@ -40,20 +42,6 @@ def all_ready(kubectl: Kubectl) -> bool:
     return all(ready_pods(kubectl, name) == 2 for name in SERVICES)
 
 
-async def test_update_when_tenants_go_on_then_nothing_is_lost_and_no_pod_is_missing(
-    tenant: Tenant, kube: KubeClient, kubectl: Kubectl
-) -> None:
-    deployments = [f"deployment/{name}" for name in SERVICES]
-    before = {pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name)}
-    async with going_on(tenant, kube) as load:
-        kubectl.run("rollout", "restart", f"--namespace={OURS}", *deployments)
-        for name in deployments:
-            await asyncio.to_thread(kubectl.run, "rollout", "status", f"--namespace={OURS}", name, ROLLOUT, seconds=250)
-    assert load.fewest == dict.fromkeys(SERVICES, 2)
-    await until("the new pods alone are there", lambda: all_ready(kubectl), 60)
-    assert before.isdisjoint(pod["metadata"]["uid"] for name in SERVICES for pod in kubectl.pods_of(name))
-
-
 async def test_update_when_its_image_is_not_there_then_the_old_pods_stay_until_it_is_undone(
     tenant: Tenant, kube: KubeClient, kubectl: Kubectl
 ) -> None:
@@ -61,10 +49,10 @@ async def test_update_when_its_image_is_not_there_then_the_old_pods_stay_until_i
     kubectl.run("set", "image", f"--namespace={OURS}", "deployment/planner", "service=localhost/nothing:1")
     try:
         async with going_on(tenant, kube) as load:
-            await until("the image is not found", lambda: _waits_for_image(kubectl), 60)
+            await until("the image is not found", lambda: _waits_for_image(kubectl))
     finally:
         kubectl.run("rollout", "undo", f"--namespace={OURS}", "deployment/planner")
-    await until("the new pod is gone", lambda: len(kubectl.pods_of("planner")) == 2, 60)
+    await until("the new pod is gone", lambda: len(kubectl.pods_of("planner")) == 2)
     assert load.fewest["planner"] == 2
     assert {pod["metadata"]["uid"] for pod in kubectl.pods_of("planner")} == before
 
@@ -80,7 +68,7 @@ async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(
     chosen = "--pod-selector=app.kubernetes.io/part-of=gitops-service"
     try:
         async with going_on(tenant, kube) as load:
-            drain = ("drain", NAME, chosen, "--delete-emptydir-data", "--timeout=25s")
+            drain = ("drain", NAME, chosen, "--delete-emptydir-data", "--timeout=15s")
             drained = await asyncio.to_thread(kubectl.attempt, *drain)
         assert drained.returncode != 0
         assert "violate the pod's disruption budget" in drained.stderr
@@ -88,20 +76,18 @@ async def test_node_when_it_is_drained_then_one_pod_of_each_stays_and_works(
         assert load.fewest == dict.fromkeys(SERVICES, 1)
     finally:
         kubectl.run("uncordon", NAME)
-    await until("every pod is ready again", lambda: all_ready(kubectl), 120)
+    await until("every pod is ready again", lambda: all_ready(kubectl))
 
 
-@pytest.mark.parametrize("name", SERVICES)
 async def test_pod_when_it_is_ended_at_work_then_it_ends_by_itself_and_nothing_is_lost(
-    tenant: Tenant, kube: KubeClient, kubectl: Kubectl, name: str
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl
 ) -> None:
-    pod = kubectl.pods_of(name)[0]["metadata"]["name"]
-    async with going_on(tenant, kube):
-        began = time.monotonic()
-        await asyncio.to_thread(kubectl.run, "delete", "pod", f"--namespace={OURS}", pod)
-        seconds = time.monotonic() - began
-    assert seconds < GRACE_SECONDS[name] - 2
-    await until("another has taken its place", lambda: ready_pods(kubectl, name) == 2, 60)
+    pods = [kubectl.pods_of(name)[0]["metadata"]["name"] for name in SERVICES]
+    async with going_on(tenant, kube) as load:
+        await asyncio.to_thread(kubectl.run, "delete", "pod", f"--namespace={OURS}", *pods)
+    # A process that the kubelet kills when its time is over has another.
+    assert {pod: load.exit_codes.get(pod) for pod in pods} == dict.fromkeys(pods, 0)
+    await until("others have taken their place", lambda: all_ready(kubectl))
 
 
 async def test_process_when_it_is_slow_for_a_while_then_it_gets_no_work_and_is_left_alone(kubectl: Kubectl) -> None:
@@ -109,10 +95,10 @@ async def test_process_when_it_is_slow_for_a_while_then_it_gets_no_work_and_is_l
     name = pod["metadata"]["name"]
     cgroups.send(pod, signal.SIGSTOP)
     try:
-        await until("it is not ready", lambda: not is_ready(kubectl.get("pod", f"--namespace={OURS}", name)), 60)
+        await until("it is not ready", lambda: not is_ready(kubectl.get("pod", f"--namespace={OURS}", name)))
     finally:
         cgroups.send(pod, signal.SIGCONT)
-    await until("it is ready", lambda: is_ready(kubectl.get("pod", f"--namespace={OURS}", name)), 60)
+    await until("it is ready", lambda: is_ready(kubectl.get("pod", f"--namespace={OURS}", name)))
     assert restarts(kubectl.get("pod", f"--namespace={OURS}", name)) == restarts(pod)
 
 
@@ -127,21 +113,28 @@ async def test_process_when_it_hangs_then_the_kubelet_ends_it_and_another_goes_o
         now = kubectl.get("pod", f"--namespace={OURS}", name)
         return restarts(now) == restarts(pod) + 1 and is_ready(now)
 
-    await until("it was started again", is_new, 180)
+    await until("it was started again", is_new)
     await tenant.application_of(await tenant.create())
 
 
 async def test_limits_when_a_thousand_deployments_come_at_once_then_none_is_reached(
-    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl
+    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {pod["metadata"]["name"]: restarts(pod) for name in SERVICES for pod in kubectl.pods_of(name)}
     async with asyncio.TaskGroup() as group:
         for _ in range(20):
             group.create_task(_burst(kube, deployments, applications, 50))
     pods = [pod for name in SERVICES for pod in kubectl.pods_of(name)]
+    with capsys.disabled():
+        sys.stdout.write("\nburst: " + "; ".join(map(_figures, pods)) + "\n")
     assert {pod["metadata"]["name"]: restarts(pod) for pod in pods} == before
     assert [pod["metadata"]["name"] for pod in pods if cgroups.most_memory(pod) > 0.8 * cgroups.memory_limit(pod)] == []
     assert [cgroups.times_throttled(pod) for pod in pods] == [0] * len(pods)
+
+
+def _figures(pod: Manifest) -> str:
+    memory, limit = (size // MEGABYTE for size in (cgroups.most_memory(pod), cgroups.memory_limit(pod)))
+    return f"{pod['metadata']['name']} {memory} of {limit} MB, throttled {cgroups.times_throttled(pod)} times"
 
 
 async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, count: int) -> None:
@@ -149,7 +142,8 @@ async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, co
         created = [await tenant.create(f"app-{number}") for number in range(count)]
         for deployment in created:
             name = f"{deployment['metadata']['name']} is deployed"
-            await deployments.until(name, partial(_is_healthy, tenant, deployment), 240)
+            await deployments.until(name, partial(_is_healthy, tenant, deployment), BURST_SECONDS)
+        await tenant.leave(BURST_SECONDS)
 
 
 def _is_healthy(tenant: Tenant, deployment: Manifest, _: Objects) -> bool:
