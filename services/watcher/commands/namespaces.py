@@ -55,14 +55,15 @@ class Namespaces:
 
     async def find_namespace(self, name: str, since: datetime) -> Namespace | None:
         """The namespace as it was read after ``since``; None if there is none. Raises Rejected."""
-        known = self._known.get(name)
-        if known is not None and known.read_at >= since:
+        if (known := self._read_since(name, since)) is not None:
             return known
         async with self._reading[name]:  # what waited meanwhile has been read for all
-            known = self._known.get(name)
-            if known is None or known.read_at < since:
-                known = await self._read(name)
-        return known
+            return self._read_since(name, since) or await self._read(name)
+
+    def _read_since(self, name: str, since: datetime) -> Namespace | None:
+        """What was read in the future was read before somebody set the clock back: nobody knows when."""
+        known = self._known.get(name)
+        return known if known is not None and since <= known.read_at <= self.now() else None
 
     async def _read(self, name: str) -> Namespace | None:
         read_at = self.now()
@@ -122,7 +123,7 @@ class Neighbours:
         found = self._inhabited.get(name)
         if found is None or uid not in self._existing:
             return None
-        counts = self.is_one_watch and seen_at - found.namespace.read_at < NEIGHBOURS_COUNT_FOR
+        counts = self.is_one_watch and abs(seen_at - found.namespace.read_at) < NEIGHBOURS_COUNT_FOR
         return found.namespace if counts or uid in found.uids else None
 
     def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:

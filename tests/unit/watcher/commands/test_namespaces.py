@@ -60,6 +60,30 @@ async def test_namespace_when_asked_for_a_resource_seen_since_it_was_read_then_i
     assert server.namespace_gets == ["team-a"] * 2
 
 
+async def test_namespace_when_the_clock_was_set_back_since_it_was_read_then_it_is_read_again(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    """Whoever was given its name meanwhile must not be taken for whom it was before."""
+    clock = Clock()
+    found = namespaces(kube, clock)
+    clock.now = START + timedelta(hours=1)
+    assert await found.find_namespace("team-a", clock.now)
+    server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
+    clock.now = START
+    latter = await found.find_namespace("team-a", START)
+    assert latter is not None
+    assert latter.uid == "latter"
+
+
+def test_neighbour_when_the_clock_was_set_back_since_its_namespace_was_read_then_it_does_not_count() -> None:
+    neighbours = Neighbours(is_one_watch=True)
+    for uid in ("one", "another"):
+        meta = {"uid": uid, "name": uid, "namespace": "team-a"}
+        neighbours.observe_event(Changed({"metadata": meta}))
+    neighbours.note_namespace("one", "team-a", Namespace("u", 0, START + timedelta(hours=1)))
+    assert neighbours.find_namespace("another", "team-a", START) is None
+
+
 async def test_namespace_when_many_ask_at_once_then_it_is_read_once(server: FakeApiServer, kube: KubeClient) -> None:
     found = namespaces(kube, Clock())
     await asyncio.gather(*(found.find_namespace("team-a", START) for _ in range(20)))
