@@ -151,7 +151,7 @@ class Faults:
     async def _restore_backup(self, seconds: float) -> None:
         operator = self._operator
         planners, watchers = processes_of("planner", REPLICAS), processes_of("watcher", REPLICAS)
-        by_hand = {
+        by_hand: dict[int, Sequence[Action]] = {
             1: [operator.stop(*planners)],
             2: [operator.lose_database],
             3: [operator.start(*planners), *operator.restart(*watchers, *AGENTS)],

@@ -36,7 +36,7 @@ AGENTS = ("agent-1", "agent-2")
 EDGES = ("watcher", *AGENTS)
 """Of a stack with one watcher: who talks to a Kubernetes API server."""
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 def commands_of(page: str) -> list[str]:

@@ -10,6 +10,7 @@ from chaos.plan.operations import PutDeployment
 from chaos.plan.plan import Plan
 from chaos.run import run_plan
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import AGENTS
 
 SEED = 20261123
 TARGETS = Targets(
@@ -20,9 +21,6 @@ TARGETS = Targets(
     seconds=(1, 3),
     kinds=(Kill, Stop, Cut, Slow, FailCalls, BreakQueries, StepClock),
 )
-
-
-AGENTS = ("agent-1", "agent-2")
 
 
 async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: HostedStack) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import pytest
 
 from devstack.components.services import SIMULATOR
 from devstack.components.steps import ENGINE_CRDS, SIMULATOR_RBAC
@@ -132,16 +135,20 @@ def install_argocd(stack: HostedStack, operator: Operator) -> Callable[[], None]
     return install
 
 
+@pytest.fixture
+async def tenancy(tenant: Tenant, api: Api, cluster: Cluster, engine_secrets: Mirror) -> Tenancy:
+    """What a tenant has before anything is lost."""
+    tenancy = Tenancy(tenant, api, engine_secrets)
+    await tenancy.begin(cluster)
+    return tenancy
+
+
 async def test_namespace_of_an_argo_cd_when_lost_then_others_are_served_and_its_applications_are_made_again(
     stack: HostedStack,
     operator: Operator,
     tenant: Tenant,
-    api: Api,
-    cluster: Cluster,
-    engine_secrets: Mirror,
+    tenancy: Tenancy,
 ) -> None:
-    tenancy = Tenancy(tenant, api, engine_secrets)
-    await tenancy.begin(cluster)
     async with neighbour_outside(tenancy.namespace, tenant) as (other, elsewhere):
         before = identity(other, elsewhere)
         await lose_namespaces(tenant.kube, tenant.applications, tenancy.namespace)
@@ -165,19 +172,15 @@ async def test_engine_cluster_when_lost_then_a_new_one_under_the_same_instance_i
     stack: HostedStack,
     operator: Operator,
     tenant: Tenant,
-    api: Api,
-    cluster: Cluster,
-    engine_secrets: Mirror,
+    tenancy: Tenancy,
 ) -> None:
-    tenancy = Tenancy(tenant, api, engine_secrets)
-    await tenancy.begin(cluster)
     engines = parse_engine_namespaces(stack.environment["ENGINE_NAMESPACES"]).values()
     await lose_namespaces(tenant.kube, tenant.applications, *engines)
     for plural in ("applications", "appprojects"):
         await tenant.kube.delete_object(CUSTOM_RESOURCE_DEFINITION, "", f"{plural}.{GROUP}")
     await tenant.patch("changed", SINCE)
 
-    crds = lambda: operator.run(f"gitopsctl crds apply --from {ENGINE_CRDS}") and None  # noqa: E731
+    crds = partial(operator.run, f"gitopsctl crds apply --from {ENGINE_CRDS}")
     by_hand = {1: [operator.stop(*AGENTS)], 2: [crds, install_argocd(stack, operator)], 3: [operator.start(*AGENTS)]}
     await asyncio.to_thread(operator.follow_runbook, "lost-engine-cluster.md", by_hand)
     await tenancy.require_restored()

@@ -123,22 +123,19 @@ class Consumer:
 
         What was consumed and not acknowledged comes again, to whoever is assigned its partition.
         """
-        self._give_up_all()
+        self.leave_group()
         self.join_group()
 
     def leave_group(self) -> None:
         """Give all partitions up, and be no member until :meth:`join_group`; polls go on, and bring nothing."""
-        self._give_up_all()
+        self._store_offsets()
+        self.offsets.revoke_partitions(self.offsets.partitions)
+        self._client.unsubscribe()
 
     def join_group(self) -> None:
         """Be a member again."""
         self.lacks_starts = False
         self._subscribe()
-
-    def _give_up_all(self) -> None:
-        self._store_offsets()
-        self.offsets.revoke_partitions(self.offsets.partitions)
-        self._client.unsubscribe()
 
     def close(self) -> None:
         """Commit what is acknowledged, and leave the group."""

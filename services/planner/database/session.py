@@ -207,10 +207,8 @@ class DatabaseSession:
         """
         try:
             connect(self._url).close()
-        except psycopg.errors.ConnectionTimeout:
-            return False
-        except psycopg.OperationalError:
-            return True
+        except psycopg.OperationalError as error:
+            return not isinstance(error, psycopg.errors.ConnectionTimeout)
         return True
 
     def abandon_transaction(self) -> None:

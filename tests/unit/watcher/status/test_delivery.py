@@ -130,12 +130,18 @@ async def test_rows_when_written_then_their_offsets_are_stored(bench: Bench) -> 
     assert {item.name for item in bench.cluster.written} == {"a", "b"}
 
 
-async def test_row_when_another_watcher_may_write_it_by_now_then_it_waits_until_the_broker_says_that_it_is_ours(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set as soon as the broker has said that we are a member."""
     answered = asyncio.Event()
     monkeypatch.setattr(delivery, "CONFIRMATION_SECONDS", 0.001)
     monkeypatch.setattr(GroupSession, "is_confirmed", property(lambda _: answered.is_set()))
+    return answered
+
+
+async def test_row_when_another_watcher_may_write_it_by_now_then_it_waits_until_the_broker_says_that_it_is_ours(
+    bench: Bench, answered: asyncio.Event
+) -> None:
     bench.read(row("a"))
     await settle()
     assert bench.cluster.written == []
@@ -145,11 +151,8 @@ async def test_row_when_another_watcher_may_write_it_by_now_then_it_waits_until_
 
 
 async def test_row_when_its_partition_is_revoked_while_it_waits_for_the_broker_then_it_is_not_written(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, answered: asyncio.Event
 ) -> None:
-    answered = asyncio.Event()
-    monkeypatch.setattr(delivery, "CONFIRMATION_SECONDS", 0.001)
-    monkeypatch.setattr(GroupSession, "is_confirmed", property(lambda _: answered.is_set()))
     bench.read(row("a"))
     await settle()
     bench.offsets.revoke_partitions(bench.offsets.partitions)
