@@ -68,6 +68,8 @@ ROWS = sql.SQL("SELECT count(*) FROM {table}")
 PARTS = "(SELECT {name}::regclass UNION SELECT relid FROM pg_partition_tree({name})) AS parts(relid)"
 """The table, and its partitions if it has some."""
 SIZE = sql.SQL("SELECT sum(pg_total_relation_size(relid)) FROM " + PARTS)  # noqa: S608 - of constants
+LEAVES = "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+UNATTENDED = "ALTER TABLE {table} SET (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
 INSERTED = sql.SQL("SELECT sum(pg_stat_get_tuples_inserted(relid)) FROM " + PARTS)  # noqa: S608 - of constants
 ALL_OBJECTS = """
 SELECT engine_instance_id, kind, name, tenant_namespace, desired, digest, manifest FROM engine_resources
@@ -307,6 +309,9 @@ def _number(owner: psycopg.Connection, query: sql.SQL, table: str) -> int:
 def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years]:
     """Before the first month."""
     with psycopg.connect(database.owner_url) as owner:
+        # Whether it comes by, and gives pages back, is the machine's mood.
+        for (leaf,) in owner.execute(LEAVES).fetchall():
+            owner.execute(sql.SQL(UNATTENDED).format(table=sql.SQL(leaf)))
         for instance in FLEET:
             owner.execute(
                 "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
