@@ -73,12 +73,13 @@ def with_containers(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="package")
-def servers(with_containers: bool, stack: HostedStack) -> Iterator[Servers]:
-    """PostgreSQL and Kafka: the local stack's processes, or containers."""
+def servers(with_containers: bool, request: pytest.FixtureRequest) -> Iterator[Servers]:
+    """PostgreSQL and Kafka: the local stack's processes, or containers, beside which it is not started."""
     if with_containers:
         with containers() as started:
             yield started
     else:
+        stack: HostedStack = request.getfixturevalue("stack")
         environment = stack.environment
         owner, password = environment["DATABASE_OWNER_URL"], stack.state.secrets()["postgres"]
         address = urlsplit(owner).netloc.rpartition("@")[2]

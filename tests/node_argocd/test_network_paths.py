@@ -1,0 +1,130 @@
+"""Where Argo CD's own pods get to, and who gets to them: connections that are made in their own networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from devstack.stack.node_addresses import API_SERVER, CONNECT, DNS, GIT, KAFKA, NODE, POSTGRES, REGISTRY
+from devstack.toolchain.service_image import NAME as IMAGE
+from tests.node.kubectl import Kubectl
+from tests.node.paths import METADATA, PRIVATE, PUBLIC, Place, Source, labelled, on_this_machine, stand_in
+
+ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
+TENANT = "paths-tenant"
+SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
+PROBE = "probe"
+"""Container that is added to a pod, for Argo CD's own has nothing to connect with."""
+STARTED_SECONDS = 60
+
+REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
+PODS = {
+    "repo server": (ENGINE, REPO_SERVER),
+    "controller": (ENGINE, CONTROLLER),
+    "redis": (ENGINE, REDIS),
+    "other repo server": (OTHER_ENGINE, REPO_SERVER),
+    "other controller": (OTHER_ENGINE, CONTROLLER),
+}
+"""Namespace and name of Argo CD's own."""
+
+PUBLIC_PORTS = {"public ssh", "public http", "public https", "public 6443"}
+METRICS = {"repo server's metrics", "controller's metrics", "other repo server's metrics"}
+"""Argo CD's own policies show them to every pod of the cluster."""
+PATHS = {
+    "repo server": {"dns", "git", "redis", *PUBLIC_PORTS},
+    "controller": {"dns", "redis", "repo server", "api server", "api server itself", *PUBLIC_PORTS},
+    "redis": {"api server", "api server itself"},
+    "tenant": {"dns", "git", "api server", "api server itself", "kubelet", "metadata", "metadata over TLS"}
+    | {"kafka", "registry", "postgres", "connect", "private https", "private ssh", "public, another port"}
+    | {*PUBLIC_PORTS, *METRICS},
+}
+"""Where each gets to; nothing comes back from any other place. No policy holds for a tenant's pods: they show that
+whatever does not answer others is there."""
+
+
+@pytest.fixture(scope="module")
+def sources(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
+    """Pods by the names that the tables have for them."""
+    argocd = {name: _probe(kubectl, *place) for name, place in PODS.items()}
+    tenant = Source(TENANT, "any")
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}})
+    # As a tenant may label a pod: in its own namespace that is no way in.
+    kubectl.apply(stand_in(TENANT, tenant.pod, labelled(CONTROLLER), (8080,)))
+    kubectl.run("wait", "--for=condition=Ready", f"--namespace={TENANT}", f"pod/{tenant.pod}")
+    yield argocd | {"tenant": tenant}
+    kubectl.run("delete", "pod", f"--namespace={TENANT}", tenant.pod, "--force")
+
+
+def _probe(kubectl: Kubectl, namespace: str, name: str) -> Source:
+    """A container in the network of a pod that is there."""
+    (pod,) = kubectl.pods_of(name, namespace)
+    source = Source(namespace, pod["metadata"]["name"], PROBE)
+    idle = ("--", "python", "-c", "import signal; signal.pause()")
+    options = (f"--image={IMAGE}", f"--container={PROBE}", "--profile=restricted")
+    kubectl.run("debug", f"--namespace={namespace}", f"pod/{source.pod}", *options, *idle)
+    deadline = time.monotonic() + STARTED_SECONDS
+    while not _is_running(kubectl.get("pod", f"--namespace={namespace}", source.pod)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return source
+
+
+def _is_running(pod: dict[str, Any]) -> bool:
+    found = pod["status"].get("ephemeralContainerStatuses", [])
+    return any(item["name"] == PROBE and "running" in item["state"] for item in found)
+
+
+@pytest.fixture(scope="module")
+def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) -> Iterator[dict[str, Place]]:
+    """Everything that somebody may or may not reach."""
+
+    def address(name: str) -> str:
+        found = kubectl.get("pod", f"--namespace={sources[name].namespace}", sources[name].pod)["status"]["podIP"]
+        return str(found)
+
+    with on_this_machine(SERVED):
+        yield {
+            "dns": (DNS, 53),
+            "git": (NODE, GIT),
+            "kafka": (NODE, KAFKA),
+            "registry": (NODE, REGISTRY),
+            "postgres": (NODE, POSTGRES),
+            "connect": (NODE, CONNECT),
+            "api server": (API_SERVER, 443),
+            "api server itself": (NODE, int(stack.state.recall("ports")["kube-apiserver"])),
+            "kubelet": (NODE, 10250),
+            "metadata": (METADATA, 80),
+            "metadata over TLS": (METADATA, 443),
+            "public ssh": (PUBLIC, 22),
+            "public http": (PUBLIC, 80),
+            "public https": (PUBLIC, 443),
+            "public 6443": (PUBLIC, 6443),
+            "public, another port": (PUBLIC, 8443),
+            "private https": (PRIVATE, 443),
+            "private ssh": (PRIVATE, 22),
+            "redis": (address("redis"), 6379),
+            "repo server": (address("repo server"), 8081),
+            "repo server's metrics": (address("repo server"), 8084),
+            "controller's metrics": (address("controller"), 8082),
+            "other repo server": (address("other repo server"), 8081),
+            "other repo server's metrics": (address("other repo server"), 8084),
+        }
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_pod_when_it_connects_then_it_gets_to_the_places_of_the_table_alone(
+    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place], name: str
+) -> None:
+    others = {place: target for place, target in places.items() if place != name and not place.startswith(f"{name}'s")}
+    assert sources[name].reached(kubectl, others) == PATHS[name]
+
+
+def test_instance_when_it_connects_to_another_then_redis_and_repo_server_do_not_answer(
+    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
+) -> None:
+    guarded = {place: places[place] for place in ("redis", "repo server")}
+    assert sources["other controller"].reached(kubectl, guarded) == set()
