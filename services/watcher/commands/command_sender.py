@@ -78,9 +78,9 @@ class CommandBuilder:
 
     async def _find_namespace(self, change: Change) -> Namespace | None:
         """The namespace that the resource is in; None if there is none of its name. Raises Rejected."""
-        namespace = self.neighbours.find_namespace(change.uid, change.tenant, change.seen_at)
+        namespace = self.neighbours.find_namespace(change.uid, change.tenant, change.seen)
         if namespace is None:
-            namespace = await self.namespaces.find_namespace(change.tenant, change.seen_at)
+            namespace = await self.namespaces.find_namespace(change.tenant, change.seen)
         if namespace is not None:
             self.neighbours.note_namespace(change.uid, change.tenant, namespace)
         return namespace

@@ -8,17 +8,17 @@ namespace of before.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from services.common.kubernetes import NAMESPACE, Changed, Deleted, ListStarted, Manifest, Reflection, Seen
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import created_at
 
 MOST_KNOWN = 100_000
-NEIGHBOURS_COUNT_FOR = timedelta(minutes=1)
+NEIGHBOURS_COUNT_FOR_SECONDS = 60
 LOGICAL_CLUSTER = "kcp.io/cluster"
 """Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster.
 
@@ -34,12 +34,8 @@ class Namespace:
     """After the name of its logical cluster, if it tells one."""
     created_at: int
     """Milliseconds since 1970, in whole seconds."""
-    read_at: datetime
-    """It was there then, or later."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    read: float
+    """When it was there, or later: monotonic seconds, for whoever sets the clock back must not make it newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +45,23 @@ class Namespaces:
     reader: ObjectReader
     in_logical_clusters: bool = False
     """The API server is KCP."""
-    now: Callable[[], datetime] = _now
+    time: Callable[[], float] = time.monotonic
     _known: dict[str, Namespace] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def find_namespace(self, name: str, since: datetime) -> Namespace | None:
-        """The namespace as it was read after ``since``; None if there is none. Raises Rejected."""
+    async def find_namespace(self, name: str, since: float) -> Namespace | None:
+        """The namespace as it was read after ``since``, monotonic; None if there is none. Raises Rejected."""
         if (known := self._read_since(name, since)) is not None:
             return known
         async with self._reading[name]:  # what waited meanwhile has been read for all
             return self._read_since(name, since) or await self._read(name)
 
-    def _read_since(self, name: str, since: datetime) -> Namespace | None:
-        """What was read in the future was read before somebody set the clock back: nobody knows when."""
+    def _read_since(self, name: str, since: float) -> Namespace | None:
         known = self._known.get(name)
-        return known if known is not None and since <= known.read_at <= self.now() else None
+        return known if known is not None and since <= known.read else None
 
     async def _read(self, name: str) -> Namespace | None:
-        read_at = self.now()
+        read = self.time()
         manifest = await self.reader.find_object(NAMESPACE, None, name)
         if len(self._reading) > MOST_KNOWN:
             self._known.clear()
@@ -75,7 +70,7 @@ class Namespaces:
             self._known.pop(name, None)
             return None
         meta = manifest["metadata"]
-        self._known[name] = found = Namespace(self._identity(meta), created_at(meta), read_at)
+        self._known[name] = found = Namespace(self._identity(meta), created_at(meta), read)
         return found
 
     def _identity(self, meta: Manifest) -> str:
@@ -118,12 +113,12 @@ class Neighbours:
             case Deleted(manifest):
                 self._remove(manifest["metadata"])
 
-    def find_namespace(self, uid: str, name: str, seen_at: datetime) -> Namespace | None:
-        """In which namespace of this name the object is that was seen then; None if that is not known."""
+    def find_namespace(self, uid: str, name: str, seen: float) -> Namespace | None:
+        """In which namespace of this name the object is that was seen then, monotonic; None if that is not known."""
         found = self._inhabited.get(name)
         if found is None or uid not in self._existing:
             return None
-        counts = self.is_one_watch and abs(seen_at - found.namespace.read_at) < NEIGHBOURS_COUNT_FOR
+        counts = self.is_one_watch and abs(seen - found.namespace.read) < NEIGHBOURS_COUNT_FOR_SECONDS
         return found.namespace if counts or uid in found.uids else None
 
     def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -43,6 +44,8 @@ class Change:
     """None if the resource is to be read when its turn comes."""
     refers_to: str = ""
     """Name of the other resource that the command has to tell of."""
+    seen: float = field(default_factory=time.monotonic, compare=False)
+    """``seen_at`` as monotonic seconds, which nobody sets back."""
 
     @property
     def size(self) -> int:

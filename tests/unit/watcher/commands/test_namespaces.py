@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 
 from services.common.kubernetes import (
     Changed,
@@ -18,28 +19,21 @@ from services.common.kubernetes import (
     Seen,
 )
 from services.common.messages import ResourceChanged
-from services.watcher.commands.namespaces import NEIGHBOURS_COUNT_FOR, Namespace, Namespaces, Neighbours
+from services.watcher.commands.namespaces import NEIGHBOURS_COUNT_FOR_SECONDS, Namespace, Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer
+from tests.unit.fake_clock import FakeClock
 from tests.unit.watcher.commands.test_feed import DEPLOYMENTS, feed_of, put, running, told, until
 from tests.unit.watcher.fakes import FakePublisher
 
-START = datetime(2026, 5, 4, 12, tzinfo=UTC)
+START = 0.0
 CREATED, RECREATED = "2026-05-04T12:00:00Z", "2026-05-04T13:00:00Z"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-def namespaces(kube: KubeClient, clock: Clock, *, kcp: bool = False) -> Namespaces:
-    return Namespaces(ObjectReader(kube), kcp, clock)
+def namespaces(kube: KubeClient, clock: FakeClock, *, kcp: bool = False) -> Namespaces:
+    return Namespaces(ObjectReader(kube), kcp, clock.time)
 
 
 def named(publisher: FakePublisher) -> list[tuple[str, str]]:
@@ -52,49 +46,42 @@ def named(publisher: FakePublisher) -> list[tuple[str, str]]:
 async def test_namespace_when_asked_for_a_resource_seen_since_it_was_read_then_it_is_read_again(
     server: FakeApiServer, kube: KubeClient
 ) -> None:
-    clock = Clock()
+    clock = FakeClock()
     found = namespaces(kube, clock)
-    for since in (START, START, START + timedelta(seconds=1)):
-        clock.now = max(clock.now, since)
-        assert await found.find_namespace("team-a", since)
+    for clock.seconds in (START, START, START + 1):
+        assert await found.find_namespace("team-a", clock.seconds)
     assert server.namespace_gets == ["team-a"] * 2
 
 
-async def test_namespace_when_the_clock_was_set_back_since_it_was_read_then_it_is_read_again(
-    server: FakeApiServer, kube: KubeClient
+@pytest.mark.parametrize("ahead", [timedelta(seconds=2), timedelta(hours=1)], ids=str)
+async def test_resource_when_the_clock_was_set_back_since_its_namespace_was_read_then_that_is_read_again(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher, ahead: timedelta
 ) -> None:
     """Whoever was given its name meanwhile must not be taken for whom it was before."""
-    clock = Clock()
-    found = namespaces(kube, clock)
-    clock.now = START + timedelta(hours=1)
-    assert await found.find_namespace("team-a", clock.now)
-    server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
-    clock.now = START
-    latter = await found.find_namespace("team-a", START)
-    assert latter is not None
-    assert latter.uid == "latter"
-
-
-def test_neighbour_when_the_clock_was_set_back_since_its_namespace_was_read_then_it_does_not_count() -> None:
-    neighbours = Neighbours(is_one_watch=True)
-    for uid in ("one", "another"):
-        meta = {"uid": uid, "name": uid, "namespace": "team-a"}
-        neighbours.observe_event(Changed({"metadata": meta}))
-    neighbours.note_namespace("one", "team-a", Namespace("u", 0, START + timedelta(hours=1)))
-    assert neighbours.find_namespace("another", "team-a", START) is None
+    feed = feed_of(DEPLOYMENTS, kube, publisher)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        with time_machine.travel(datetime.now(UTC) + ahead):
+            await put(server, "before", metadata={"creationTimestamp": CREATED})
+            await until(lambda: named(publisher) == [("before", "uid-of-team-a")])
+            await server.delete("before")
+        server.namespaces["team-a"] = {"uid": "latter", "creationTimestamp": RECREATED}
+        await put(server, "new", metadata={"creationTimestamp": RECREATED})
+        await until(lambda: len(named(publisher)) == 2)
+    assert named(publisher)[1] == ("new", "latter")
 
 
 async def test_namespace_when_many_ask_at_once_then_it_is_read_once(server: FakeApiServer, kube: KubeClient) -> None:
-    found = namespaces(kube, Clock())
+    found = namespaces(kube, FakeClock())
     await asyncio.gather(*(found.find_namespace("team-a", START) for _ in range(20)))
     assert server.namespace_gets == ["team-a"]
 
 
 async def test_namespace_when_it_is_gone_then_there_is_none(server: FakeApiServer, kube: KubeClient) -> None:
-    found = namespaces(kube, Clock())
+    found = namespaces(kube, FakeClock())
     assert await found.find_namespace("team-a", START)
     server.namespaces["team-a"] = None
-    assert await found.find_namespace("team-a", START + timedelta(days=1)) is None
+    assert await found.find_namespace("team-a", START + 1) is None
 
 
 @pytest.mark.parametrize(("kcp", "identity"), [(True, "2abc/u"), (False, "u")])
@@ -103,9 +90,9 @@ async def test_namespace_when_it_names_its_logical_cluster_then_that_is_part_of_
 ) -> None:
     meta: Manifest = {"uid": "u", "creationTimestamp": CREATED, "annotations": {"kcp.io/cluster": "2abc"}}
     server.namespaces["team-a"] = meta
-    found = await namespaces(kube, Clock(), kcp=kcp).find_namespace("team-a", START)
+    found = await namespaces(kube, FakeClock(), kcp=kcp).find_namespace("team-a", START)
     assert found is not None
-    assert (found.uid, found.created_at) == (identity, int(START.timestamp()) * 1000)
+    assert (found.uid, found.created_at) == (identity, 1_777_896_000_000)
 
 
 async def test_resources_when_sent_then_each_tells_its_namespace_which_is_read_once_for_all_of_a_list(
@@ -238,7 +225,7 @@ def test_object_when_its_kind_is_followed_by_several_watches_then_only_itself_te
 
 def test_neighbour_when_its_namespace_was_read_a_minute_ago_then_it_tells_of_itself_alone() -> None:
     """An administrator may have removed the namespace by force, and left the neighbour in the next one."""
-    neighbours, later = seen(Changed(thing("old")), Changed(thing("new"))), START + NEIGHBOURS_COUNT_FOR
+    neighbours, later = seen(Changed(thing("old")), Changed(thing("new"))), START + NEIGHBOURS_COUNT_FOR_SECONDS
     neighbours.note_namespace("old", "team-a", FORMER)
     assert neighbours.find_namespace("new", "team-a", later) is None
     assert neighbours.find_namespace("old", "team-a", later) == FORMER
