@@ -13,8 +13,8 @@ from services.common.kubernetes import Manifest
 from tests.e2e.tenant import Tenant, application_name, find
 
 
-async def gitopsctl(stack: HostedStack, *arguments: str) -> tuple[str, str]:
-    """As an operator; what it told, and what it told beside that."""
+async def outcome(stack: HostedStack, *arguments: str) -> tuple[int, str, str]:
+    """Of a command of an operator: exit code, what it told, and what it told beside that."""
     ended = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "services.cli", *arguments],
@@ -23,8 +23,14 @@ async def gitopsctl(stack: HostedStack, *arguments: str) -> tuple[str, str]:
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout, ended.stderr
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+async def gitopsctl(stack: HostedStack, *arguments: str) -> tuple[str, str]:
+    """The same of one that succeeds."""
+    code, shown, told = await outcome(stack, *arguments)
+    assert code == 0, shown + told
+    return shown, told
 
 
 async def until_deployed_from(tenant: Tenant, created: Manifest, path: str) -> None:
@@ -58,3 +64,14 @@ async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the
 
     await tenant.patch("web", {"spec": {"source": {"path": "newest"}}})
     await until_deployed_from(tenant, created, "newest")
+
+
+async def test_replay_when_the_time_is_before_what_the_logs_tell_then_nothing_is_told_but_what_is_missing(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    await tenant.create()
+    await tenant.until_status("Synced", sync__status="Synced")
+    code, shown, told = await outcome(stack, "replay", "at", "P7D", "--tenant", f"local/{tenant.namespace}")
+    assert (code, shown) == (1, "")
+    assert "GitOpsDeployment" in told
+    assert "Traceback" not in told
