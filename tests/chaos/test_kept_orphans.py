@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.harness.operator import Operator
-from services.common.kubernetes import APP_PROJECT, Manifest
+from services.common.kubernetes import APP_PROJECT, Manifest, NotFound
 from tests.e2e.tenant import Tenant
 
 FORGED = 30
@@ -26,19 +27,24 @@ async def test_orphans_when_an_intruder_makes_many_then_they_are_listed_and_go_o
     engine = application["metadata"]["namespace"]
     mine = projects.objects[engine, application["spec"]["project"]]
     forged = [f"{tenant.namespace}-forged-{number:02d}" for number in range(FORGED)]
-    for name in forged:
-        await tenant.kube.create_object(APP_PROJECT, _like(mine, name), field_manager="intruder")
-    name = await _name_of_kept(operator)
-    shown = await asyncio.to_thread(operator.run, f"gitopsctl orphans show {name}")
-    assert all(f"AppProject/{each}" in shown for each in forged)
-    assert {(engine, each) for each in forged} <= projects.objects.keys(), "nothing goes without an approval"
+    try:
+        for name in forged:
+            await tenant.kube.create_object(APP_PROJECT, _like(mine, name), field_manager="intruder")
+        name = await _name_of_kept(operator)
+        shown = await asyncio.to_thread(operator.run, f"gitopsctl orphans show {name}")
+        assert all(f"AppProject/{each}" in shown for each in forged)
+        assert {(engine, each) for each in forged} <= projects.objects.keys(), "nothing goes without an approval"
 
-    await asyncio.to_thread(operator.run, f"gitopsctl orphans approve {name}")
-    await projects.until(
-        "what was approved is gone",
-        lambda objects: not {(engine, each) for each in forged} & objects.keys(),
-        NOTICED_SECONDS,
-    )
+        await asyncio.to_thread(operator.run, f"gitopsctl orphans approve {name}")
+        await projects.until(
+            "what was approved is gone",
+            lambda objects: not {(engine, each) for each in forged} & objects.keys(),
+            NOTICED_SECONDS,
+        )
+    finally:
+        for name in forged:
+            with suppress(NotFound):
+                await tenant.kube.delete_object(APP_PROJECT, engine, name)
     assert (engine, mine["metadata"]["name"]) in projects.objects
 
 

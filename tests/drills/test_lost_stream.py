@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
@@ -14,6 +16,12 @@ from tests.e2e.tenant import Tenant, application_name, path
 
 OFFSETS = "gitops.connect.offsets"
 DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gitops'"
+LEAST = "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'"
+AS_CONFIGURED = "ALTER SYSTEM RESET max_slot_wal_keep_size"
+RELOAD = "SELECT pg_reload_conf()"
+FILL_SEGMENT = "SELECT pg_logical_emit_message(false, 'drill', 'anything'), pg_switch_wal()"
+WAL_STATUS = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'gitops'"
+MOST_SEGMENTS = 20
 UNSEEN = "DELETE FROM engine_resources WHERE name = %s AND kind = 'Application'"
 
 
@@ -22,13 +30,31 @@ def drop_slot(operator: Operator) -> None:
         superuser.execute(DROP)
 
 
+def reach_limit(operator: Operator) -> None:
+    """Write so much that the slot, which nobody reads, is invalidated."""
+    with operator.superuser("gitops") as superuser:
+        superuser.execute(LEAST)
+        superuser.execute(RELOAD)
+        try:
+            for _ in range(MOST_SEGMENTS):
+                superuser.execute(FILL_SEGMENT)
+                superuser.execute("CHECKPOINT")
+                if superuser.execute(WAL_STATUS).fetchone() == ("lost",):
+                    return
+        finally:
+            superuser.execute(AS_CONFIGURED)
+            superuser.execute(RELOAD)
+    raise AssertionError("the slot is still there")
+
+
 def delete_offsets(stack: HostedStack) -> None:
     admin = AdminClient({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"]})
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
 
 
+@pytest.mark.parametrize("loss", ["dropped", "limit reached"])
 async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_deleted_unseen_is_withdrawn(
-    operator: Operator, tenant: Tenant
+    operator: Operator, tenant: Tenant, loss: str
 ) -> None:
     kept, changed, unseen = [await tenant.create(name) for name in ("kept", "changed", "unseen")]
     for name in ("kept", "changed", "unseen"):
@@ -36,15 +62,22 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     before = identity(tenant, kept)
     loop = asyncio.get_running_loop()
 
-    def lose_slot() -> None:
+    def change_unseen() -> None:
         """While the connector is away rows change, and one goes that nobody is told of."""
-        drop_slot(operator)
         patch = path("since")
         asyncio.run_coroutine_threadsafe(tenant.patch("changed", patch), loop).result(30)
         with operator.owner() as owner:
             owner.execute(UNSEEN, [application_name(unseen)])
 
-    await asyncio.to_thread(operator.follow_runbook, "lost-replication-slot.md", {1: [lose_slot]})
+    def lose_slot() -> None:
+        if loss == "limit reached":
+            operator.stop("connect")()
+            reach_limit(operator)
+            operator.start("connect")()
+
+    await asyncio.to_thread(lose_slot)
+    by_hand = {1: [partial(drop_slot, operator), change_unseen]}
+    await asyncio.to_thread(operator.follow_runbook, "lost-replication-slot.md", by_hand)
     await tenant.until_path(changed, "since")
     assert identity(tenant, kept) == before
     swept = operator.told["gitopsctl rebuild sweep --current --dry-run"]
