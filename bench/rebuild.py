@@ -1,6 +1,7 @@
 """``python -m bench.rebuild``: how fast a lost database is built from the log, and what it costs to list all anew.
 
-Also to replay the log beside the planner, and to compile everything anew. The log is written here, as a watcher writes it, under a workspace's name; engines stand still.
+Also to replay the log beside the planner, and to compile everything anew. The log is written here, as a watcher writes
+it, under a workspace's name; engines stand still.
 """
 
 from __future__ import annotations
