@@ -114,14 +114,18 @@ class Setup:
 
 
 def run_afresh(plan: Plan, setup: Setup, logs: Path | None = None) -> Report:
-    """On a new stack, which ends with the run; what its processes said is copied to ``logs`` if it failed."""
+    """On a new stack, which ends with the run; what its processes said is copied to ``logs`` unless all is well."""
     with (
         tempfile.TemporaryDirectory(prefix="gitops-chaos-") as folder,
         hosted(Path(folder) / "stack", *stack_options(argocd=setup.argocd), output=Path(folder) / "stack.out") as stack,
     ):
-        report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
-        if report.failed and logs is not None:
-            shutil.copytree(stack.state.logs, logs)
+        is_well = False
+        try:
+            report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
+            is_well = not report.failed
+        finally:
+            if not is_well and logs is not None:
+                shutil.copytree(stack.state.logs, logs)
         return report
 
 

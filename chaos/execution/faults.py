@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from resource import RLIMIT_FSIZE, prlimit
 
+import structlog
+
 from chaos.execution.failing_api_server import FailingApiServer
 from chaos.plan.faults import (
     BreakQueries,
@@ -35,6 +37,8 @@ from devstack.supervisor.child import tree
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError
 
+log = structlog.get_logger(__name__)
+
 LOOK_EVERY_SECONDS = 1.0
 START_SECONDS = 600.0
 REPLICAS = 2
@@ -52,6 +56,7 @@ class Faults:
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
         async with self._turn:
+            log.info("fault", begins=str(fault))
             match fault:
                 case Kill() | Stop() | KillAll() | FillDisk() | StepClock():
                     await self._of_processes(fault)
@@ -64,6 +69,7 @@ class Faults:
                     await self._follow_runbook("lost-connect-offsets.md", {1: []})
                 case RestoreBackup(seconds):
                     await self._restore_backup(seconds)
+            log.info("fault", is_over=str(fault))
 
     async def keep_alive(self) -> None:
         """For ever: start again what has ended by itself."""
