@@ -15,7 +15,7 @@ from tests.node.kubectl import Kubectl
 from tests.node.paths import METADATA, PRIVATE, PUBLIC, Place, Source, labelled, on_this_machine, stand_in
 
 ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
-TENANT = "paths-tenant"
+TENANT, MONITORING = "paths-tenant", "monitoring"
 SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
 PROBE = "probe"
 """Container that is added to a pod, for Argo CD's own has nothing to connect with."""
@@ -33,16 +33,19 @@ PODS = {
 
 PUBLIC_PORTS = {"public ssh", "public http", "public https", "public 6443"}
 METRICS = {"repo server's metrics", "controller's metrics", "other repo server's metrics"}
-"""Argo CD's own policies show them to every pod of the cluster."""
+"""Argo CD's own policies would show them to every pod of the cluster; who asks for them gives no password."""
+UNGUARDED = (
+    {"dns", "git", "api server", "api server itself", "kubelet", "metadata", "metadata over TLS", *PUBLIC_PORTS}
+    | {"kafka", "registry", "postgres", "connect", "private https", "private ssh", "public, another port"}
+)  # fmt: skip
 PATHS = {
     "repo server": {"dns", "git", "redis", *PUBLIC_PORTS},
     "controller": {"dns", "redis", "repo server", "api server", "api server itself", *PUBLIC_PORTS},
     "redis": {"api server", "api server itself"},
-    "tenant": {"dns", "git", "api server", "api server itself", "kubelet", "metadata", "metadata over TLS"}
-    | {"kafka", "registry", "postgres", "connect", "private https", "private ssh", "public, another port"}
-    | {*PUBLIC_PORTS, *METRICS},
+    "tenant": UNGUARDED,
+    "monitoring": UNGUARDED | METRICS,
 }
-"""Where each gets to; nothing comes back from any other place. No policy holds for a tenant's pods: they show that
+"""Where each gets to; nothing comes back from any other place. No policy holds for the last two: they show that
 whatever does not answer others is there."""
 
 
@@ -50,13 +53,15 @@ whatever does not answer others is there."""
 def sources(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
     """Pods by the names that the tables have for them."""
     argocd = {name: _probe(kubectl, *place) for name, place in PODS.items()}
-    tenant = Source(TENANT, "any")
-    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}})
-    # As a tenant may label a pod: in its own namespace that is no way in.
-    kubectl.apply(stand_in(TENANT, tenant.pod, labelled(CONTROLLER), (8080,)))
-    kubectl.run("wait", "--for=condition=Ready", f"--namespace={TENANT}", f"pod/{tenant.pod}")
-    yield argocd | {"tenant": tenant}
-    kubectl.run("delete", "pod", f"--namespace={TENANT}", tenant.pod, "--force")
+    others = {"tenant": Source(TENANT, "any"), "monitoring": Source(MONITORING, "any")}
+    for source in others.values():
+        kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": source.namespace}})
+        # As a tenant may label a pod: in its own namespace that is no way in.
+        kubectl.apply(stand_in(source.namespace, source.pod, labelled(CONTROLLER), (8080,)))
+        kubectl.run("wait", "--for=condition=Ready", f"--namespace={source.namespace}", f"pod/{source.pod}")
+    yield argocd | others
+    for source in others.values():
+        kubectl.run("delete", "pod", f"--namespace={source.namespace}", source.pod, "--force")
 
 
 def _probe(kubectl: Kubectl, namespace: str, name: str) -> Source:

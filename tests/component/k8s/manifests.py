@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -66,6 +68,20 @@ def built(kustomize: Path, folder: Path) -> list[Manifest]:
     return list(yaml.safe_load_all(outcome.stdout))
 
 
+def install_argocd(kustomize: Path, argocd: Path, folder: Path, namespaces: Iterable[str]) -> list[Manifest]:
+    """An instance in each of ``namespaces``, by a kustomization as k8s/README.md has it; ``argocd`` is its own file."""
+    namespaces = tuple(namespaces)
+    for namespace in namespaces:
+        place = folder / namespace
+        place.mkdir()
+        shutil.copyfile(argocd, place / "argocd.yaml")
+        component = os.path.relpath(FOLDER / "argocd", place)
+        wanted = {"namespace": namespace, "resources": ["argocd.yaml"], "components": [component]}
+        (place / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [*namespaces]}))
+    return built(kustomize, folder)
+
+
 def of_kind(kind: str, manifests: Iterable[Manifest]) -> dict[str, Manifest]:
     """By name."""
     return {item["metadata"]["name"]: item for item in manifests if item["kind"] == kind}
@@ -122,8 +138,8 @@ def _passes(direction: str, pod: Pod, peer: Pod, port: int | str, policies: list
         and selects(item["spec"]["podSelector"], {"metadata": {"labels": pod.labels}})
     ]
     return not own or any(
-        any(_is_peer(entry, pod.namespace, peer) for entry in rule[peers])
-        and any(entry["port"] == port for entry in rule["ports"])
+        (peers not in rule or any(_is_peer(entry, pod.namespace, peer) for entry in rule[peers]))
+        and ("ports" not in rule or any(entry["port"] == port for entry in rule["ports"]))
         for policy in own
         for rule in policy["spec"].get(direction.lower(), [])
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,7 +13,18 @@ from devstack.toolchain.install import ARGOCD_SOURCES
 from services.common import addresses
 from services.common.kubernetes import Manifest
 from services.common.settings import parse_engine_namespaces
-from tests.component.k8s.manifests import PART, Pod, Rendered, allowed, may_reach, of_kind, selects, within, workloads
+from tests.component.k8s.manifests import (
+    PART,
+    Pod,
+    Rendered,
+    allowed,
+    install_argocd,
+    may_reach,
+    of_kind,
+    selects,
+    within,
+    workloads,
+)
 
 REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
 WAYS = {
@@ -24,21 +36,25 @@ WAYS = {
 }
 """Whom each policy lets out."""
 
-SERVER = "argocd-server"
+SERVER, DEX = "argocd-server", "argocd-dex-server"
 CONTROLLERS = {CONTROLLER, "argocd-applicationset-controller", "argocd-notifications-controller"}
 PROXY, REPLICATED = "argocd-redis-ha-haproxy", "argocd-redis-ha"
 METRICS = "prometheus"
+ANYBODY: Manifest = {"namespaceSelector": {}}
 VISITORS = {
     (REDIS, 6379): {REPO_SERVER, CONTROLLER, SERVER},
     (PROXY, 6379): {REPO_SERVER, CONTROLLER, SERVER},
+    (PROXY, 9101): {METRICS},
     (REPLICATED, 6379): {PROXY, REPLICATED},
     (REPLICATED, 26379): {PROXY, REPLICATED},
     (REPO_SERVER, 8081): {*CONTROLLERS, SERVER},
     (REPO_SERVER, 8084): {METRICS},
     (CONTROLLER, 8082): {METRICS},
     ("argocd-applicationset-controller", 8080): {METRICS},
-    ("argocd-applicationset-controller", 7000): set[str](),
+    ("argocd-applicationset-controller", 7000): {METRICS},
     ("argocd-notifications-controller", 9001): {METRICS},
+    (DEX, 5558): {METRICS},
+    (SERVER, 8083): {METRICS},
 }
 """Who reaches which port of Argo CD's pods."""
 
@@ -72,11 +88,25 @@ def test_engine_namespaces_when_rendered_then_each_has_the_policies_of_the_table
     assert found == dict.fromkeys(engines(rendered), WAYS.keys() | INWARDS)
 
 
+def files_of_argocd() -> tuple[Path, Path]:
+    """Argo CD's own manifests, and the highly available ones."""
+    folder = Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests"
+    return folder / "namespace-install.yaml", folder / "ha" / "namespace-install.yaml"
+
+
+@pytest.fixture(scope="module")
+def own(rendered: Rendered, kustomize: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    """Argo CD's own policies, of both, as they are installed in the engine namespaces."""
+    installed = [
+        install_argocd(kustomize, path, tmp_path_factory.mktemp("install"), engines(rendered))
+        for path in files_of_argocd()
+    ]
+    return [item for manifests in installed for item in manifests if item["kind"] == "NetworkPolicy"]
+
+
 def labels_of_argocd() -> dict[str, dict[str, str]]:
     """Labels of the pods in Argo CD's own manifests, the highly available ones too, by the name that they go by."""
-    folder = Build(ARGOCD_SOURCES, ARGOCD).source() / "manifests"
-    files = (folder / "namespace-install.yaml", folder / "ha" / "namespace-install.yaml")
-    manifests = [item for path in files for item in yaml.safe_load_all(path.read_text()) if item]
+    manifests = [item for path in files_of_argocd() for item in yaml.safe_load_all(path.read_text()) if item]
     found = [template["metadata"]["labels"] for template in workloads(manifests).values()]
     return {labels[PART]: labels for labels in found}
 
@@ -92,9 +122,19 @@ def test_policies_when_they_select_pods_then_such_are_in_argo_cds_own_manifests(
             assert set(expression["values"]) <= there.keys()
 
 
-def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(rendered: Rendered) -> None:
+def test_policies_of_argo_cd_when_installed_then_they_let_anybody_in_to_the_server_that_asks_for_a_login_alone(
+    own: list[Manifest],
+) -> None:
+    rules = [(item["metadata"]["name"], rule) for item in own for rule in item["spec"].get("ingress", [])]
+    open_to_all = {name: rule for name, rule in rules if ANYBODY in rule.get("from", [ANYBODY])}
+    assert open_to_all == {"argocd-server-network-policy": {"ports": [{"port": 8080}]}}
+
+
+def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(
+    rendered: Rendered, own: list[Manifest]
+) -> None:
     here, other = engines(rendered)[:2]
-    policies = [item for item in rendered.example if item["kind"] == "NetworkPolicy"]
+    policies = [*(item for item in rendered.example if item["kind"] == "NetworkPolicy"), *own]
     argocd = {name: Pod(here, labels) for name, labels in labels_of_argocd().items()}
     strangers = {
         "of another instance": Pod(other, labels_of_argocd()[CONTROLLER]),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from services.agent.instances.engine_requirements import Acceptance, Found, verd
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
 from services.common.kubernetes import Manifest
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT
-from tests.component.k8s.manifests import FOLDER, built, containers, of_kind, within, workloads
+from tests.component.k8s.manifests import built, containers, install_argocd, of_kind, within, workloads
 
 NAMESPACES = ("engine-1", "engine-2")
 CONFIG, PARAMETERS = "argocd-cm", "argocd-cmd-params-cm"
@@ -58,17 +56,8 @@ def plain(argocd: Path) -> list[Manifest]:
 
 @pytest.fixture(scope="module")
 def installed(kustomize: Path, argocd: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
-    """Two instances, each by a kustomization as k8s/README.md has it."""
-    root = tmp_path_factory.mktemp("install")
-    for namespace in NAMESPACES:
-        folder = root / namespace
-        folder.mkdir()
-        shutil.copyfile(argocd, folder / "argocd.yaml")
-        component = os.path.relpath(FOLDER / "argocd", folder)
-        wanted = {"namespace": namespace, "resources": ["argocd.yaml"], "components": [component]}
-        (folder / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
-    (root / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [*NAMESPACES]}))
-    return built(kustomize, root)
+    """Two instances."""
+    return install_argocd(kustomize, argocd, tmp_path_factory.mktemp("install"), NAMESPACES)
 
 
 def config_of(namespace: str, installed: list[Manifest], name: str = CONFIG) -> dict[str, str]:
