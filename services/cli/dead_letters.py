@@ -77,14 +77,25 @@ class LetterFilter(NamedTuple):
         )
 
 
-def read_letters(settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter) -> list[StoredLetter]:
-    """Those that are meant, oldest first: no others are kept in memory. Raises as :func:`chosen`, and Unavailable."""
+def read_letters(
+    settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter, *, with_content: bool = True
+) -> list[StoredLetter]:
+    """Those that are meant, oldest first: no others are kept in memory, and what was given up only ``with_content``.
+
+    Raises as :func:`chosen`, and Unavailable.
+    """
     done: dict[str, str] = {}
     try:
-        meant = chosen(_stored_letters(_messages(settings), registry, done), wanted)
+        letters = _stored_letters(_messages(settings), registry, done)
+        meant = chosen(letters if with_content else map(without_content, letters), wanted)
     except Retry as error:
         raise Unavailable(f"{kafka_at(settings)}: {error}") from error
     return [replace(stored, done=done.get(stored.id, "")) for stored in meant]
+
+
+def without_content(stored: StoredLetter) -> StoredLetter:
+    """What a letter tells of a message, which may be megabytes, without the message."""
+    return replace(stored, letter=replace(stored.letter, key=None, value=None, headers={}))
 
 
 def chosen(letters: Iterable[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:

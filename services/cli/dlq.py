@@ -48,6 +48,8 @@ LIST_COLUMNS = {
     "reason": "reason",
 }
 VERDICT_COLUMNS = {"id": "id", "message": "message", "tenant": "tenant", "verdict": "verdict"}
+LEFT_BEHIND = 1
+"""Exit code."""
 SHOWN_BYTES = 1024
 """Of a message that cannot be decoded."""
 
@@ -66,7 +68,7 @@ def list_letters(
     """List the dead letters about which nothing was done yet, oldest first."""
     settings = load(KafkaSettings)
     wanted = _filter((), topic, service, tenant, reason, since)
-    found = read_letters(settings, SchemaRegistry(settings), wanted)
+    found = read_letters(settings, SchemaRegistry(settings), wanted, with_content=False)
     rows = [_row(stored) for stored in found if every or not stored.done]
     print_rows(rows, LIST_COLUMNS, output, nothing="there are no dead letters")
 
@@ -102,12 +104,12 @@ def redrive(  # noqa: PLR0913 - one for each option
 
     A tenant's changes keep their order: a message is not sent if its log has a newer one about the same resource, if
     that cannot be known any more, if its log has another one in its place, or if it still cannot be understood. Of a
-    streamed row Connect is asked for the row as it is now.
+    streamed row Connect is asked for the row as it is now. Exit code 1 if one stays, or would stay.
     """
     settings = load(KafkaSettings)
     registry = SchemaRegistry(settings)
     wanted = _filter(tuple(ids or ()), topic, service, tenant, reason, since)
-    found = _read_meant(settings, registry, wanted, every=every)
+    found = _read_meant(settings, registry, wanted, every=every, with_content=True)
     with Judge(settings, registry) as judge:
         refused = judge.refusals(found, has_database=url is not None)
         allowed = [stored for stored in found if not refused[stored.id]]
@@ -121,7 +123,10 @@ def redrive(  # noqa: PLR0913 - one for each option
     verdicts = {each.id: f"stays: {refused[each.id]}" if refused[each.id] else word for each in found}
     rows = [_verdict(stored, verdicts[stored.id]) for stored in found]
     print_rows(rows, VERDICT_COLUMNS, output, nothing="no dead letter matches")
-    tell(f"dlq: {sum(not refused[each.id] for each in found)} of {len(found)} {word}")
+    stay = sum(bool(refused[each.id]) for each in found)
+    tell(f"dlq: {len(found) - stay} of {len(found)} {word}{f'; left behind: {stay}' if stay else ''}")
+    if stay:
+        raise typer.Exit(LEFT_BEHIND)
 
 
 @app.command()
@@ -140,7 +145,7 @@ def drop(  # noqa: PLR0913 - one for each option
     """Mark dead letters as done with: they are listed no more. The topic keeps them as long as all others."""
     settings = load(KafkaSettings)
     wanted = _filter(tuple(ids or ()), topic, service, tenant, reason, since)
-    found = _read_meant(settings, SchemaRegistry(settings), wanted, every=every)
+    found = _read_meant(settings, SchemaRegistry(settings), wanted, every=every, with_content=False)
 
     def mark_all(publisher: Publisher) -> None:
         for stored in found:
@@ -167,12 +172,13 @@ def _filter(
 
 
 def _read_meant(
-    settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter, *, every: bool
+    settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter, *, every: bool, with_content: bool
 ) -> list[StoredLetter]:
     """Those that something shall be done about. Raises InvalidConfiguration if that is not said, or one is unknown."""
     if wanted == LetterFilter() and not every:
         raise InvalidConfiguration("which dead letters? Name them, give a filter, or --all")
-    return [stored for stored in read_letters(settings, registry, wanted) if wanted.ids or not stored.done]
+    found = read_letters(settings, registry, wanted, with_content=with_content)
+    return [stored for stored in found if wanted.ids or not stored.done]
 
 
 def _row(stored: StoredLetter) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def at(
     named, moment = parse_tenant(tenant) if tenant is not None else None, parse_since(time, datetime.now(UTC), "TIME")
     if apply and named is None:
         raise InvalidConfiguration("--apply is for one tenant: name it by --tenant")
+    if apply and confirm not in ("", tenant):
+        raise InvalidConfiguration(f"--confirm '{confirm}' is not the tenant's name: it takes --confirm {tenant}")
     if moment > datetime.now(UTC):
         raise InvalidConfiguration(f"{time} is yet to come")
     configure_logging(CLIENT, "ERROR", "console")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import MagicMock
 
+import fastavro
 import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from services.cli import dlq
+from services.cli import dead_letters, dlq
 from services.cli.dead_letters import StoredLetter, chosen
+from services.common.avro import AvroCodec, local_schemas, value_subject
 from services.common.errors import InvalidConfiguration
+from services.common.kafka import DEAD_LETTERS, ConsumedMessage
 from services.common.messages import DeadLetter
+from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import at
 
+LARGE_LETTERS, LARGE_BYTES = 100, 100_000
 ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:1", "SCHEMA_REGISTRY_URL": "http://localhost:1"}
 
 
@@ -30,7 +38,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Three letters, of which the second was dropped; what is sent is collected."""
     sent: list[Any] = []
     letters = [stored(1), stored(2, "dropped"), stored(3)]
-    monkeypatch.setattr(dlq, "read_letters", lambda *arguments: chosen(letters, arguments[-1]))
+    monkeypatch.setattr(dlq, "read_letters", lambda *arguments, **_: chosen(letters, arguments[-1]))
     monkeypatch.setattr(dlq, "publishing", lambda _, work: work(None))
     monkeypatch.setattr(dlq, "mark_done", lambda _, each, what: sent.append((each.id, what)))
     return sent
@@ -61,6 +69,61 @@ def test_drop_when_a_tenant_is_given_then_its_letters_are_dropped_alone(sent: li
 def test_drop_when_it_is_only_tried_then_nothing_is_done(sent: list[Any]) -> None:
     result = call("drop", "--all", "--dry-run", "-o", "json")
     assert (sent, ids(result)) == ([], ["0/1", "0/3"])
+
+
+class FakeRegistry:
+    """Knows one schema, that of letters."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def local_schema(self, subject: str) -> Any:
+        return fastavro.parse_schema(local_schemas()[subject])
+
+    def id_of(self, _: str) -> int:
+        return 1
+
+    def schema_by_id(self, _: int) -> Any:
+        return self.local_schema(value_subject(DEAD_LETTERS))
+
+
+@pytest.mark.parametrize("command", [["list"], ["list", "--all"], ["drop", "--all"]])
+def test_letters_when_they_are_many_and_large_then_their_messages_are_not_kept(
+    sent: list[Any], monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    codec = AvroCodec[DeadLetter](FakeRegistry(), DeadLetter, value_subject(DEAD_LETTERS))  # type: ignore[arg-type]
+
+    def messages(_: Any) -> Iterator[ConsumedMessage]:
+        for offset in range(LARGE_LETTERS):
+            headers = {"traceparent": bytes(LARGE_BYTES)}
+            letter = DeadLetter("planner", "any", 3, offset, b"k", bytes(LARGE_BYTES), headers, "reason", at(1))
+            yield consumed(DEAD_LETTERS, offset, None, codec.encode_message(letter))
+
+    monkeypatch.setattr(dlq, "read_letters", dead_letters.read_letters)
+    monkeypatch.setattr(dlq, "SchemaRegistry", FakeRegistry)
+    monkeypatch.setattr(dead_letters, "_messages", messages)
+    tracemalloc.start()
+    try:
+        found = ids(call(*command, "-o", "json"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found) == LARGE_LETTERS
+    assert most < LARGE_LETTERS * LARGE_BYTES / 2
+
+
+@pytest.mark.parametrize("tried", [[], ["--dry-run"]])
+@pytest.mark.parametrize(("refusals", "code"), [({}, 0), ({"0/3": "superseded"}, 1)])
+def test_redrive_when_letters_are_left_behind_then_a_script_can_tell(
+    sent: list[Any], monkeypatch: pytest.MonkeyPatch, refusals: dict[str, str], code: int, tried: list[str]
+) -> None:
+    judge = MagicMock()
+    judge.return_value.__enter__.return_value.refusals.return_value = {"0/1": "", "0/3": ""} | refusals
+    monkeypatch.setattr(dlq, "Judge", judge)
+    monkeypatch.setattr(dlq, "send_letters", lambda *_: {})
+    result = call("redrive", "--all", *tried)
+    assert result.exit_code == code, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert ("left behind: 1" in result.stderr) == (code == 1)
 
 
 @pytest.mark.parametrize(

@@ -122,13 +122,18 @@ class TestApply:
         assert "GitOpsDeployment/web: its spec then re-issued" in told
         assert "GitOpsDeployment/deleted is there no more" in told
 
-    @pytest.mark.parametrize("confirmation", [[], ["--confirm", "local/team-b"]])
-    def test_specs_when_the_tenant_is_not_named_once_more_then_it_is_only_told(
-        self, sent: list[Any], confirmation: list[str]
-    ) -> None:
-        told = self.call("--tenant", NAME, "--apply", *confirmation).stderr
+    def test_specs_when_the_tenant_is_not_named_once_more_then_it_is_only_told(self, sent: list[Any]) -> None:
+        told = self.call("--tenant", NAME, "--apply").stderr
         assert "GitOpsDeployment/web: its spec then would be re-issued" in told
         assert sent == []
+
+    def test_specs_when_another_name_confirms_then_nothing_is_done_and_the_error_says_what_to_type(
+        self, sent: list[Any]
+    ) -> None:
+        ended = self.call("--tenant", NAME, "--apply", "--confirm", "local/team-b")
+        assert isinstance(ended.exception, InvalidConfiguration)
+        assert f"--confirm {NAME}" in str(ended.exception)
+        assert (sent, ended.stdout) == ([], "")
 
     def test_specs_when_no_tenant_is_named_then_nothing_is_done(self, sent: list[Any]) -> None:
         ended = self.call("--apply")
