@@ -22,6 +22,7 @@ from services.cli import reissue
 from services.cli.complete_lists import Gap, added_workspaces, listed_kinds, read_lists
 from services.cli.desired_state import Documents, diff_lines, differing, read_documents
 from services.cli.filters import TENANT, parse_since, parse_tenant
+from services.cli.kept_messages import has_kept
 from services.cli.output import Output, print_rows, tell
 from services.cli.owner_connection import URL, connected
 from services.cli.replayed_logs import Offsets, Replay, replay_logs
@@ -162,8 +163,11 @@ def _offsets_at(
             sources = [source for source in sources if source.partition == wanted]
         ends, first = reader.offsets_at(sources, moment), reader.first_offsets(sources)
         reported = reader.offsets_at(sources, moment - REPORTED_WITHIN)
-    cut_off = [source for source in sources if first[source] and reported[source] <= first[source]]
-    return ends, [source for source in cut_off if source.topic == OBSERVATIONS]
+    cut_off = [each for each in sources if each.topic == OBSERVATIONS and 0 < first[each] >= reported[each]]
+    # A partition that was quiet for long is cut off, too. What retention took from it may be older than what is needed.
+    if cut_off and has_kept(settings, OBSERVATIONS, moment - REPORTED_WITHIN, datetime.now(UTC)):
+        cut_off = []
+    return ends, cut_off
 
 
 def _find_gaps(
