@@ -16,8 +16,10 @@ NAMESPACES = typer.Option(
 )
 
 UPSERT = """
-INSERT INTO engine_instances AS known (id, namespace)
-SELECT * FROM unnest(%s::text[], %s::text[])
+INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                                       dedicated_to, ring, capacity, ordered_at)
+SELECT id, namespace, 'accepting', now(), 'argocd', 'default', '', 'shared', '', 'general', 2500, now()
+  FROM unnest(%s::text[], %s::text[]) AS wanted(id, namespace)
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
  WHERE known.namespace <> EXCLUDED.namespace
    AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)

@@ -15,15 +15,21 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from services.common.errors import Unavailable
 from services.planner.database import tables
+from services.planner.database.columns import names
 from services.planner.database.session import DatabaseSession, connect
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 
 ONLY_TEMPORARY = "SET search_path = pg_temp"
 STATUSES = "CREATE TABLE workspace_resources PARTITION OF workspace_statuses DEFAULT"
-INSTANCES = """
-INSERT INTO engine_instances (id, namespace, engine, state)
-SELECT id, namespace, engine, state FROM public.engine_instances
-"""
+CLUSTERS = f"""
+INSERT INTO engine_clusters ({names(EngineClusterRow)})
+SELECT {names(EngineClusterRow)} FROM public.engine_clusters
+"""  # noqa: S608 - of constants
+INSTANCES = f"""
+INSERT INTO engine_instances ({names(EngineInstanceRow)})
+SELECT {names(EngineInstanceRow)} FROM public.engine_instances
+"""  # noqa: S608 - of constants
 PLACEMENTS = """
 INSERT INTO placements (tenant_id, engine_instance_id)
 SELECT id, engine_instance_id FROM public.tenants
@@ -47,7 +53,7 @@ class ScratchSession(DatabaseSession):
             raise Unavailable("the connection to the database was lost, and what was replayed with it; run it again")
         connection = connect(self._url)
         self._was_opened = True
-        for statement in (ONLY_TEMPORARY, *_definitions(), INSTANCES, PLACEMENTS):
+        for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, PLACEMENTS):
             connection.execute(statement.encode())
         return connection
 

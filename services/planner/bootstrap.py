@@ -14,6 +14,7 @@ from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
+    FLEET_ORDERS,
     OBSERVATIONS,
     Brokers,
     DeadLetterLimit,
@@ -25,7 +26,7 @@ from services.common.kafka import (
     kafka_at,
     read_extents,
 )
-from services.common.messages import Command, DeadLetter, Observation
+from services.common.messages import Command, DeadLetter, FleetOrder, Observation
 from services.common.startup import await_dependency
 from services.common.stop_signals import handle_stop_signals
 from services.common.telemetry import Heartbeat, Probes, configure_logging
@@ -66,7 +67,8 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
     closing.callback(session.close)
     await_dependency(kafka_at(settings), lambda: _check_topics(settings), timeout)
-    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS), _OffsetLoader(settings, session, stopping, heartbeat))
+    offsets = _OffsetLoader(settings, session, stopping, heartbeat)
+    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS, FLEET_ORDERS), offsets)
     closing.callback(consumer.close)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)
@@ -118,19 +120,22 @@ def _decoder(registry: SchemaRegistry, publisher: Publisher, limit: DeadLetterLi
     codecs: dict[str, Codec] = {
         COMMANDS: AvroCodec(registry, Command, value_subject(COMMANDS)),
         OBSERVATIONS: AvroCodec(registry, Observation, value_subject(OBSERVATIONS)),
+        FLEET_ORDERS: AvroCodec(registry, FleetOrder, value_subject(FLEET_ORDERS)),
     }
     letters = AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS))
     return Decoder(codecs, DeadLetterQueue(publisher, letters, SERVICE), limit, offsets)
 
 
 def _check_topics(brokers: Brokers) -> None:
-    """A tenant's commands and observations must be in partitions of the same number."""
-    counts = count_partitions(brokers, (COMMANDS, OBSERVATIONS, DEAD_LETTERS))
+    """A tenant's commands and observations must be in partitions of the same number, orders all in one."""
+    counts = count_partitions(brokers, (COMMANDS, OBSERVATIONS, FLEET_ORDERS, DEAD_LETTERS))
     if counts[COMMANDS] != counts[OBSERVATIONS]:
         raise InvalidConfiguration(
             f"{COMMANDS} has {counts[COMMANDS]} partitions and {OBSERVATIONS} {counts[OBSERVATIONS]}; "
             "they must have the same number"
         )
+    if counts[FLEET_ORDERS] != 1:
+        raise InvalidConfiguration(f"{FLEET_ORDERS} has {counts[FLEET_ORDERS]} partitions; it must have one")
 
 
 def _ready(planner: Planner) -> str:

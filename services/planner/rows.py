@@ -11,7 +11,7 @@ Action = Literal["create", "update", "delete"]
 AuditState = Literal["Waiting", "Completed", "Failed"]
 
 DEFAULT_ENGINE = "argocd"
-"""Of an instance that was added without saying what it runs."""
+"""Of an instance that is added without saying what it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class EngineInstance:
     accepting: bool
     engine: str
     """Which engine it runs."""
+    dedicated_to: str = ""
+    """The workspace whose tenants alone are placed on it; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the connector promises to those who read gitops.engine and the statuses, checked on the real one."""
+"""What the connector promises to those who read gitops.engine, gitops.fleet and the statuses, on the real one."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from services.common.avro import (
 from services.common.kafka import (
     DEAD_LETTERS,
     ENGINE,
+    FLEET,
     WORKSPACE,
     PartitionReader,
     Publisher,
@@ -64,6 +65,15 @@ INSERT_WORKSPACE = """
 INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
                                  digest, trace_id, seen_at, updated_at)
 VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
+"""
+
+
+UPSERT_INSTANCE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+VALUES (%(name)s, %(name)s, %(state)s, '2026-01-02T03:04:05.678901Z', 'argocd', 'default', '', 'dedicated', 'team',
+        'canary', 7, '2026-01-02T03:04:06Z')
+    ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state
 """
 
 
@@ -120,6 +130,13 @@ class Log:
             messages = reader.read_messages(reader.end_offsets([source]))
             keys = [decode_record(self._registry, message.key) for message in messages]
         return [key["name"] for key in keys if key["engine_instance_id"] == instance]
+
+    def states_of_instance(self, instance: str) -> list[dict[str, Any]]:
+        """The rows of an engine instance that gitops.fleet still holds."""
+        with PartitionReader(self._brokers, "tests") as reader:
+            messages = reader.read_messages(reader.end_offsets([Source(FLEET, 0)]))
+            rows = [decode_record(self._registry, message.value) for message in messages]
+        return [row for row in rows if row["id"] == instance]
 
     def follow(self, topic: str) -> None:
         """Read this topic too, which is a workspace's, from its beginning."""
@@ -344,6 +361,22 @@ def test_transaction_when_it_has_many_rows_then_they_arrive_in_order(
         for digest in digests:
             upsert(digest=digest)
     assert [(event.value or {})["digest"] for event in log.take(len(digests), of=name)] == digests
+
+
+def test_instance_when_its_row_changes_then_the_fleet_s_topic_has_it_as_it_is_each_time(
+    log: Log, planner: psycopg.Connection, name: str
+) -> None:
+    for state in ("accepting", "retired"):
+        planner.execute(UPSERT_INSTANCE, {"name": name, "state": state})
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while len(rows := log.states_of_instance(name)) < 2:
+        assert time.monotonic() < deadline, rows
+    row = {
+        "id": name, "namespace": name, "created_at": "2026-01-02T03:04:05.678901Z", "engine": "argocd",
+        "engine_cluster": "default", "region": "", "engine_class": "dedicated", "dedicated_to": "team",
+        "ring": "canary", "capacity": 7, "ordered_at": "2026-01-02T03:04:06.000000Z", "__deleted": "false",
+    }  # fmt: skip
+    assert rows == [row | {"state": "accepting"}, row | {"state": "retired"}]
 
 
 def test_schemas_when_rows_and_heartbeats_were_written_then_those_of_this_repository_are_all_that_there_are(

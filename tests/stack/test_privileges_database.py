@@ -12,7 +12,7 @@ from devstack.harness.hosted import HostedStack
 
 PLANNER_MAY = (
     "SELECT FROM deployments",
-    "SELECT FROM engine_instances",
+    "UPDATE engine_instances SET state = state",
     "SELECT FROM resources, checks, sync_runs",
     "INSERT INTO consumer_offsets VALUES ('t', 0, 0)",
     "UPDATE engine_resources SET digest = digest",
@@ -27,7 +27,6 @@ PLANNER_MAY_NOT = (
     "ALTER TABLE deployments ADD COLUMN mine text",
     "TRUNCATE deployments",
     "UPDATE alembic_version SET version_num = 'mine'",
-    "UPDATE engine_instances SET namespace = 'mine'",
     "SELECT FROM debezium_signals",
     "INSERT INTO debezium_signals VALUES ('1', 'execute-snapshot', '{}')",
     "SELECT FROM debezium_heartbeat",
@@ -39,6 +38,7 @@ PLANNER_MAY_NOT = (
     "CREATE TABLE mine PARTITION OF workspace_statuses FOR VALUES IN ('mine')",
 )
 REPLICATION_MAY = (
+    "SELECT FROM engine_instances",
     "SELECT FROM engine_resources",
     "SELECT FROM workspace_resources",
     "SELECT FROM workspace_resources_local",
@@ -54,7 +54,9 @@ REPLICATION_MAY_NOT = (
     "SELECT FROM observed_states",
     "SELECT FROM audit_records",
     "SELECT FROM consumer_offsets",
-    "SELECT FROM engine_instances",
+    "SELECT FROM engine_clusters",
+    "SELECT FROM fleet_orders",
+    "UPDATE engine_instances SET state = state",
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_resources",
     "DELETE FROM workspace_resources_local",

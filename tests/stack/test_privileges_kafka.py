@@ -27,6 +27,8 @@ from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
     ENGINE,
+    FLEET,
+    FLEET_ORDERS,
     OBSERVATIONS,
     WORKSPACE,
     check_login,
@@ -49,7 +51,7 @@ OWN_GROUP = {
 }
 OWN_STATUSES = workspace_topic("local")
 TOPICS = (
-    *(COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
+    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
     *("gitops.connect.offsets", "gitops.connect.configs"),
 )
 
@@ -58,7 +60,7 @@ MAY_WRITE = {
     "planner": {DEAD_LETTERS},
     "agent": {OBSERVATIONS, DEAD_LETTERS},
 }
-MAY_READ = {"watcher-local": [OWN_STATUSES], "planner": [COMMANDS, OBSERVATIONS], "agent": [ENGINE]}
+MAY_READ = {"watcher-local": [OWN_STATUSES], "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS], "agent": [ENGINE]}
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_topic_when_a_service_writes_it_then_only_what_is_declared_is_accepted(
     assert _may_write(login(service), topic) == (topic in MAY_WRITE[service])
 
 
-@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, DEAD_LETTERS])
+@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, FLEET_ORDERS, DEAD_LETTERS])
 def test_topic_when_connect_writes_what_is_a_service_s_then_it_is_refused(
     login: Callable[[str], BrokerSettings], topic: str
 ) -> None:

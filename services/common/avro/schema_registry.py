@@ -24,10 +24,13 @@ SUBJECTS = {
     "gitops.commands-value": "command.avsc",
     "gitops.observations-value": "observation.avsc",
     "gitops.dead-letters-value": "dead_letter.avsc",
+    "gitops.fleet-orders-value": "fleet_order.avsc",
 }
 """Schema file by subject, of messages that our services write."""
 
 COMPILED_SUBJECTS = {
+    "gitops.public.engine_instances.Key": "compiled/fleet_key.avsc",
+    "gitops.public.engine_instances.Value": "compiled/fleet_value.avsc",
     "gitops.public.engine_resources.Key": "compiled/engine_key.avsc",
     "gitops.public.engine_resources.Value": "compiled/engine_value.avsc",
     "gitops.public.workspace_resources.Key": "compiled/workspace_key.avsc",

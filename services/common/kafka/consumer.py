@@ -110,6 +110,15 @@ class Consumer:
             measure_messages(self._service, messages)
         return messages
 
+    def poll_topic(self, topic: str, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
+        """As :meth:`poll_batch`, but nothing of other topics is taken."""
+        others = [each for each in self._client.assignment() if each.topic != topic]
+        self._client.pause(others)
+        try:
+            return self.poll_batch(limit, timeout_seconds)
+        finally:
+            self._client.resume(others)
+
     def set_paused(self, paused: bool) -> None:
         """Whether to stop fetching. Polling goes on, so that the broker knows that this member lives."""
         if paused:  # each time: partitions may have come since

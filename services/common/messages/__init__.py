@@ -10,6 +10,15 @@ from services.common.messages.command import (
 )
 from services.common.messages.compiled import ORDERS, ORPHAN_REMOVAL, EngineResource, RowKind, WorkspaceResource
 from services.common.messages.dead_letter import DeadLetter
+from services.common.messages.fleet_order import (
+    AddEngineCluster,
+    AddEngineInstance,
+    DrainEngineInstance,
+    FleetOrder,
+    Order,
+    RetireEngineInstance,
+    UndrainEngineInstance,
+)
 from services.common.messages.observation import (
     Applied,
     Checked,
@@ -24,22 +33,29 @@ from services.common.messages.observation import (
 __all__ = [
     "ORDERS",
     "ORPHAN_REMOVAL",
+    "AddEngineCluster",
+    "AddEngineInstance",
     "Applied",
     "Checked",
     "Command",
     "DeadLetter",
+    "DrainEngineInstance",
     "EngineResource",
     "Failed",
+    "FleetOrder",
     "LookAgain",
     "Observation",
+    "Order",
     "OrphansApproved",
     "OrphansKept",
     "Removed",
     "ResourceChanged",
     "ResourceGone",
     "ResyncCompleted",
+    "RetireEngineInstance",
     "RowKind",
     "StatusReported",
     "SyncMoved",
+    "UndrainEngineInstance",
     "WorkspaceResource",
 ]

@@ -40,7 +40,10 @@ Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
-INSTANCES = "SELECT id, namespace, state = 'accepting', engine FROM engine_instances"
+# Nothing is on a retired instance, and nothing comes to it.
+INSTANCES = """
+SELECT id, namespace, state = 'accepting', engine, dedicated_to FROM engine_instances WHERE state <> 'retired'
+"""
 
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 

@@ -19,7 +19,7 @@ import structlog
 from psycopg import ClientCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 
-from services.common.errors import Poison
+from services.common.errors import Poison, Retry
 from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
@@ -28,6 +28,7 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
@@ -71,6 +72,13 @@ OWN = "known.tenant_id = EXCLUDED.tenant_id"
 AWAKE = {"dormant": "false"}
 
 TENANTS = upsert(tables.tenants, Tenant, kept=["workspace", "namespace"])
+# Another planner may have retired an instance since this one has read the fleet. Who retires one locks its row, and a
+# new tenant's foreign key shares that lock: the one sees a tenant that came before, the other what was done meanwhile.
+PLACED_ON_RETIRED = f"""
+SELECT FROM {recordset(Tenant, "written")}
+  JOIN engine_instances i ON i.id = written.engine_instance_id
+ WHERE i.state = 'retired'
+"""
 DEPLOYMENTS = upsert(tables.deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
 RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
 CHECKS = upsert(tables.checks, Check)
@@ -180,6 +188,12 @@ KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
 
+ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
+ENGINE_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
+FLEET_ORDERS = f"""
+INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
+"""
+
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""
   WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
@@ -220,9 +234,13 @@ STATEMENTS = (
     Statement("unparked", "parked_tenants", UNPARKED),
     Statement("parked", "parked_tenants", PARKED),
     Statement("parked_events", "parked_events", PARKED_EVENTS),
+    Statement("engine_clusters", "engine_clusters", ENGINE_CLUSTERS),
+    Statement("engine_instances", "engine_instances", ENGINE_INSTANCES),
+    Statement("fleet_orders", "fleet_orders", FLEET_ORDERS),
     Statement("tenants_replaced", "workspace_statuses", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
+    Statement("tenants", "tenants", PLACED_ON_RETIRED),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
     Statement("sightings", "deployments", SIGHTINGS),
     Statement("plain_resources", "resources", RESOURCES, writes_all=True),
@@ -266,7 +284,8 @@ def prepare(connection: Connection[Any]) -> None:
 def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], owner: UUID) -> bool:
     """Send everything at once, as one message of a transaction; returns whether every object's row was written.
 
-    Raises Fenced if the offsets are not the expected ones, or somebody else has taken up their partitions since.
+    Raises Fenced if the offsets are not the expected ones, or somebody else has taken up their partitions since; Retry
+    if an instance that tenants were placed on was retired meanwhile.
 
     1. The fence moves the offsets, if they are where this process believes them to be, and still its own.
     2. The rows follow. A crash here leaves nothing: the transaction is never committed, the batch is read again.
@@ -280,6 +299,8 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     complete = True
     for (number, rows), count in zip(needed.items(), counts, strict=True):
         statement, missing = STATEMENTS[number], len(rows) - count
+        if count and statement.statement is PLACED_ON_RETIRED:
+            raise Retry(f"{count} tenants were placed on engine instances that are retired by now")
         ROWS_WRITTEN.labels(statement.table).inc(count)
         if missing and statement.writes_all:
             raise Poison(f"{missing} rows of {statement.table} have the id of another tenant's")

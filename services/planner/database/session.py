@@ -26,6 +26,7 @@ from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
+from services.planner.database.fleet_queries import load_fleet_rows
 from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.positions import Position, resume, take_up
@@ -36,6 +37,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet_rows import Fleet
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
@@ -135,6 +137,16 @@ class DatabaseSession:
         with self._translated() as connection:
             return load_kept_orphans(connection, instances)
 
+    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
+        """All rows of the fleet, and which of these orders are decided.
+
+        No other planner places a tenant on who is ``retiring`` until the transaction ends, which this opens then.
+        """
+        with self._translated() as connection:
+            if retiring and connection.info.transaction_status == TransactionStatus.IDLE:
+                connection.execute("BEGIN")
+            return load_fleet_rows(connection, self._engines, orders, retiring)
+
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
         self.write_changes(changes, spans)
@@ -145,6 +157,8 @@ class DatabaseSession:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)
+            if changes.other.engine_instances:
+                self._keep_fleet(load_fleet(connection, self._engines))
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.
             if complete:

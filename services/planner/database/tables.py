@@ -1,9 +1,9 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
-Only the planner writes here. ``engine_resources`` and ``workspace_statuses`` are streamed to other services, so
-their columns are an interface; all others are the planner's own. A test holds this module and the migrations
-together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON text;
-a component test has PostgreSQL prepare every one of them.
+Only the planner writes here. ``engine_instances``, ``engine_resources`` and ``workspace_statuses`` are streamed to
+other services, so their columns are an interface; all others are the planner's own. A test holds this module and the
+migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON
+text; a component test has PostgreSQL prepare every one of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -23,11 +24,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     Uuid,
     text,
 )
-
-from services.planner.rows import DEFAULT_ENGINE
 
 metadata = MetaData(
     naming_convention={
@@ -47,16 +47,66 @@ _NOBODY = text("'00000000-0000-0000-0000-000000000000'")
 _ROOM_FOR_UPDATES = {"fillfactor": "80"}
 
 
+engine_clusters = Table(
+    "engine_clusters",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("region", Text, nullable=False, comment="Empty: the installation has no regions."),
+    Column("created_at", _TIME, nullable=False),
+    UniqueConstraint("id", "region"),
+    comment="Clusters that engine instances run in.",
+)
+
 engine_instances = Table(
     "engine_instances",
     metadata,
     Column("id", Text, primary_key=True),
     Column("namespace", Text, nullable=False, comment="Where the objects of this instance are."),
-    Column("engine", Text, nullable=False, server_default=DEFAULT_ENGINE, comment="What it runs."),
-    Column("state", Text, nullable=False, server_default="accepting"),
-    Column("created_at", _TIME, nullable=False, server_default=_NOW),
-    CheckConstraint("state IN ('accepting', 'draining')", name="state"),
-    comment="The fleet. Written by gitopsctl engines apply; a draining instance gets no new tenants.",
+    Column("state", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False),
+    Column("engine", Text, nullable=False, comment="What it runs."),
+    Column("engine_cluster", Text, nullable=False, comment="Which it runs in."),
+    Column("region", Text, nullable=False, comment="Its cluster's."),
+    Column("engine_class", Text, nullable=False, comment="Whether tenants of one workspace have it to themselves."),
+    Column("dedicated_to", Text, nullable=False, comment="That workspace; empty if it is shared."),
+    Column("ring", Text, nullable=False, comment="When it gets a new version."),
+    Column("capacity", Integer, nullable=False, comment="Applications."),
+    Column(
+        "ordered_at",
+        _TIME,
+        nullable=False,
+        comment="When the newest order that changed it was given: an older one changes nothing.",
+    ),
+    ForeignKeyConstraint(["engine_cluster", "region"], ["engine_clusters.id", "engine_clusters.region"]),
+    CheckConstraint("state IN ('accepting', 'full', 'draining', 'drained', 'retired')", name="state"),
+    CheckConstraint("engine_class IN ('shared', 'dedicated')", name="engine_class"),
+    CheckConstraint("(engine_class = 'dedicated') = (dedicated_to <> '')", name="dedicated_to"),
+    CheckConstraint("ring IN ('canary', 'early', 'general')", name="ring"),
+    CheckConstraint("capacity > 0", name="capacity"),
+    Index(
+        "engine_instances_namespace_idx",
+        "engine_cluster",
+        "namespace",
+        unique=True,
+        postgresql_where=text("state <> 'retired'"),
+    ),
+    comment="Streamed: the fleet, as operators ordered it. A retired instance stays: its id is never given out again.",
+)
+
+fleet_orders = Table(
+    "fleet_orders",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="The order's own."),
+    Column("kind", Text, nullable=False, comment="What was ordered."),
+    Column("subject", Text, nullable=False, comment="Instance or cluster."),
+    Column("arguments", Text, nullable=False, comment="All of the order, JSON."),
+    Column("actor", Text, nullable=False, comment="Who ordered it, as it told."),
+    Column("outcome", Text, nullable=False),
+    Column("message", Text, nullable=False, comment="Why; empty if that needs no words."),
+    Column("ordered_at", _TIME, nullable=False),
+    Column("decided_at", _TIME, nullable=False),
+    CheckConstraint("outcome IN ('accepted', 'refused', 'unchanged')", name="outcome"),
+    comment="Audit of the fleet: what operators ordered, and what became of it. Pruned after a time.",
 )
 
 tenants = Table(
@@ -396,5 +446,5 @@ debezium_heartbeat = Table(
     comment="Moved by the connector, so that its replication slot advances while the streamed tables rest.",
 )
 
-STREAMED = (engine_resources, workspace_statuses, debezium_signals, debezium_heartbeat)
+STREAMED = (engine_instances, engine_resources, workspace_statuses, debezium_signals, debezium_heartbeat)
 """Tables of the publication ``gitops_compiled``."""

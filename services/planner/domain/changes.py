@@ -11,6 +11,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.state import TenantState
 from services.planner.rows import (
     AuditOutcome,
@@ -85,6 +86,9 @@ class Changes(NamedTuple):
     """As agents told last."""
     kept_orphans_gone: tuple[str, ...] = ()
     """Ids of instances that have none."""
+    engine_clusters: tuple[EngineClusterRow, ...] = ()
+    engine_instances: tuple[EngineInstanceRow, ...] = ()
+    fleet_orders: tuple[FleetOrderRecord, ...] = ()
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

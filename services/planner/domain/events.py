@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from services.common.messages import Command, Observation
+from services.common.messages import Command, FleetOrder, Observation
 from services.kinds.shared.resource import Cause
 
 
@@ -17,6 +17,11 @@ class Due:
     workspace: str
     namespace: str
     id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDue:
+    """A timer event: look at engine instances that tenants are leaving."""
 
 
 SweepPlace = tuple[str, str, int]
@@ -65,14 +70,28 @@ class NamespaceReplaced:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | Due | Unseen | NamespaceReplaced
+    message: Command | Observation | Due | Unseen | NamespaceReplaced | FleetOrder | FleetDue
     partition: int
     trace_id: str
+
+    @property
+    def is_of_fleet(self) -> bool:
+        """Whether it is about the fleet itself, and no tenant's."""
+        return isinstance(self.message, FleetOrder | FleetDue)
+
+    @property
+    def tenant_name(self) -> tuple[str, str]:
+        """Workspace and namespace of the tenant that it is about; both empty if it is of the fleet."""
+        if isinstance(self.message, FleetOrder | FleetDue):
+            return ("", "")
+        return (self.message.workspace, self.message.namespace)
 
     def cause(self, now: datetime) -> Cause:
         """When it happened, by the clock of the edge that saw it, and its trace; what is due happens ``now``."""
         match self.message:
             case Command(seen_at=at) | Observation(observed_at=at) | Unseen(at=at) | NamespaceReplaced(at=at):
                 return Cause(at, self.trace_id)
-            case Due():
+            case FleetOrder(ordered_at=at):
+                return Cause(at, self.trace_id)
+            case Due() | FleetDue():
                 return Cause(now, self.trace_id)

@@ -45,7 +45,7 @@ class FleetView:
         of_names = tenant_id(tenant.workspace, tenant.namespace)
         before = self.placements.get(tenant.id) or self.placements.get(of_names, "")
         known = self.instances.get(before)
-        return known if known is not None else place(tenant.id, self.usable)
+        return known if known is not None else place(tenant, self.usable)
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""
@@ -56,18 +56,20 @@ class FleetView:
         return any(namespace == instance.namespace for instance in self.instances.values())
 
 
-def place(tenant: UUID, instances: Iterable[EngineInstance]) -> EngineInstance:
+def place(tenant: Tenant, instances: Iterable[EngineInstance]) -> EngineInstance:
     """The accepting instance with the highest hash together with the tenant (rendezvous hashing).
 
-    Even over instances, the same at every call, and adding an instance moves no more than its own share.
+    Even over instances, the same at every call, and adding an instance moves no more than its own share. One that is
+    dedicated to the tenant's workspace comes before those that are shared; one that is another's is never taken.
     While none accepts, any will do: to refuse a new tenant would hold up its whole partition.
-    Raises Wait if there is no instance at all.
+    Raises Wait if there is no instance for it at all.
     """
-    known = list(instances)
-    candidates = [instance for instance in known if instance.accepting] or known
+    known = [instance for instance in instances if instance.dedicated_to in ("", tenant.workspace)]
+    accepting = [instance for instance in known if instance.accepting] or known
+    candidates = [instance for instance in accepting if instance.dedicated_to] or accepting
     if not candidates:
-        raise Wait("there is no engine instance; add one with 'gitopsctl engines apply'")
-    return max(candidates, key=lambda instance: _score(tenant, instance.id))
+        raise Wait("there is no engine instance for it; add one with 'gitopsctl engines add'")
+    return max(candidates, key=lambda instance: _score(tenant.id, instance.id))
 
 
 def _score(tenant: UUID, instance: str) -> tuple[bytes, str]:

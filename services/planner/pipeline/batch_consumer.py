@@ -1,7 +1,8 @@
 """Consumes batches of ``gitops.commands`` and ``gitops.observations``, from the offsets in the database.
 
 One consumer for both topics. With the assignment strategy "range" equal partition numbers of both go to the same
-planner, and so does all that concerns a tenant. Where a partition's effects end is a row in PostgreSQL:
+planner, and so does all that concerns a tenant. The one partition of ``gitops.fleet-orders`` is among them: whose it
+is decides on the fleet, whichever tenants are its own. Where a partition's effects end is a row in PostgreSQL:
 
 1. A batch is polled. Crash: it is polled again.
 2. Its effects and the ends of its spans are written in one transaction, which fails if the database's offsets are not
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.common.kafka import Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
+from services.common.kafka import FLEET_ORDERS, Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
 from services.planner import SERVICE
 from services.planner.database.save import Span
 
@@ -50,8 +51,16 @@ class Batch:
 class BatchConsumer:
     """See the module. Not for more than one thread; rebalances happen inside :meth:`poll_batch`."""
 
-    def __init__(self, brokers: Brokers, topics: Sequence[str], load_offsets: LoadOffsets, group: str = GROUP) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        topics: Sequence[str],
+        load_offsets: LoadOffsets,
+        group: str = GROUP,
+        fleet_orders: str = FLEET_ORDERS,
+    ) -> None:
         """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
+        self._fleet_orders = fleet_orders
         self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets))
         self.offsets = self._consumer.offsets
         self.rejoin_group = self._consumer.rejoin_group
@@ -65,13 +74,26 @@ class BatchConsumer:
 
     @property
     def partitions(self) -> list[int]:
-        """The numbers of the assigned partitions, the same of both topics."""
-        return sorted({source.partition for source in self.offsets.partitions})
+        """The numbers of the tenants' partitions that are assigned, the same of both topics."""
+        return sorted({source.partition for source in self.offsets.partitions if source.topic != self._fleet_orders})
+
+    @property
+    def fleet_partition(self) -> int | None:
+        """The number of the orders' partition, if it is assigned: then this planner decides on the fleet."""
+        numbers = (source.partition for source in self.offsets.partitions if source.topic == self._fleet_orders)
+        return next(numbers, None)
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
         """Wait for a message, then take what else is here already, up to ``limit``. May be empty."""
         messages = self._consumer.poll_batch(limit, timeout_seconds)
         return Batch.starting_at(self._starts(), messages)
+
+    def with_orders(self, batch: Batch, limit: int) -> Batch:
+        """``batch`` and what operators have ordered since, which may be what it waits for."""
+        if self.fleet_partition is None:
+            return batch
+        orders = self._consumer.poll_topic(self._fleet_orders, limit, 0.0)
+        return Batch.starting_at(self._starts(), (*batch.messages, *orders)) if orders else batch
 
     def acknowledge_batch(self, batch: Batch) -> None:
         """The database has the effects of ``batch``."""

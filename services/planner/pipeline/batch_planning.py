@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 
 from services.common.errors import Wait
-from services.common.messages import Command, ResyncCompleted
+from services.common.messages import Command, FleetOrder, ResyncCompleted, RetireEngineInstance
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
@@ -28,6 +28,8 @@ from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet_orders import decide_orders
+from services.planner.domain.fleet_rows import Fleet
 from services.planner.domain.orphans import decide_orphans, instance_of
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -58,14 +60,22 @@ class Database(Protocol):
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""
 
+    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
+        """All rows of the fleet, and which of these orders are decided; no tenant comes to who is ``retiring``."""
+
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
     """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
 
-    A resync marker is about all that came before it, and the database is asked about that: it begins a part.
+    A resync marker is about all that came before it, and the database is asked about that: it begins a part. What is
+    about the fleet is the first part, so that tenants are placed on what it leaves.
     """
-    part: list[Event] = []
-    for event in events:
+    events = list(events)
+    part = [event for event in events if event.is_of_fleet]
+    if part:
+        yield part
+        part = []
+    for event in (event for event in events if not event.is_of_fleet):
         if len(part) >= limit or (part and _scope(event) is not None and _scope(part[-1]) is None):
             yield part
             part = []
@@ -80,6 +90,8 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
+    ordered = _ordered([event for event in events if event.is_of_fleet], database, now)
+    events = [event for event in events if not event.is_of_fleet]
     of_instances = [event for event in events if instance_of(event)]
     orphans = _orphans(of_instances, database, now)
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
@@ -103,7 +115,17 @@ def plan_batch(
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged([sweeps, orphans, Changes(parked=failed), *kept]))
+    return BatchChanges(done, Changes.merged([ordered, sweeps, orphans, Changes(parked=failed), *kept]))
+
+
+def _ordered(events: Sequence[Event], database: Database, now: datetime) -> Changes:
+    """What becomes of operators' orders about the fleet."""
+    if not events:
+        return Changes()
+    orders = [event.message for event in events if isinstance(event.message, FleetOrder)]
+    retiring = {each.order.id for each in orders if isinstance(each.order, RetireEngineInstance)}
+    fleet = database.load_fleet_rows([each.id for each in orders], retiring)
+    return decide_orders(orders, fleet, now)
 
 
 def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
@@ -128,7 +150,7 @@ def route(
     for event in events:
         scope = _scope(event)
         if scope is None:
-            routed[event.message.workspace, event.message.namespace].append(event)
+            routed[event.tenant_name].append(event)
             continue
         there = found[scope]
         if guard.allows(len(there.unseen), there.known) or is_approved(_approved(event), there.refused, there.unseen):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import orjson
@@ -28,6 +29,7 @@ from services.common.messages import (
     Checked,
     Command,
     Failed,
+    FleetOrder,
     Observation,
     OrphansKept,
     ResourceChanged,
@@ -39,7 +41,7 @@ from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
 from services.planner.rows import ParkedEvent, ParkedTenant
 
-Codec = AvroCodec[Command] | AvroCodec[Observation]
+Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 
 DELIVERY_SECONDS = 150.0
 """Longer than the producer itself tries."""
@@ -126,9 +128,7 @@ def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event
     codec = codecs.get(message.topic)
     if codec is None:
         raise Poison(f"topic {message.topic} is not one of ours")
-    decoded = codec.decode_message(message.value)
-    checked = _checked_command(decoded) if isinstance(decoded, Command) else _checked_observation(decoded)
-    return Event(checked, message.partition, traceparent(message.headers))
+    return Event(_checked(codec.decode_message(message.value)), message.partition, traceparent(message.headers))
 
 
 def _await(letter: Future[int]) -> None:
@@ -136,6 +136,16 @@ def _await(letter: Future[int]) -> None:
         letter.result(timeout=DELIVERY_SECONDS)
     except (Retry, TimeoutError) as error:
         raise Unavailable(f"a dead letter cannot be written: {error}") from error
+
+
+def _checked(message: Command | Observation | FleetOrder) -> Command | Observation | FleetOrder:
+    match message:
+        case Command():
+            return _checked_command(message)
+        case Observation():
+            return _checked_observation(message)
+        case FleetOrder():
+            return _checked_order(message)
 
 
 def _checked_command(command: Command) -> Command:
@@ -166,6 +176,11 @@ def _checked_observation(observation: Observation) -> Observation:
         case OrphansKept(objects=objects, finished=finished):
             _storable(*objects, *finished)
     return observation
+
+
+def _checked_order(order: FleetOrder) -> FleetOrder:
+    _storable(order.actor, *(value for value in asdict(order.order).values() if isinstance(value, str)))
+    return order
 
 
 def _orderly(resource_version: str) -> None:

@@ -275,6 +275,9 @@ class Planner:
         while True:
             try:
                 return self.until_done(partial(self.process_batch, batch))
+            except Wait as error:
+                self._failed(error)
+                batch = self.consumer.with_orders(batch, self.batch_limit)
             except Poison as error:
                 try:
                     return self._narrow_down(batch, error)
@@ -298,9 +301,9 @@ class Planner:
     def until_done(self, work: Callable[[], None]) -> bool:
         """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
 
-        Returns whether it was done. Raises Poison. If it was not, nothing is lost: the offsets have not moved, and who
-        is fenced, or cannot reach the database, owns nothing until the group says so. To take its partitions up again
-        would fence its successor.
+        Returns whether it was done. Raises Poison, and Wait if something else has to happen first. If it was not done,
+        nothing is lost: the offsets have not moved, and who is fenced, or cannot reach the database, owns nothing until
+        the group says so. To take its partitions up again would fence its successor.
         """
         delays = Backoff()
         while True:
@@ -310,7 +313,7 @@ class Planner:
                 self._failed(error)
                 self._step_aside()
                 return False
-            except (Retry, Wait) as error:
+            except Retry as error:
                 self._failed(error)
                 if self.stopping.wait(delays.next_delay()):
                     return False

@@ -22,7 +22,8 @@ from services.common.telemetry.metrics import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import periodic_queries
+from services.planner.database import fleet_queries, periodic_queries
+from services.planner.domain.events import Event, FleetDue
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,8 @@ class PeriodicTasks:
             self._prune(planner)
         if self._due("count", now, 10 * SECOND):
             self._count(planner)
+        if self._due("fleet", now, 10 * SECOND):
+            self._look_at_fleet(planner)
         if self._due("compact", now, 10 * SECOND):
             self._compact(planner)
         if self._due("parked", now, 10 * MINUTE):
@@ -88,6 +91,16 @@ class PeriodicTasks:
             events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
+
+    def _look_at_fleet(self, planner: Planner) -> None:
+        """Instances that are to be retired may have lost their last tenant."""
+        partition = planner.consumer.fleet_partition
+        if partition is None:
+            return
+        with planner.session.connection() as connection:
+            is_any_leaving = fleet_queries.is_any_leaving(connection)
+        if is_any_leaving:
+            planner.look_again([Event(FleetDue(), partition, "")])
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:
@@ -120,6 +133,7 @@ class PeriodicTasks:
             pruned = (
                 periodic_queries.delete_audit_records(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 periodic_queries.delete_ended_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
+                fleet_queries.delete_orders(connection, now - self.audit_kept, PRUNED_AT_ONCE),
             )
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]

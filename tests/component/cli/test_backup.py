@@ -24,10 +24,10 @@ from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
 from tests.component.cli.object_store import Bucket, serving
 from tests.component.conftest import Database, Servers
+from tests.component.fleet import add_instance
 
 BUCKET = "backups"
 FILLED = """
-INSERT INTO engine_instances (id, namespace) VALUES ('argocd', 'argocd');
 INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
 SELECT md5(n::text)::uuid, 'teams', 'team-' || n, n % 12, 'argocd' FROM generate_series(1, 3000) n;
 INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer, digest,
@@ -50,6 +50,7 @@ SOURCE = TopicPartition(COMMANDS, 3)
 def filled(database: Database) -> Database:
     """A database with rows, a workspace of its own partition and offsets."""
     with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "argocd", "argocd")
         for statement in (
             "CREATE TABLE workspace_resources_teams PARTITION OF workspace_statuses FOR VALUES IN ('teams')",
             *FILLED.split(";"),

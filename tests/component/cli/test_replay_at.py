@@ -22,6 +22,7 @@ from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, OBSERVATIONS, Publisher, count_partitions, load_topics, tenant_key
 from services.common.messages import Applied, Command, Observation
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.planner.given import changed, observed, resync
 from tests.unit.planner.world import FLEET
 
@@ -92,7 +93,7 @@ def replay_now(
     monkeypatch.setenv("DATABASE_OWNER_URL", database.owner_url)
     with psycopg.connect(database.owner_url) as owner:
         for each in FLEET:
-            owner.execute("INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (each.id, each.namespace))
+            add_instance(owner, each.id, each.namespace)
     command = ["replay", "at", "PT0S", "--tenant", f"{log.workspace}/{log.namespace}"]
     return lambda: CliRunner().invoke(app, command)
 

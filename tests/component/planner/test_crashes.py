@@ -33,6 +33,7 @@ from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.component.planner.years import LIMITS, MONTH, YearsClock, years
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import changed
@@ -75,9 +76,11 @@ class PlayedConsumer:
     log: Sequence[bytes]
     effects: Effects
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
+    _fleet_orders: str = ""
 
     poll = BatchConsumer.poll_batch
     partitions = BatchConsumer.partitions
+    fleet_partition = None
     spans_of = BatchConsumer.spans_of
     _starts = BatchConsumer._starts
 
@@ -177,7 +180,7 @@ class Life:
             tables = sql.SQL(", ").join(sql.Identifier(name) for name in metadata.tables)
             owner.execute(sql.SQL("TRUNCATE {}").format(tables))
             for each in FLEET:
-                owner.execute("INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (each.id, each.namespace))
+                add_instance(owner, each.id, each.namespace)
         self.letters.sent.clear()
 
 

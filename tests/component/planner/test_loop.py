@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, LiteralString
 
@@ -23,7 +23,16 @@ from confluent_kafka.admin import AdminClient
 from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
 from services.common.kafka import DEAD_LETTERS, DeadLetterLimit, DeadLetterQueue, Publisher, tenant_key
-from services.common.messages import Command, DeadLetter, Observation
+from services.common.messages import (
+    AddEngineInstance,
+    Command,
+    DeadLetter,
+    DrainEngineInstance,
+    FleetOrder,
+    Observation,
+    Order,
+    RetireEngineInstance,
+)
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
@@ -35,6 +44,7 @@ from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.planner.given import Applied, changed, gone, observed
 from tests.unit.planner.world import FLEET
 
@@ -50,6 +60,7 @@ class Rig:
     database: Database
     commands: str
     observations: str
+    orders: str
     group: str
     publisher: Publisher
 
@@ -58,6 +69,13 @@ class Rig:
         sent = [self._send(event) for event in events]
         for delivery in sent:
             delivery.result(timeout=DEADLINE_SECONDS)
+
+    def order(self, order: Order) -> uuid.UUID:
+        """Have an operator order something of the fleet; returns under which id."""
+        given = FleetOrder(uuid.uuid4(), "ada", datetime.now(UTC), order)
+        codec: Any = self.codecs()[self.orders]
+        self.publisher.send_message(self.orders, None, codec.encode_message(given)).result(timeout=DEADLINE_SECONDS)
+        return given.id
 
     def send_raw(self, value: bytes) -> None:
         self.publisher.send_message(self.commands, b"local/team-a", value, partition=0).result(timeout=DEADLINE_SECONDS)
@@ -77,9 +95,8 @@ class Rig:
     def built(self, dead_letters: Any = None) -> Iterator[Planner]:
         """A planner that does not run yet."""
         session = DatabaseSession(self.database.planner_url, ENGINES)
-        consumer = BatchConsumer(
-            self.kafka, (self.commands, self.observations), session.take_over_partitions, self.group
-        )
+        topics = (self.commands, self.observations, self.orders)
+        consumer = BatchConsumer(self.kafka, topics, session.take_over_partitions, self.group, self.orders)
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
         given_up = dead_letters or DeadLetterQueue(self.publisher, letters, "planner")
         with closing(session), closing(consumer):
@@ -107,6 +124,7 @@ class Rig:
         return {
             self.commands: AvroCodec(self.registry, Command, "gitops.commands-value"),
             self.observations: AvroCodec(self.registry, Observation, "gitops.observations-value"),
+            self.orders: AvroCodec(self.registry, FleetOrder, "gitops.fleet-orders-value"),
         }
 
     def _send(self, event: Event) -> Any:
@@ -125,11 +143,10 @@ def rig(
 ) -> Iterator[Rig]:
     with psycopg.connect(database.owner_url) as owner:
         for instance in FLEET:
-            owner.execute(
-                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
-            )
+            add_instance(owner, instance.id, instance.namespace)
     commands, observations = topic_factory("commands", 2), topic_factory("observations", 2)
-    _await_topics(kafka_bootstrap, {commands, observations})
+    orders = topic_factory("fleet-orders", 1)
+    _await_topics(kafka_bootstrap, {commands, observations, orders})
     with closing(Publisher(kafka_bootstrap, "tests")) as publisher:
         yield Rig(
             kafka=kafka_bootstrap,
@@ -137,6 +154,7 @@ def rig(
             database=database,
             commands=commands,
             observations=observations,
+            orders=orders,
             group=f"planner-{uuid.uuid4().hex}",
             publisher=publisher,
         )
@@ -150,7 +168,47 @@ def _await_topics(bootstrap_servers: str, topics: set[str]) -> None:
         time.sleep(0.02)
 
 
+ORDERS: LiteralString = "SELECT subject, outcome FROM fleet_orders ORDER BY decided_at, ordered_at"
+STATES: LiteralString = "SELECT id, state FROM engine_instances ORDER BY id"
 APPLICATIONS: LiteralString = "SELECT name, desired FROM engine_resources WHERE kind = 'Application' ORDER BY name"
+
+
+def test_tenant_when_there_is_no_instance_then_it_waits_until_operators_order_one_and_is_placed_there(rig: Rig) -> None:
+    with psycopg.connect(rig.database.owner_url) as owner:
+        owner.execute("DELETE FROM engine_instances")
+    with rig.planner() as planner:
+        rig.send(changed(1))
+        while "there is no engine instance" not in planner.failing:
+            time.sleep(0.02)
+        rig.order(AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 10))
+        rig.until("the application", "SELECT engine_instance_id FROM tenants", [("new",)])
+        rig.until("the audit", ORDERS, [("new", "accepted")])
+
+
+def test_orders_when_sent_then_they_are_decided_and_what_has_tenants_is_not_retired(rig: Rig) -> None:
+    first, second = (each.id for each in FLEET)
+    with rig.planner():
+        rig.order(DrainEngineInstance(first))
+        rig.until("the state", STATES, [(first, "drained"), (second, "accepting")])
+        rig.send(changed(1))
+        rig.until("the tenant", "SELECT engine_instance_id FROM tenants", [(second,)])
+        rig.order(RetireEngineInstance(first))
+        rig.order(RetireEngineInstance(second))
+        rig.until("the audit", ORDERS, [(first, "accepted"), (first, "accepted"), (second, "refused")])
+    assert rig.query(STATES) == [(first, "retired"), (second, "accepting")]
+
+
+def test_instance_when_its_last_tenant_leaves_while_it_drains_then_it_is_drained(rig: Rig) -> None:
+    first, second = (each.id for each in FLEET)
+    with rig.planner():
+        rig.order(DrainEngineInstance(first))
+        rig.send(changed(1))
+        rig.until("the tenant", "SELECT engine_instance_id FROM tenants", [(second,)])
+        rig.order(DrainEngineInstance(second))
+        rig.until("the state", STATES, [(first, "drained"), (second, "draining")])
+        with psycopg.connect(rig.database.owner_url) as owner:
+            owner.execute("DELETE FROM deployments; DELETE FROM engine_resources; DELETE FROM tenants")
+        rig.until("the state", STATES, [(first, "drained"), (second, "drained")])
 
 
 def test_commands_and_observations_when_sent_then_they_take_effect(rig: Rig) -> None:

@@ -107,6 +107,20 @@ def test_upgrade_when_deployments_run_then_they_are_bound_to_the_environment_tha
     assert bound == {"web": environments["a"], "late": environments["leaving"], "local": None}
 
 
+def test_upgrade_when_there_are_instances_then_they_are_shared_ones_of_the_default_cluster(database: Database) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0020")
+        owner.execute("INSERT INTO engine_instances (id, namespace, state) VALUES ('one', 'argocd', 'draining')")
+    outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
+    assert outcome.exit_code == 0, outcome.output
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute(
+            "SELECT namespace, engine, engine_cluster, region, engine_class, dedicated_to, ring, capacity, state,"
+            " ordered_at = created_at FROM engine_instances"
+        ).fetchall()
+    assert rows == [("argocd", "argocd", "default", "", "shared", "", "general", 2500, "draining", True)]
+
+
 def test_upgrade_when_engines_hold_objects_then_each_is_owned_by_what_it_was_made_for(database: Database) -> None:
     """An order of a run that is gone goes; what is another tenant's by its lane is nobody's."""
     tenant, environment, run, web = (uuid.uuid4() for _ in range(4))
@@ -228,7 +242,7 @@ def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
         command.upgrade(database_commands._config(connection), revision)
 
 
-def test_publication_when_made_then_it_holds_the_four_streamed_tables(database: Database) -> None:
+def test_publication_when_made_then_it_holds_the_streamed_tables(database: Database) -> None:
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT prrelid::regclass::text FROM pg_publication_rel").fetchall()
     assert {name for (name,) in rows} == {table.name for table in STREAMED}
@@ -239,6 +253,7 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
 ) -> None:
     with psycopg.connect(database.owner_url) as owner:
         assert dict(owner.execute(GRANTS, ("gitops_replication",)).fetchall()) == {
+            "engine_instances": "SELECT",
             "engine_resources": "SELECT",
             "workspace_resources": "SELECT",
             "debezium_signals": "DELETE INSERT SELECT",

@@ -21,6 +21,7 @@ from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.planner.given import at, changed, environment, resync
 from tests.unit.planner.world import FLEET
 
@@ -33,9 +34,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
     """A session on a database that knows the fleet, and of which a list lacked three deployments of four."""
     with psycopg.connect(database.owner_url) as owner:
         for instance in FLEET:
-            owner.execute(
-                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
-            )
+            add_instance(owner, instance.id, instance.namespace)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
         take(opened, *(changed(number, f"web-{number}", uid=f"uid-{number}") for number in range(1, 5)), environment(5))
         take(opened, changed(4, "web-4", uid="uid-4", epoch=9))

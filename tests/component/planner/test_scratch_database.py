@@ -18,6 +18,7 @@ from services.planner.database.tables import metadata
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.planner.given import changed, environment, gone, resync, secret, spec
 from tests.unit.planner.world import FLEET
 
@@ -39,9 +40,7 @@ def session(database: Database) -> Iterator[ScratchSession]:
     """A scratch database beside one that knows the fleet."""
     with psycopg.connect(database.owner_url) as owner:
         for instance in FLEET:
-            owner.execute(
-                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
-            )
+            add_instance(owner, instance.id, instance.namespace)
     with closing(ScratchSession(database.owner_url)) as opened:
         yield opened
 

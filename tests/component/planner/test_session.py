@@ -50,6 +50,7 @@ from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
 from services.planner.rows import TenantName
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -92,9 +93,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
     """A session on a database that knows the fleet."""
     with psycopg.connect(database.owner_url) as owner:
         for instance in FLEET:
-            owner.execute(
-                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
-            )
+            add_instance(owner, instance.id, instance.namespace)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
         yield opened
 
@@ -752,7 +751,6 @@ def test_value_when_the_database_refuses_it_then_it_is_poison_and_the_store_goes
 def test_planner_when_it_writes_what_is_not_its_own_then_it_may_not(database: Database) -> None:
     with psycopg.connect(database.planner_url, autocommit=True) as planner:
         for statement in (
-            "INSERT INTO engine_instances (id, namespace) VALUES ('x', 'y')",
             "INSERT INTO debezium_signals VALUES ('x', 'y', 'z')",
             "UPDATE alembic_version SET version_num = 'x'",
             "CREATE TABLE mine (id int)",

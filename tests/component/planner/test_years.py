@@ -13,7 +13,8 @@ from tests.component.planner.years import years
 YEARS = int(os.environ.get("SIMULATED_YEARS", "3"))
 """`make years` simulates more."""
 OTHERS = {
-    "engine_instances": "operators write it: a row for each instance",
+    "engine_clusters": "a row for each cluster that operators ever add",
+    "engine_instances": "a row for each that they ever add: the id of a retired one is not given out again",
     "placements": "input of a rebuild, which leaves it empty",
     "rebuild_positions": "of a rebuild, which leaves it empty",
     "debezium_signals": "empty: tests/stack/test_change_data_capture.py",

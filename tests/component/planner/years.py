@@ -12,13 +12,22 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from services.common.errors import Poison
-from services.common.messages import Command, ResourceChanged, ResourceGone, SyncMoved
+from services.common.messages import (
+    Command,
+    DrainEngineInstance,
+    FleetOrder,
+    ResourceChanged,
+    ResourceGone,
+    SyncMoved,
+    UndrainEngineInstance,
+)
 from services.kinds.registry import REGISTRY
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
@@ -33,6 +42,7 @@ from services.planner.pipeline.loop import Planner, coalesced
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from services.planner.rows import ParkedEvent, ParkedTenant
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.fake_clock import FakeClock
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -89,6 +99,7 @@ class PlayedLog:
 
     next: int = 0
     partitions: Sequence[int] = (0,)
+    fleet_partition: int = 0
 
     def spans_of(self, partitions: Any) -> list[Span]:
         return [Span(TOPIC, 0, self.next, self.next)]
@@ -144,6 +155,7 @@ class Years:
             self._settle_in(f"team-{number}", anew=self.month % 2 == number % 2)
         self.failing |= {"team-0"} if self.month % 13 == 5 else set()
         self._answer()
+        self._order()
         self._change()
         self._list(complete=self.month % 13 != 7)
         self.failing.clear()
@@ -207,6 +219,12 @@ class Years:
         deployments = [event for key, event in self._existing.items() if key[1] == "GitOpsDeployment"]
         self._send(*(self._again(event, generation=2) for event in deployments))
         self._answer()
+
+    def _order(self) -> None:
+        """Operators have an instance take no tenants for a while."""
+        for order in (DrainEngineInstance(FLEET[0].id), UndrainEngineInstance(FLEET[0].id)):
+            self._tick()
+            self._take([Event(FleetOrder(uuid4(), "ada", self.clock.now(), order), 0, "")])
 
     def _list(self, *, complete: bool) -> None:
         """Of every kind; one that is not complete shows nothing."""
@@ -313,9 +331,7 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
         for (leaf,) in owner.execute(LEAVES).fetchall():
             owner.execute(sql.SQL(UNATTENDED).format(table=sql.SQL(leaf)))
         for instance in FLEET:
-            owner.execute(
-                "INSERT INTO engine_instances (id, namespace) VALUES (%s, %s)", (instance.id, instance.namespace)
-            )
+            add_instance(owner, instance.id, instance.namespace)
     failing: set[str] = set()
 
     def plan_or_fail(state: TenantState, *arguments: Any) -> Any:

@@ -24,13 +24,13 @@ from services.kinds.shared.secret_binding import SecretBinding, binding_of
 from services.planner.domain.events import Event
 from services.planner.pipeline.parking import parked_event
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.component.watcher.rig import CommandReader, KeyFiles, Sent
 
 DATA = {"kubeconfig": "eA=="}
 USE = SecretUse("https://api.example.com")
 TYPE = "managed-gitops.redhat.com/managed-environment"
 TENANT = """
-INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd') ON CONFLICT DO NOTHING;
 INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
 VALUES (%(tenant)s, %(workspace)s, 'team-a', 0, 'one')
 """
@@ -107,7 +107,8 @@ def hold(database: Database, workspace: str, keys: KeyFiles) -> str:
     parked = Event(Command(workspace, workspace, "team-a", datetime.now(UTC), event), 0, "")
     values["parked"] = parked_event(values["tenant"], parked).message
     with psycopg.connect(database.owner_url) as connection:
-        for statement in (*TENANT.split(";"), SECRET, CREDENTIAL, COMPILED, *PARKED.split(";")):
+        add_instance(connection, "one", "argocd")
+        for statement in (TENANT, SECRET, CREDENTIAL, COMPILED, *PARKED.split(";")):
             connection.execute(statement, values)
     return sealed
 

@@ -13,18 +13,23 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pytest
 
 from services.common.avro import SUBJECTS, AvroCodec, SchemaRegistry, local_schemas, schema_registry, value_subject
 from services.common.errors import Poison
-from services.common.kafka import COMMANDS, DEAD_LETTERS, OBSERVATIONS
+from services.common.kafka import COMMANDS, DEAD_LETTERS, FLEET_ORDERS, OBSERVATIONS
 from services.common.messages import (
+    AddEngineCluster,
+    AddEngineInstance,
     Applied,
     Command,
     DeadLetter,
+    DrainEngineInstance,
     Failed,
+    FleetOrder,
     LookAgain,
     Observation,
     OrphansApproved,
@@ -33,7 +38,9 @@ from services.common.messages import (
     ResourceChanged,
     ResourceGone,
     ResyncCompleted,
+    RetireEngineInstance,
     StatusReported,
+    UndrainEngineInstance,
 )
 from services.common.package_data import AVRO_SCHEMAS
 
@@ -71,6 +78,10 @@ def observation(event: Any) -> Observation:
     )
 
 
+def fleet_order(order: Any) -> FleetOrder:
+    return FleetOrder(UUID(int=1), "ada", NOW, order)
+
+
 SAMPLES: dict[str, list[Any]] = {
     "gitops.commands-value": [
         command(CHANGED),
@@ -89,6 +100,13 @@ SAMPLES: dict[str, list[Any]] = {
     ],
     "gitops.dead-letters-value": [
         DeadLetter("planner", "gitops.commands", 3, 99, b"k", None, {"traceparent": b"00"}, "why", NOW)
+    ],
+    "gitops.fleet-orders-value": [
+        fleet_order(AddEngineCluster("north", "eu")),
+        fleet_order(AddEngineInstance("one", "north", "argocd", "argocd", "dedicated", "team", "canary", 100)),
+        fleet_order(DrainEngineInstance("one")),
+        fleet_order(UndrainEngineInstance("one")),
+        fleet_order(RetireEngineInstance("one")),
     ],
 }
 CASES = [(subject, sample) for subject, samples in SAMPLES.items() for sample in samples]
@@ -161,7 +179,7 @@ def test_schema_when_it_differs_from_the_last_release_then_it_was_released_anew(
 
 
 def test_subject_when_of_a_topic_that_holds_our_messages_then_it_has_a_schema() -> None:
-    assert {value_subject(topic) for topic in (COMMANDS, OBSERVATIONS, DEAD_LETTERS)} == SUBJECTS.keys()
+    assert {value_subject(topic) for topic in (COMMANDS, OBSERVATIONS, DEAD_LETTERS, FLEET_ORDERS)} == SUBJECTS.keys()
 
 
 def test_registry_when_its_url_carries_a_login_then_its_name_does_not() -> None:
@@ -190,8 +208,9 @@ def test_released_schema_when_it_wrote_a_message_then_this_build_reads_it(subjec
 
 def is_known(writer: Any, sample: Any) -> bool:
     """Whether the version has the sample's event: some were added later."""
-    unions = [field["type"] for field in writer["fields"] if field["name"] == "event"]
-    return not unions or type(sample.event).__name__ in {record["name"] for record in unions[0]}
+    unions = {name: kind for name, kind in record_fields(writer).items() if isinstance(kind, list)}
+    records = {name: {each["name"] for each in kind if isinstance(each, dict)} for name, kind in unions.items()}
+    return all(type(getattr(sample, name)).__name__ in known for name, known in records.items() if known)
 
 
 def written_by(writer: Any, subject: str, sample: Any) -> bytes:

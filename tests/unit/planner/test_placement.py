@@ -21,7 +21,7 @@ from tests.unit.planner.world import NOW
 FLEET = [
     EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in range(4)
 ]
-TENANTS = [tenant_id("local", f"team-{number}") for number in range(4000)]
+TENANTS = [Tenant(tenant_id(WORKSPACE, f"team-{number}"), WORKSPACE, f"team-{number}", 0, "") for number in range(4000)]
 
 
 def test_tenants_when_they_are_many_then_every_instance_has_its_share() -> None:
@@ -45,8 +45,20 @@ def test_instance_when_draining_then_no_tenant_is_placed_on_it() -> None:
     assert FLEET[0].id not in {place(tenant, draining).id for tenant in TENANTS}
 
 
+def test_instance_when_dedicated_then_tenants_of_its_workspace_alone_are_placed_on_it_and_on_no_other() -> None:
+    fleet = [replace(FLEET[0], dedicated_to="other"), replace(FLEET[1], dedicated_to=WORKSPACE), *FLEET[2:]]
+    assert {place(tenant, fleet).id for tenant in TENANTS} == {FLEET[1].id}
+    others = [replace(tenant, workspace="third") for tenant in TENANTS]
+    assert {place(tenant, fleet).id for tenant in others} == {each.id for each in FLEET[2:]}
+
+
+def test_instance_when_all_are_dedicated_to_others_then_a_tenant_waits() -> None:
+    with pytest.raises(Wait, match="gitopsctl engines add"):
+        place(TENANTS[0], [replace(each, dedicated_to="other") for each in FLEET])
+
+
 def test_tenant_when_no_instance_accepts_then_it_waits_and_the_remedy_is_named() -> None:
-    with pytest.raises(Wait, match="gitopsctl engines apply"):
+    with pytest.raises(Wait, match="gitopsctl engines add"):
         place(TENANTS[0], [])
 
 
@@ -55,30 +67,30 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
 ):
     tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
     foreign = [replace(instance, engine="of a newer build") for instance in FLEET]
-    chosen = place(tenant.tenant.id, FLEET)
+    chosen = place(tenant.tenant, FLEET)
     fleet = FleetView({**{each.id: each for each in FLEET}, chosen.id: foreign[FLEET.index(chosen)]}, ENGINES)
     placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
     assert placed is not None
     assert placed.tenant.engine_instance_id in {each.id for each in FLEET} - {chosen.id}
     assert fleet.is_engine_namespace(chosen.namespace)
-    with pytest.raises(Wait, match="gitopsctl engines apply"):
+    with pytest.raises(Wait, match="gitopsctl engines add"):
         plan(tenant, [changed(1)], FleetView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
 
 
 def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there_again_whatever_its_hash() -> None:
     tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
-    elsewhere = next(each for each in FLEET if each != place(tenant.tenant.id, FLEET))
+    elsewhere = next(each for each in FLEET if each != place(tenant.tenant, FLEET))
     draining = {each.id: replace(each, accepting=each != elsewhere) for each in FLEET}
     for known, expected in (({tenant.tenant.id: elsewhere.id}, elsewhere.id), ({tenant.tenant.id: "removed"}, None)):
         fleet = FleetView(draining, ENGINES, known)
         placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
-        assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant.id, draining.values()).id)
+        assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant, draining.values()).id)
 
 
 def test_tenant_when_it_was_placed_by_its_names_alone_then_it_is_there_again_though_its_id_is_of_its_uid() -> None:
     of_names, of_uid = tenant_id(WORKSPACE, NAMESPACE), tenant_id(WORKSPACE, NAMESPACE, "uid-1")
-    first, second = [each for each in FLEET if each != place(of_uid, FLEET)][:2]
     tenant = Tenant(of_uid, WORKSPACE, NAMESPACE, 0, "")
+    first, second = [each for each in FLEET if each != place(tenant, FLEET)][:2]
     instances = {each.id: each for each in FLEET}
     assert FleetView(instances, ENGINES, {of_names: first.id}).instance_for(tenant) == first
     assert FleetView(instances, ENGINES, {of_names: first.id, of_uid: second.id}).instance_for(tenant) == second

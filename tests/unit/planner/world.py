@@ -18,6 +18,7 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, SweepPlace, SweepScope
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet_rows import Fleet
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
@@ -111,6 +112,10 @@ class World:
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
+
+    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
+        """Instances of a world are as they are: nobody orders anything of them."""
+        return Fleet({}, {}, {}, frozenset(self.engines))
 
     @property
     def view(self) -> FleetView:

@@ -9,14 +9,25 @@ import pytest
 
 from services.cli.connector import DEFINITION
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, WORKSPACE, Topic, load_topics
+from services.common.kafka import (
+    COMMANDS,
+    DEAD_LETTERS,
+    ENGINE,
+    FLEET,
+    FLEET_ORDERS,
+    OBSERVATIONS,
+    WORKSPACE,
+    Topic,
+    load_acls,
+    load_topics,
+)
 
 TOPICS = {topic.name: topic for topic in load_topics()}
 DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_topics_when_declared_then_those_the_services_use_are_among_them() -> None:
-    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE, DEAD_LETTERS}
+    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, WORKSPACE, DEAD_LETTERS}
 
 
 def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
@@ -26,6 +37,15 @@ def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
 
 def test_commands_and_observations_when_partitioned_then_alike() -> None:
     assert TOPICS[COMMANDS].partitions == TOPICS[OBSERVATIONS].partitions
+
+
+def test_fleet_orders_when_many_planners_read_then_one_decides_on_all_of_them() -> None:
+    assert TOPICS[FLEET_ORDERS].partitions == 1
+
+
+def test_fleet_orders_when_a_service_would_write_them_then_it_may_not() -> None:
+    services = {**load_acls(), **load_acls(workspace="any")}
+    assert [name for name, rights in services.items() if "write" in rights.topics.get(FLEET_ORDERS, ())] == []
 
 
 def test_workspace_topic_when_old_then_it_keeps_the_latest_status() -> None:

@@ -63,6 +63,9 @@ class Log:
         self.on_poll()
         return self.batch
 
+    def with_orders(self, batch: Batch, limit: int) -> Batch:
+        return batch
+
     def acknowledge_batch(self, batch: Batch) -> None:
         self.acknowledged += batch.spans
         for message in batch.messages:

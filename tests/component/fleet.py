@@ -1,0 +1,23 @@
+"""Engine instances in a test's database, without an order to a planner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import Connection
+
+ADD_CLUSTER = (
+    "INSERT INTO engine_clusters (id, region, created_at) VALUES ('default', '', now()) ON CONFLICT DO NOTHING"
+)
+ADD_INSTANCE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+VALUES (%s, %s, 'accepting', to_timestamp(0), 'argocd', 'default', '', 'shared', '', 'general', 2500, to_timestamp(0))
+    ON CONFLICT DO NOTHING
+"""
+
+
+def add_instance(owner: Connection[Any], instance: str, namespace: str) -> None:
+    """In cluster ``default``, which every database has that nobody has emptied."""
+    owner.execute(ADD_CLUSTER)
+    owner.execute(ADD_INSTANCE, (instance, namespace))

@@ -1,0 +1,106 @@
+"""The fleet's rows in PostgreSQL: what is decided on them, and two planners that meet at an instance."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from services.common.errors import Retry
+from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.unit.planner.given import at, changed
+
+DEADLINE_SECONDS = 30.0
+ROWS = """
+SELECT id, namespace, engine_cluster, region, engine_class, dedicated_to, ring, capacity, state FROM engine_instances
+"""
+ORDERS = "SELECT subject, outcome, message FROM fleet_orders ORDER BY ordered_at"
+
+
+@pytest.fixture
+def sessions(database: Database) -> Iterator[tuple[DatabaseSession, DatabaseSession]]:
+    """Two planners', on a database with the instance "one"."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "one", "argocd")
+    with ExitStack() as closing_all:
+        first, second = (
+            closing_all.enter_context(closing(DatabaseSession(database.planner_url, ENGINES))) for _ in range(2)
+        )
+        yield first, second
+
+
+def ordered(second: int, order: Order) -> Event:
+    return Event(FleetOrder(UUID(int=second), "ada", at(second), order), 0, "")
+
+
+def planned(session: DatabaseSession, *events: Event) -> BatchChanges:
+    return plan_batch(events, session, Policy(), at(1000))
+
+
+def rows(database: Database, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(database.owner_url) as owner:
+        return owner.execute(query.encode()).fetchall()
+
+
+def test_instance_when_ordered_then_its_row_has_all_that_was_ordered_and_its_clusters_region(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    session, _ = sessions
+    added = AddEngineInstance("two", "north", "argocd-2", "argocd", "dedicated", "team", "canary", 7)
+    events = (ordered(1, AddEngineCluster("north", "eu")), ordered(2, added))
+    session.save_changes(planned(session, *events), ())
+    assert ("two", "argocd-2", "north", "eu", "dedicated", "team", "canary", 7, "accepting") in rows(database, ROWS)
+    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", "")]
+    session.save_changes(planned(session, *events), ())
+    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", "")]
+
+
+def test_instance_when_retired_while_another_planner_places_a_tenant_on_it_then_the_tenant_goes_elsewhere(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    retires, places = sessions
+    changes = planned(places, changed(1))
+    retires.save_changes(planned(retires, ordered(1, RetireEngineInstance("one"))), ())
+    with pytest.raises(Retry, match="retired by now"):
+        places.save_changes(changes, ())
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "two", "argocd")
+    places.save_changes(planned(places, changed(1)), ())
+    assert rows(database, "SELECT engine_instance_id FROM tenants") == [("two",)]
+
+
+def test_instance_when_a_tenant_comes_to_it_while_it_is_to_be_retired_then_that_is_refused(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    retires, places = sessions
+    places.write_changes(planned(places, changed(1)), ())
+    with ThreadPoolExecutor(1) as thread:
+        refusal = thread.submit(planned, retires, ordered(1, RetireEngineInstance("one")))
+        await_lock(database)
+        places.save_changes(BatchChanges(), ())
+        retires.save_changes(refusal.result(DEADLINE_SECONDS), ())
+    assert rows(database, ORDERS) == [("one", "refused", "engine instance one still has tenants: 1")]
+
+
+def await_lock(database: Database) -> None:
+    """Until somebody waits for a row that another transaction holds."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    deadline = threading.Event()
+    for _ in range(round(DEADLINE_SECONDS / 0.02)):
+        if rows(database, waiting) != [(0,)]:
+            return
+        deadline.wait(0.02)
+    raise AssertionError("nobody waits")

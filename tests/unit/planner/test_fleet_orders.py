@@ -1,0 +1,177 @@
+"""Operators' orders about the fleet: what each rule accepts, refuses and leaves as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.common.messages import (
+    AddEngineCluster,
+    AddEngineInstance,
+    DrainEngineInstance,
+    FleetOrder,
+    Order,
+    RetireEngineInstance,
+    UndrainEngineInstance,
+)
+from services.planner.domain.changes import Changes
+from services.planner.domain.fleet_orders import decide_orders
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from tests.unit.planner.given import at
+
+NOW = at(1000)
+CLUSTER = EngineClusterRow("north", "eu", at(0))
+INSTANCE = EngineInstanceRow(
+    "one", "argocd-1", "argocd", "north", "eu", "shared", "", "general", 2500, "accepting", at(1), at(1)
+)
+ADDED = AddEngineInstance("two", "north", "argocd-2", "argocd", "shared", "", "general", 2500)
+
+
+def fleet(instance: EngineInstanceRow = INSTANCE, held: Holding | None = None) -> Fleet:
+    holdings = {instance.id: held} if held else {}
+    return Fleet({CLUSTER.id: CLUSTER}, {instance.id: instance}, holdings, frozenset({"argocd"}))
+
+
+def in_state(state: Any, **held: Any) -> Fleet:
+    return fleet(replace(INSTANCE, state=state), Holding(**held) if held else None)
+
+
+def ordered(order: Order, second: int = 10) -> FleetOrder:
+    return FleetOrder(UUID(int=second), "ada", at(second), order)
+
+
+def decided(fleet_before: Fleet, *orders: Order, first: int = 10) -> Changes:
+    return decide_orders([ordered(each, first + n) for n, each in enumerate(orders)], fleet_before, NOW)
+
+
+def outcome(changes: Changes) -> tuple[str, str]:
+    (record,) = changes.fleet_orders
+    return record.outcome, record.message
+
+
+REFUSALS = {
+    "a cluster that nobody added": (replace(ADDED, engine_cluster="south"), "there is no engine cluster 'south'"),
+    "a namespace that another instance has": (replace(ADDED, namespace="argocd-1"), "is engine instance one's"),
+    "an id that is another instance's": (replace(ADDED, id="one"), "namespace of engine instance one is 'argocd-1'"),
+    "no capacity": (replace(ADDED, capacity=0), "a capacity is between 1 and 1000000"),
+    "a capacity beyond all measure": (replace(ADDED, capacity=2**40), "a capacity is between 1 and 1000000"),
+    "a dedicated one for nobody": (replace(ADDED, engine_class="dedicated"), "needs the workspace"),
+    "a shared one for somebody": (replace(ADDED, dedicated_to="team"), "dedicated to no workspace"),
+    "a class that is none": (replace(ADDED, engine_class="own"), "there is no class 'own', but dedicated, shared"),
+    "a ring that is none": (replace(ADDED, ring="late"), "there is no ring 'late'"),
+    "an engine that is not known": (replace(ADDED, engine="flux"), "there is no engine 'flux'"),
+    "an id that is no label": (replace(ADDED, id="Two!"), "an engine instance's id is a DNS label"),
+    "an id that is too long": (replace(ADDED, id="x" * 64), "an engine instance's id is a DNS label"),
+    "a namespace that is no label": (replace(ADDED, namespace="a.b"), "a namespace is a DNS label"),
+    "a cluster in another region": (AddEngineCluster("north", "us"), "north is in region 'eu', not 'us'"),
+    "a cluster that is no label": (AddEngineCluster("", ""), "an engine cluster's id is a DNS label"),
+    "a region that is no label": (AddEngineCluster("south", "E U"), "a region is a DNS label"),
+    "draining what is not there": (DrainEngineInstance("three"), "there is no engine instance 'three'"),
+    "undraining what is not there": (UndrainEngineInstance("three"), "there is no engine instance 'three'"),
+    "retiring what is not there": (RetireEngineInstance("three"), "there is no engine instance 'three'"),
+}
+
+
+@pytest.mark.parametrize(("order", "rule"), REFUSALS.values(), ids=REFUSALS)
+def test_order_when_it_breaks_a_rule_then_it_is_refused_and_the_rule_is_named(order: Order, rule: str) -> None:
+    changes = decided(fleet(), order)
+    result, message = outcome(changes)
+    assert (result, changes.engine_instances, changes.engine_clusters) == ("refused", (), ())
+    assert rule in message
+
+
+STATES = {
+    "drain": (in_state("accepting", tenants=1), DrainEngineInstance("one"), "accepted", "draining"),
+    "drain what is full": (in_state("full", tenants=1), DrainEngineInstance("one"), "accepted", "draining"),
+    "drain what is empty": (in_state("accepting"), DrainEngineInstance("one"), "accepted", "drained"),
+    "drain again": (in_state("draining", tenants=1), DrainEngineInstance("one"), "unchanged", None),
+    "drain what is drained": (in_state("drained"), DrainEngineInstance("one"), "unchanged", None),
+    "undrain": (in_state("draining", tenants=1), UndrainEngineInstance("one"), "accepted", "accepting"),
+    "undrain what is drained": (in_state("drained"), UndrainEngineInstance("one"), "accepted", "accepting"),
+    "undrain what accepts": (in_state("accepting"), UndrainEngineInstance("one"), "unchanged", None),
+    "undrain what is retired": (in_state("retired"), UndrainEngineInstance("one"), "refused", None),
+    "drain what is retired": (in_state("retired"), DrainEngineInstance("one"), "refused", None),
+    "retire": (in_state("drained"), RetireEngineInstance("one"), "accepted", "retired"),
+    "retire what was never used": (in_state("accepting"), RetireEngineInstance("one"), "accepted", "retired"),
+    "retire again": (in_state("retired"), RetireEngineInstance("one"), "unchanged", None),
+    "retire with tenants": (in_state("draining", tenants=2), RetireEngineInstance("one"), "refused", None),
+    "retire with objects": (in_state("drained", objects=True), RetireEngineInstance("one"), "refused", None),
+}
+
+
+@pytest.mark.parametrize(("before", "order", "expected", "state"), STATES.values(), ids=STATES)
+def test_instance_when_a_state_is_ordered_then_it_has_that_unless_a_rule_is_against_it(
+    before: Fleet, order: Order, expected: str, state: str | None
+) -> None:
+    changes = decided(before, order)
+    assert outcome(changes)[0] == expected
+    assert [row.state for row in changes.engine_instances] == ([state] if state else [])
+
+
+def test_instance_when_added_then_it_is_in_its_clusters_region_and_takes_tenants() -> None:
+    changes = decided(fleet(), ADDED)
+    row = EngineInstanceRow(
+        "two", "argocd-2", "argocd", "north", "eu", "shared", "", "general", 2500, "accepting", at(10), at(10)
+    )
+    assert (outcome(changes), changes.engine_instances) == (("accepted", ""), (row,))
+
+
+def test_instance_when_added_again_as_it_is_then_nothing_changes() -> None:
+    before = fleet(replace(INSTANCE, id="two", namespace="argocd-2"))
+    changes = decided(before, ADDED)
+    assert (outcome(changes), changes.engine_instances) == (("unchanged", "it is known"), ())
+
+
+def test_instance_when_it_was_retired_then_its_id_is_not_given_out_again_but_its_namespace_is() -> None:
+    retired = in_state("retired")
+    assert outcome(decided(retired, replace(ADDED, id="one", namespace="argocd-1")))[0] == "refused"
+    assert outcome(decided(retired, replace(ADDED, namespace="argocd-1")))[0] == "accepted"
+
+
+def test_orders_when_one_frees_what_the_next_takes_then_rows_are_written_in_that_order() -> None:
+    changes = decided(fleet(), RetireEngineInstance("one"), replace(ADDED, namespace="argocd-1"))
+    assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "retired"), ("two", "accepting")]
+
+
+def test_orders_when_given_together_then_each_is_decided_on_what_those_before_it_left() -> None:
+    cluster, instance = AddEngineCluster("south", ""), replace(ADDED, engine_cluster="south")
+    assert [each.outcome for each in decided(fleet(), cluster, instance).fleet_orders] == ["accepted", "accepted"]
+    assert [each.outcome for each in decided(fleet(), instance, cluster).fleet_orders] == ["refused", "accepted"]
+
+
+@pytest.mark.parametrize("second", [1, 0])
+def test_order_when_no_newer_than_what_changed_its_instance_then_it_changes_nothing(second: int) -> None:
+    changes = decided(fleet(), DrainEngineInstance("one"), first=second)
+    result, message = outcome(changes)
+    assert (result, changes.engine_instances) == ("unchanged", ())
+    assert "a newer order" in message
+
+
+def test_order_when_it_was_decided_before_then_it_leaves_nothing() -> None:
+    before = replace(fleet(), decided=frozenset({UUID(int=10)}))
+    assert decided(before, DrainEngineInstance("one")) == Changes()
+
+
+def test_order_when_it_comes_twice_in_a_batch_then_it_is_decided_once() -> None:
+    twice = [ordered(DrainEngineInstance("one"))] * 2
+    assert len(decide_orders(twice, fleet(), NOW).fleet_orders) == 1
+
+
+def test_order_when_decided_then_the_audit_has_who_ordered_what_and_what_became_of_it() -> None:
+    (record,) = decided(fleet(), AddEngineCluster("south", "us")).fleet_orders
+    assert (record.kind, record.subject, record.actor) == ("AddEngineCluster", "south", "ada")
+    assert json.loads(record.arguments) == {"id": "south", "region": "us"}
+    assert (record.outcome, record.ordered_at, record.decided_at) == ("accepted", at(10), NOW)
+
+
+@pytest.mark.parametrize(("state", "tenants", "after"), [("draining", 0, "drained"), ("drained", 1, "draining")])
+def test_instance_when_tenants_leave_or_come_while_it_drains_then_its_state_says_so(
+    state: str, tenants: int, after: str
+) -> None:
+    before = in_state(state, tenants=tenants)
+    (row,) = decide_orders([], before, NOW).engine_instances
+    assert (row.state, row.ordered_at) == (after, INSTANCE.ordered_at)
