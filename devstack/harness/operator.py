@@ -19,7 +19,9 @@ import psycopg
 from devstack.harness.hosted import HostedStack
 from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
+from services.cli.streamed_topics import StreamedTopics
 from services.cli.topics import password_variable
+from services.common.avro import SchemaRegistry
 from services.common.errors import Unavailable
 
 RUNBOOKS = DOCS / "operations"
@@ -125,6 +127,10 @@ class Operator:
         parts = urlsplit(self._stack.environment["DATABASE_OWNER_URL"])
         place = f"postgres:{self._stack.state.secrets()['postgres']}@{parts.hostname}:{parts.port}"
         return psycopg.connect(urlunsplit(parts._replace(netloc=place, path=f"/{database}")), autocommit=True)
+
+    def topics(self) -> StreamedTopics:
+        """What is streamed."""
+        return StreamedTopics(self._stack.log, SchemaRegistry(self._stack.log))
 
     def owner(self) -> psycopg.Connection:
         """Of the database."""

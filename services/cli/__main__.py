@@ -19,6 +19,7 @@ GROUPS = {
     "topics": "services.cli.topics",
     "schemas": "services.cli.schemas",
     "database": "services.cli.database",
+    "engine-clusters": "services.cli.engine_clusters",
     "engines": "services.cli.engines",
     "workspaces": "services.cli.workspaces",
     "tenants": "services.cli.tenants",

@@ -56,7 +56,7 @@ def print_rows(rows: Sequence[Row], columns: Mapping[str, str], output: Output, 
         case Output.TABLE if not rows:
             typer.echo(nothing)
         case Output.TABLE:
-            _print_table(rows, columns)
+            console().print(table_of(rows, columns))
 
 
 def tell(text: str) -> None:
@@ -64,11 +64,17 @@ def tell(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+def console() -> Console:
+    """Where tables go: the terminal, or as wide as it takes."""
+    return Console(width=None if sys.stdout.isatty() else WIDE)
+
+
+def table_of(rows: Sequence[Row], columns: Mapping[str, str]) -> Table:
+    """``rows`` as a table; its headings by name of the value."""
     table = Table(*columns.values(), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(_cell(row[name])) for name in columns))
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    return table
 
 
 def _cell(value: Any) -> str:

@@ -5,9 +5,9 @@ happened. Nothing of that is streamed, because what was asked for last week woul
 to what is asked for today. The steps are an operator's, who sees between them what comes of the next:
 
 1. ``gitopsctl connector stop``. Engines go on with what they have.
-2. An empty database: ``gitopsctl database upgrade``, ``engines apply``, ``workspaces add``.
-3. ``rebuild start`` tells it where tenants were: a placement was decided once, and an instance that was added since
-   would have it come out otherwise. Crash: run it again.
+2. An empty database: ``gitopsctl database upgrade``, ``workspaces add``.
+3. ``rebuild start`` tells it which instances there are, and where tenants were: a placement was decided once, and an
+   instance that was added since would have it come out otherwise. Crash: run it again.
 4. Planners are started, and replay. Watchers and agents are restarted: they report all there is.
 5. ``rebuild follow`` waits for that, and compares the tables with their topics. Nothing is written.
 6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
@@ -31,12 +31,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from services.cli import connector, streamed_topics, topic_sweep
 from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.rebuild_start import END, begin
+from services.cli.rebuild_start import END, Known, begin
 from services.cli.sending import CLIENT
 from services.cli.streamed_topics import Comparison, StreamedTopics, engine_rows, status_rows
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, PartitionReader, TopicPartition, read_extents
+from services.common.kafka import (
+    COMMANDS,
+    FLEET_ORDERS,
+    OBSERVATIONS,
+    LogExtent,
+    PartitionReader,
+    TopicPartition,
+    read_extents,
+)
 from services.common.messages import Command
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
@@ -81,13 +89,15 @@ def start(
     if not (restored or incomplete):
         _require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
-    placements = await_dependency("Kafka", lambda: _placements(topics), timeout)
+    known = await_dependency("Kafka", lambda: _known(settings, topics), timeout)
     logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
     first = await_dependency(
-        "database", lambda: begin(url, placements, logs, restored=restored, incomplete=incomplete), timeout
+        "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
     )
     ends = _ends(logs)
-    typer.echo(f"{len(placements)} tenants keep their instance; {_sum(first, ends, ends)} messages are to be replayed")
+    typer.echo(
+        f"{len(known.placements)} tenants keep their instance; {_sum(first, ends, ends)} messages are to be replayed"
+    )
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
 
 
@@ -181,10 +191,18 @@ def _placements(topics: StreamedTopics) -> dict[UUID, str]:
     return {tenant: instance for tenant, instance in found if tenant is not None}
 
 
+def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
+    return Known(topics.fleet(), _placements(topics), _extents(settings, FLEET_ORDERS))
+
+
 def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
-    """Of each partition of the two logs."""
+    """Of each partition of the two logs that are replayed."""
+    return _extents(settings, COMMANDS, OBSERVATIONS)
+
+
+def _extents(settings: KafkaSettings, *topics: str) -> dict[TopicPartition, LogExtent]:
     with PartitionReader(settings, CLIENT) as reader:
-        sources = reader.partitions_of(COMMANDS, OBSERVATIONS)
+        sources = reader.partitions_of(*topics)
     return read_extents(settings, CLIENT, sources)
 
 

@@ -1,4 +1,7 @@
-"""What a rebuild begins with: from where planners replay, to where, and on which instance each tenant is.
+"""What a rebuild begins with: from where planners replay, to where, the fleet, and on which instance each tenant is.
+
+Orders about the fleet are not replayed: what became of them is in its rows. One that was refused because of what there
+was then might be accepted now.
 
 Called by :mod:`rebuild`.
 """
@@ -6,19 +9,24 @@ Called by :mod:`rebuild`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg import Connection
+from psycopg import Connection, RawCursor
 
 from services.cli.owner_connection import connected
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import LogExtent, TopicPartition
+from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
+from services.planner.database import tables
+from services.planner.database.columns import document, upsert
 from services.planner.database.positions import Position, resume, take_up
+from services.planner.domain.fleet_rows import EngineInstanceRow
 
-IS_EMPTY = """
+IS_EMPTY = f"""
 SELECT NOT EXISTS (SELECT FROM tenants)
-   AND NOT EXISTS (SELECT FROM consumer_offsets WHERE next_offset > 0 OR owner IS NOT NULL)
-"""
+   AND NOT EXISTS (SELECT FROM consumer_offsets
+                    WHERE topic <> '{FLEET_ORDERS}' AND next_offset > 0 OR owner IS NOT NULL)
+"""  # noqa: S608 - of constants
 IS_PLANNED = """
 SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'gitops_planner' AND datname = current_database())
 """
@@ -29,12 +37,29 @@ INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
 SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
 """
 POSITIONS_OF_PLANNERS = "SELECT topic, partition, topic_id, next_offset FROM consumer_offsets"
+ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+ADD_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
+SKIP_ORDERS = """
+INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
+"""
 END = "DELETE FROM placements; DELETE FROM rebuild_positions"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the topics tell that is no part of the replay."""
+
+    fleet: Mapping[str, EngineInstanceRow]
+    placements: Mapping[UUID, str]
+    """The instance of each tenant, by ids."""
+    orders: Mapping[TopicPartition, LogExtent]
+    """Of orders about the fleet."""
 
 
 def begin(
     url: str,
-    placements: Mapping[UUID, str],
+    known: Known,
     logs: Mapping[TopicPartition, LogExtent],
     *,
     restored: bool,
@@ -51,14 +76,24 @@ def begin(
         else:
             require_empty(connection)
             first = {source: log.first for source, log in logs.items()}
-        known = {instance for (instance,) in connection.execute(INSTANCES)}
-        if missing := sorted(set(placements.values()) - known):
-            raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
+        _fill_fleet(connection, known)
         connection.execute(END)
-        connection.execute(PLACE, [list(placements), list(placements.values())])
+        connection.execute(PLACE, [list(known.placements), list(known.placements.values())])
         columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
         connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
     return first
+
+
+def _fill_fleet(connection: Connection, known: Known) -> None:
+    """Raises InvalidConfiguration if tenants are on an instance that is not among them."""
+    for row in known.fleet.values():
+        connection.execute(ADD_CLUSTER, (row.engine_cluster, row.region, row.created_at))
+    RawCursor(connection).execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
+    for source, log in known.orders.items():
+        connection.execute(SKIP_ORDERS, (*source, log.topic_id, log.end))
+    instances = {instance for (instance,) in connection.execute(INSTANCES)}
+    if missing := sorted(set(known.placements.values()) - instances):
+        raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
 
 
 def require_empty(connection: Connection) -> None:

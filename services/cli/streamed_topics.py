@@ -1,4 +1,4 @@
-"""What the topics of the compiled tables hold, compared with the tables. Called by :mod:`rebuild`.
+"""What the streamed topics hold: the fleet, and the compiled tables', compared with these. Called by :mod:`rebuild`.
 
 The newest message of each key stands for it; a deleted row's key stands for nothing. A key of a topic that no row has
 stays there for ever, desired, though nobody asks for it any more: a database that was built anew does not know it.
@@ -6,9 +6,10 @@ stays there for ever, desired, though nobody asks for it any more: a database th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, TypeVar, get_type_hints
 
 from psycopg import Connection
 
@@ -17,12 +18,14 @@ from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison
 from services.common.kafka import (
     ENGINE,
+    FLEET,
     Brokers,
     ConsumedMessage,
     PartitionReader,
     workspace_topic,
 )
 from services.common.messages import EngineResource, WorkspaceResource
+from services.planner.domain.fleet_rows import EngineInstanceRow
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource)
 Kept = TypeVar("Kept")
@@ -57,6 +60,11 @@ class StreamedTopics:
         rows = self._newest(ENGINE, EngineResource, lambda row: (row.lane, row.engine_instance_id))
         return dict(rows.values())
 
+    def fleet(self) -> dict[str, EngineInstanceRow]:
+        """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
+        rows = (decode_record(self.registry, message.value) for message in self._messages(FLEET) if message.value)
+        return {row["id"]: instance_of(row) for row in rows}
+
     def engine_digests(self) -> dict[Key, str]:
         """What each key of the engines' topic stands for."""
         return self._newest(ENGINE, EngineResource, lambda row: f"{row.desired} {row.digest}")
@@ -77,18 +85,21 @@ class StreamedTopics:
     def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""
         newest: dict[Key, Kept] = {}
-        with PartitionReader(self.brokers, CLIENT) as reader:
-            ends = reader.end_offsets(reader.partitions_of(topic))
-            for message in reader.read_messages(ends):
-                try:
-                    key, row = self._decoded(message, kind)
-                except Poison:
-                    continue
-                if row is None:
-                    newest.pop(key, None)
-                else:
-                    newest[key] = keep(row)
+        for message in self._messages(topic):
+            try:
+                key, row = self._decoded(message, kind)
+            except Poison:
+                continue
+            if row is None:
+                newest.pop(key, None)
+            else:
+                newest[key] = keep(row)
         return newest
+
+    def _messages(self, topic: str) -> Iterator[ConsumedMessage]:
+        """All that it has now."""
+        with PartitionReader(self.brokers, CLIENT) as reader:
+            yield from reader.read_messages(reader.end_offsets(reader.partitions_of(topic)))
 
     def _decoded(self, message: ConsumedMessage, kind: type[Row]) -> tuple[Key, Row | None]:
         """The key, and its row unless that is deleted: there is a tombstone then, or a row that says so."""
@@ -97,6 +108,17 @@ class StreamedTopics:
             return (first, second, third, fourth), None
         row = kind.from_record(decode_record(self.registry, message.value))
         return key_of(row), None if row.deleted else row
+
+
+def instance_of(record: Mapping[str, Any]) -> EngineInstanceRow:
+    """The row of ``engine_instances`` that was streamed as ``record``. Raises Poison if a column is missing."""
+    hints = get_type_hints(EngineInstanceRow)
+    try:
+        columns = {field.name: record[field.name] for field in fields(EngineInstanceRow)}
+        times = {name: datetime.fromisoformat(columns[name]) for name, hint in hints.items() if hint is datetime}
+    except (KeyError, TypeError, ValueError) as error:
+        raise Poison(f"not a row of an engine instance: {error!r}") from error
+    return EngineInstanceRow(**columns | times)
 
 
 def key_of(row: EngineResource | WorkspaceResource) -> Key:

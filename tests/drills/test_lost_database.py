@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from functools import partial
+import time
 
 from devstack.harness.operator import EDGES, Operator
 from services.common.kubernetes import Manifest
@@ -21,7 +21,7 @@ SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(ghost)s), w
        desired, replace(manifest, %(uid)s, %(ghost)s), digest, trace_id, seen_at, updated_at, owner_kind
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
-DRAIN = "UPDATE engine_instances SET state = %s WHERE namespace = %s"
+STREAMED_SECONDS = 30
 
 
 def haunt(operator: Operator, created: Manifest) -> None:
@@ -31,10 +31,12 @@ def haunt(operator: Operator, created: Manifest) -> None:
         assert owner.execute(HAUNT, names).rowcount == 1
 
 
-def set_state(operator: Operator, namespace: str, state: str) -> None:
-    """Of the instance there: ``draining`` ones get no new tenants."""
-    with operator.owner() as owner:
-        owner.execute(DRAIN, [state, namespace])
+def drain(operator: Operator, instance: str) -> None:
+    """Have no new tenant placed on it; returns when that is streamed."""
+    operator.run(f"gitopsctl engines drain {instance}")
+    deadline = time.monotonic() + STREAMED_SECONDS
+    while operator.topics().fleet()[instance].state != "draining":
+        assert time.monotonic() < deadline
 
 
 def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
@@ -55,6 +57,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     ghost: Manifest = {"metadata": {"uid": GHOST}}
     await asyncio.to_thread(haunt, operator, kept)
     await tenant.application_of(ghost)
+    await asyncio.to_thread(drain, operator, drained)
     before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)}
     loop, late = asyncio.get_running_loop(), list[Manifest]()
 
@@ -67,13 +70,13 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     by_hand = {
         1: [operator.stop("planner")],
         2: [operator.lose_database],
-        3: [partial(set_state, operator, drained, "draining")],
+        3: [],
         4: [operator.start("planner"), *operator.restart(*EDGES)],
     }
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
     finally:
-        await asyncio.to_thread(set_state, operator, drained, "accepting")
+        await asyncio.to_thread(operator.run, f"gitopsctl engines undrain {drained}")
 
     assert (
         f"Application {before['kept'][0]}/{application_name(ghost)}"

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from devstack.harness.hosted import HostedStack
 from services.cli.__main__ import app
 from services.cli.backups.archive import SAVED
-from services.cli.rebuild_start import begin
+from services.cli.rebuild_start import Known, begin
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
 from services.planner.database.session import DatabaseSession
@@ -27,6 +27,8 @@ from tests.component.conftest import Database, Servers
 from tests.component.fleet import add_instance
 
 BUCKET = "backups"
+NOTHING_KNOWN = Known({}, {}, {})
+"""Of the fleet, and of where tenants are."""
 FILLED = """
 INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
 SELECT md5(n::text)::uuid, 'teams', 'team-' || n, n % 12, 'argocd' FROM generate_series(1, 3000) n;
@@ -221,8 +223,8 @@ def test_rebuild_when_the_log_lacks_what_came_after_the_backup_then_that_is_said
 ) -> None:
     logs = {SOURCE: LogExtent("a", 90, 120)}
     with pytest.raises(InvalidConfiguration, match=r"no longer have 20 messages .*--incomplete"):
-        begin(filled.owner_url, {}, logs, restored=True, incomplete=False)
-    assert begin(filled.owner_url, {}, logs, restored=True, incomplete=True) == {SOURCE: 90}
+        begin(filled.owner_url, NOTHING_KNOWN, logs, restored=True, incomplete=False)
+    assert begin(filled.owner_url, NOTHING_KNOWN, logs, restored=True, incomplete=True) == {SOURCE: 90}
 
 
 def test_rebuild_when_planners_are_at_work_on_the_restored_database_then_it_is_refused(filled: Database) -> None:
@@ -230,4 +232,4 @@ def test_rebuild_when_planners_are_at_work_on_the_restored_database_then_it_is_r
         psycopg.connect(filled.planner_url),
         pytest.raises(InvalidConfiguration, match="planners are connected"),
     ):
-        begin(filled.owner_url, {}, {SOURCE: LogExtent("a", 0, 90)}, restored=True, incomplete=False)
+        begin(filled.owner_url, NOTHING_KNOWN, {SOURCE: LogExtent("a", 0, 90)}, restored=True, incomplete=False)

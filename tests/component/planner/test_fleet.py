@@ -11,11 +11,15 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from services.cli.rebuild_start import Known, begin
 from services.common.errors import Retry
+from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
+from services.planner.database.fleet_queries import load_fleet_rows
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
+from services.planner.domain.fleet_rows import EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
@@ -27,6 +31,11 @@ DEADLINE_SECONDS = 30.0
 ROWS = """
 SELECT id, namespace, engine_cluster, region, engine_class, dedicated_to, ring, capacity, state FROM engine_instances
 """
+STREAMED = EngineInstanceRow(
+    "one", "argocd", "argocd", "north", "eu", "dedicated", "team", "canary", 7, "draining", at(1), at(2)
+)
+ORDERS_LOG = TopicPartition(FLEET_ORDERS, 0)
+LOGS = {TopicPartition(COMMANDS, 0): LogExtent("commands", 0, 5)}
 ORDERS = "SELECT subject, outcome, message FROM fleet_orders ORDER BY ordered_at"
 
 
@@ -93,6 +102,29 @@ def test_instance_when_a_tenant_comes_to_it_while_it_is_to_be_retired_then_that_
         places.save_changes(BatchChanges(), ())
         retires.save_changes(refusal.result(DEADLINE_SECONDS), ())
     assert rows(database, ORDERS) == [("one", "refused", "engine instance one still has tenants: 1")]
+
+
+def test_rebuild_when_it_begins_then_the_fleet_is_as_it_was_streamed_and_no_order_of_before_is_decided_again(
+    database: Database,
+) -> None:
+    known = Known({STREAMED.id: STREAMED}, {UUID(int=1): STREAMED.id}, {ORDERS_LOG: LogExtent("log", 3, 9)})
+    for _ in range(2):  # as after a crash
+        begin(database.owner_url, known, LOGS, restored=False, incomplete=False)
+    with psycopg.connect(database.owner_url) as owner:
+        fleet = load_fleet_rows(owner, ENGINES)
+    assert (fleet.instances, fleet.holding(STREAMED.id).tenants) == ({STREAMED.id: STREAMED}, 1)
+    assert {each.id: each.region for each in fleet.clusters.values()} == {"default": "", "north": "eu"}
+    offsets = "SELECT topic, partition, next_offset, topic_id FROM consumer_offsets"
+    assert rows(database, offsets) == [(*ORDERS_LOG, 9, "log")]
+
+
+def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_streamed(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("INSERT INTO engine_clusters VALUES ('north', 'eu', now())")
+        add_instance(owner, STREAMED.id, "argocd-elsewhere")
+    begin(database.owner_url, Known({STREAMED.id: STREAMED}, {}, {}), LOGS, restored=False, incomplete=False)
+    with psycopg.connect(database.owner_url) as owner:
+        assert load_fleet_rows(owner, ENGINES).instances == {STREAMED.id: STREAMED}
 
 
 def await_lock(database: Database) -> None:

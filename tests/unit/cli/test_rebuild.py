@@ -9,8 +9,12 @@ import pytest
 
 from services.cli.complete_lists import CompleteList, LoggedLists, Scope
 from services.cli.rebuild import _not_listed, _placements, _sum
+from services.cli.streamed_topics import instance_of
+from services.common.errors import Poison
 from services.common.kafka import COMMANDS, TopicPartition
+from services.planner.domain.fleet_rows import EngineInstanceRow
 from services.planner.engines.argocd.names import project_name
+from tests.unit.planner.given import at
 
 LOG = TopicPartition("log", 0)
 TENANT = UUID(int=7)
@@ -33,6 +37,29 @@ def test_replay_when_followed_then_it_is_counted_from_the_oldest_message_to_wher
 
 def test_replay_when_retention_has_emptied_a_partition_then_nothing_is_waited_for() -> None:
     assert _sum({LOG: 10}, {LOG: 10}, {LOG: 10}) == _sum({LOG: 10}, {LOG: 10}, {}) == 0
+
+
+RECORD = {
+    "id": "one", "namespace": "argocd", "state": "draining", "created_at": "2026-05-04T12:00:01.000000Z",
+    "engine": "argocd", "engine_cluster": "north", "region": "eu", "engine_class": "shared", "dedicated_to": "",
+    "ring": "early", "capacity": 7, "ordered_at": "2026-05-04T12:00:02.000000Z", "__deleted": "false",
+}  # fmt: skip
+"""As it is streamed."""
+
+
+def test_instance_when_streamed_then_its_row_is_as_it_was() -> None:
+    row = EngineInstanceRow(
+        "one", "argocd", "argocd", "north", "eu", "shared", "", "early", 7, "draining", at(1), at(2)
+    )
+    assert instance_of(RECORD) == row
+
+
+@pytest.mark.parametrize("change", [{"ordered_at": "yesterday"}, {"ordered_at": None}])
+def test_instance_when_its_record_is_something_else_then_it_is_poison(change: dict[str, Any]) -> None:
+    with pytest.raises(Poison, match="not a row of an engine instance"):
+        instance_of(RECORD | change)
+    with pytest.raises(Poison, match="not a row of an engine instance"):
+        instance_of({"id": "one"})
 
 
 def test_placements_when_read_then_each_tenant_has_the_instance_that_its_lane_is_on() -> None:

@@ -1,0 +1,87 @@
+"""Gives operators' orders about the fleet to a planner, and tells what it has decided. Called by the commands of it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import typer
+
+from services.cli.owner_connection import connected
+from services.cli.sending import publishing
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.errors import Retry
+from services.common.kafka import FLEET_ORDERS, Publisher
+from services.common.messages import FleetOrder, Order
+from services.common.settings import KafkaSettings, load
+from services.common.startup import await_dependency
+from services.common.telemetry import TRACEPARENT, new_traceparent
+from services.planner.database.fleet_queries import load_fleet_rows
+from services.planner.domain.fleet_orders import decide_order
+from services.planner.domain.fleet_rows import Fleet
+from services.planner.engines.available import ENGINES
+
+REFUSED = 1
+"""Exit code."""
+
+DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
+WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
+OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
+
+
+def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None:
+    """Have a planner decide on ``order``, and print what it has decided; a refusal goes to stderr.
+
+    Raises Exit with code 1 if it is refused, Unavailable if it is not decided in time: then it may be later.
+    """
+    given = FleetOrder(uuid4(), operator(), datetime.now(UTC), order)
+    if dry_run:
+        decision = decide_order(given, await_dependency("database", lambda: fleet(url), timeout))
+        outcome, message = f"would be {decision.outcome}", decision.message
+    else:
+        send_order(load(KafkaSettings), given)
+        outcome, message = await_dependency("planner", lambda: _outcome(url, given.id), timeout)
+    text = f"{order.id}: {outcome}{message and f', {message}'}"
+    if outcome.endswith("refused"):
+        typer.echo(text, err=True)
+        raise typer.Exit(REFUSED)
+    typer.echo(text)
+
+
+def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
+    """Send ``order``; return when it is acknowledged. Raises Unavailable."""
+
+    def send(publisher: Publisher) -> None:
+        codec = AvroCodec(SchemaRegistry(settings), FleetOrder, value_subject(FLEET_ORDERS))
+        headers = {TRACEPARENT: new_traceparent()}
+        publisher.send_message(FLEET_ORDERS, None, codec.encode_message(order), headers).result()
+
+    publishing(settings, send)
+
+
+def fleet(url: str) -> Fleet:
+    """What the database shows of it. Raises Retry."""
+    with connected(url) as connection:
+        return load_fleet_rows(connection, ENGINES)
+
+
+def operator() -> str:
+    """Who runs the command, for the audit: the account, and the machine."""
+    try:
+        account = getpass.getuser()
+    except (KeyError, OSError):  # of a container, say, that has no name for its user
+        account = str(os.getuid())
+    return f"{account}@{socket.gethostname()}"
+
+
+def _outcome(url: str, order: UUID) -> tuple[str, str]:
+    """What was decided. Raises Retry as long as nothing is."""
+    with connected(url) as connection:
+        row = connection.execute(OUTCOME, (order,)).fetchone()
+    if row is None:
+        raise Retry("the order is sent, and is decided on as soon as a planner takes it up")
+    outcome, message = row
+    return outcome, message

@@ -1,0 +1,125 @@
+"""Operators' orders about the fleet, from the command to the topic that whoever follows the fleet reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from devstack.harness.hosted import HostedStack
+from services.cli import engine_clusters, engines
+from services.cli.fleet_orders import send_order
+from services.common.avro import SchemaRegistry, decode_record
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import FLEET, PartitionReader
+from services.common.messages import AddEngineInstance, DrainEngineInstance, FleetOrder
+
+DEADLINE_SECONDS = 30
+CLUSTER = "north"
+
+
+@pytest.fixture
+def instance(stack: HostedStack) -> Iterator[str]:
+    """The id of an instance to be added: in a cluster that no agent looks after, for a workspace that nobody has."""
+    assert of_clusters(stack, "add", CLUSTER, "--region", "eu").exit_code == 0
+    name = f"engine-{uuid4().hex[:8]}"
+    yield name
+    retired = typed(stack, "retire", name)
+    assert retired.exit_code == 0, retired.output
+
+
+def typed(stack: HostedStack, *arguments: str) -> Result:
+    """A command about engine instances, as an operator types it."""
+    return CliRunner(env=stack.environment).invoke(engines.app, list(arguments))
+
+
+def of_clusters(stack: HostedStack, *arguments: str) -> Result:
+    return CliRunner(env=stack.environment).invoke(engine_clusters.app, list(arguments))
+
+
+def add(stack: HostedStack, name: str, *options: str) -> Result:
+    return typed(stack, "add", name, "--cluster", CLUSTER, "--class", "dedicated", "--dedicated-to", "nobody", *options)
+
+
+def streamed(stack: HostedStack, name: str) -> list[dict[str, Any]]:
+    """What gitops.fleet holds of an instance, in order."""
+    registry = SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"])
+    with PartitionReader(stack.log, "tests") as reader:
+        messages = reader.read_messages(reader.end_offsets(reader.partitions_of(FLEET)))
+        rows = [decode_record(registry, message.value) for message in messages]
+    return [row for row in rows if row["id"] == name]
+
+
+def until_streamed(stack: HostedStack, name: str, state: str) -> dict[str, Any]:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (rows := streamed(stack, name)) or rows[-1]["state"] != state:
+        assert time.monotonic() < deadline, rows
+    return rows[-1]
+
+
+def test_instance_when_ordered_then_it_is_listed_and_streamed_and_the_same_order_again_changes_nothing(
+    stack: HostedStack, instance: str
+) -> None:
+    for outcome in ("accepted", "unchanged, it is known"):
+        ordered = add(stack, instance, "--ring", "canary", "--capacity", "7")
+        assert (ordered.exit_code, ordered.stdout) == (0, f"{instance}: {outcome}\n"), ordered.output
+    row = until_streamed(stack, instance, "accepting")
+    assert (row["engine_cluster"], row["region"], row["namespace"]) == (CLUSTER, "eu", instance)
+    assert (row["ring"], row["capacity"], len(streamed(stack, instance))) == ("canary", 7, 1)
+    (listed,) = [each for each in json.loads(typed(stack, "list", "-o", "json").stdout) if each["id"] == instance]
+    assert (listed["state"], listed["tenants"]) == ("accepting", 0)
+    assert "dedicatedTo" in typed(stack, "show", instance).stdout
+
+
+def test_order_when_it_breaks_a_rule_then_the_command_fails_and_names_it(stack: HostedStack, instance: str) -> None:
+    assert add(stack, instance).exit_code == 0
+    ordered = add(stack, f"{instance}-2", "--namespace", instance)
+    assert (ordered.exit_code, ordered.stdout) == (1, "")
+    assert ordered.stderr == (
+        f"{instance}-2: refused, namespace {instance} of engine cluster north is engine instance {instance}'s\n"
+    )
+    assert isinstance(typed(stack, "show", f"{instance}-2").exception, InvalidConfiguration)
+
+
+def test_order_when_it_is_sent_again_later_then_nothing_changes(stack: HostedStack, instance: str) -> None:
+    given = AddEngineInstance(instance, CLUSTER, instance, "argocd", "dedicated", "nobody", "general", 7)
+    drain = FleetOrder(uuid4(), "ada", datetime.now(UTC), DrainEngineInstance(instance))
+    first = FleetOrder(uuid4(), "ada", datetime.now(UTC), given)
+    send_order(stack.log, first)
+    until_streamed(stack, instance, "accepting")
+    assert typed(stack, "drain", instance).exit_code == 0
+    until_streamed(stack, instance, "drained")
+    assert typed(stack, "undrain", instance).exit_code == 0
+    for replayed in (first, drain):
+        send_order(stack.log, replayed)
+    known = typed(stack, "drain", "of-nobody")  # decided on behind them
+    assert "there is no engine instance 'of-nobody'" in known.stderr
+    assert [row["state"] for row in streamed(stack, instance)][-1] == "accepting"
+
+
+def test_order_when_only_tried_then_the_same_rules_answer_and_nothing_is_sent(
+    stack: HostedStack, instance: str
+) -> None:
+    tried = add(stack, instance, "--dry-run")
+    assert tried.stdout == f"{instance}: would be accepted\n"
+    refused = add(stack, instance, "--capacity", "0", "--dry-run")
+    assert (refused.exit_code, refused.stderr) == (
+        1, f"{instance}: would be refused, a capacity is between 1 and 1000000 Applications, not 0\n",
+    )  # fmt: skip
+    assert isinstance(typed(stack, "show", instance).exception, InvalidConfiguration)
+    assert add(stack, instance).stdout == f"{instance}: accepted\n"
+
+
+def test_cluster_when_added_twice_then_it_is_there_once_and_its_region_stays(stack: HostedStack) -> None:
+    assert of_clusters(stack, "add", CLUSTER, "--region", "eu").exit_code == 0
+    assert of_clusters(stack, "add", CLUSTER, "--region", "eu").stdout == "north: unchanged, it is known\n"
+    moved = of_clusters(stack, "add", CLUSTER, "--region", "us")
+    assert (moved.exit_code, moved.stderr) == (1, "north: refused, engine cluster north is in region 'eu', not 'us'\n")
+    listed = json.loads(of_clusters(stack, "list", "-o", "json").stdout)
+    assert [(each["id"], each["region"]) for each in listed if each["id"] == CLUSTER] == [(CLUSTER, "eu")]
