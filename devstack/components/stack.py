@@ -97,7 +97,7 @@ class Stack:
         """What one of our services is given: its own credentials, and nobody else's."""
         identity = IDENTITIES[service]
         return (
-            {"WORKSPACE": WORKSPACE, "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES)}
+            {"WORKSPACE": WORKSPACE}
             | self._registry_login(service)
             | (self._broker_login(identity.principal) if identity.principal else {})
             | ({"KUBECONFIG": str(self._kubeconfig_of(identity.account))} if identity.account else {})
@@ -163,6 +163,7 @@ class Stack:
                 "ACCEPT_UNSEEN_ENGINES": "true",  # processes of this machine, and no workloads of a cluster
             }
             | self._of_engines(),
+            "argocd-simulator": {"ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES)},
         }
         return settings.get(service, {})
 

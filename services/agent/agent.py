@@ -10,6 +10,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.stream.engine_stream import EngineStream
+from services.agent.stream.fleet_follower import FleetFollower
 from services.agent.stream.owned_instances import OwnedInstances
 from services.common.kafka import Publisher
 from services.common.reachability import Reachability
@@ -61,10 +62,11 @@ class Agent:
         inspection: EngineInspection,
         shutdown: Shutdown,
         *,
+        fleet: FleetFollower,
         cluster: Reachability,
     ) -> None:
         """``cluster``: while this agent cannot reach it, others may have the instances."""
-        self._cluster = cluster
+        self._fleet, self._cluster = fleet, cluster
         self._app, self._stream, self._instances = app, stream, instances
         self._publisher, self._inspection, self._shutdown = publisher, inspection, shutdown
         self._heartbeat = Heartbeat()
@@ -85,6 +87,7 @@ class Agent:
         tasks.start_task(self._heartbeat.keep_beating(), "heartbeat")
         await self._inspection.inspect_engines()  # one that does not answer deploys nothing new until it has
         tasks.start_task(self._inspection.run(), "inspection")
+        tasks.start_task(self._fleet.follow(), "fleet")
         consumer.start_task(self._app.start(), "faust")
         stepping_aside = self._cluster.leave_while_silent(self._stream.leave_group, self._stream.join_group)
         tasks.start_task(stepping_aside, "reachability")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import math
 import tempfile
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
 from functools import partial
@@ -21,12 +22,15 @@ from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.engine_requirements import Acceptance
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.fleet import Fleet
 from services.agent.objects.managed_kinds import KINDS, VERBS, ManagedKind
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
 from services.agent.stream.desired_state import DesiredState, SnapshotReader
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.faust_app import faust_app
+from services.agent.stream.fleet_follower import FleetFollower
+from services.agent.stream.fleet_reader import FleetReader
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
@@ -48,9 +52,10 @@ from services.common.kafka import (
 )
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
 from services.common.message_log import Messaging, await_messaging
-from services.common.messages import EngineResource, Observation
+from services.common.messages import EngineResource, FleetInstance, Observation
 from services.common.reachability import Reachability
 from services.common.sealing import OpeningKeys
+from services.common.startup import await_dependency
 from services.common.telemetry import Probes, configure_logging
 
 log = structlog.get_logger(__name__)
@@ -62,12 +67,19 @@ def start(settings: AgentSettings) -> None:
     report_token_expiry(SERVICE, settings)
     keys, topic = OpeningKeys.load(settings.sealing_private_keys), _engine_topic(settings.engine_topic)
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
-    namespaces, timeout = settings.engine_namespaces.values(), settings.start_timeout_seconds
-    check_cluster(settings.kubeconfig, namespaces, timeout)
+    follower = _read_fleet(settings, messaging.registry)
+    check_cluster(settings.kubeconfig, follower.fleet.namespaces.values(), settings.start_timeout_seconds)
     collect_rarely()
     # Not uvloop: it loses track of the descriptors of cancelled connections (uvloop#653), and one connection's data may
     # come out of another, in a process that talks to the servers of many tenants.
-    asyncio.run(_serve(settings, keys, messaging))
+    asyncio.run(_serve(settings, keys, messaging, follower))
+
+
+def _read_fleet(settings: AgentSettings, registry: SchemaRegistry) -> FleetFollower:
+    """The fleet as it is now, and whoever follows it from here on."""
+    reader = FleetReader(settings, settings.fleet_topic, settings.consumer_group, partial(_instance, registry))
+    rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
+    return FleetFollower(Fleet(settings.engine_cluster, rows), reader, SystemClock())
 
 
 def collect_rarely() -> None:
@@ -80,14 +92,16 @@ def collect_rarely() -> None:
     gc.set_threshold(50_000, 10, 10)
 
 
-async def _serve(settings: AgentSettings, keys: OpeningKeys, messaging: Messaging[Observation]) -> None:
+async def _serve(
+    settings: AgentSettings, keys: OpeningKeys, messaging: Messaging[Observation], follower: FleetFollower
+) -> None:
     shutdown = Shutdown()
     with tempfile.TemporaryDirectory(prefix="gitops-agent-") as data:
         async with await connect(settings.kubeconfig) as cluster:
-            agent = build(settings, keys, messaging, cluster, Path(data), shutdown)
+            agent = build(settings, keys, messaging, cluster, Path(data), shutdown, follower=follower)
             probes = Probes(SERVICE, alive=agent.unhealthy, ready=agent.not_ready)
             port = probes.start(settings.metrics_host, settings.metrics_port)
-            log.info("starting", metrics_port=port, instances=list(settings.engine_namespaces))
+            log.info("starting", metrics_port=port, instances=sorted(follower.fleet.namespaces))
             try:
                 await agent.run()
             finally:
@@ -103,9 +117,12 @@ def build(
     cluster: KubeClient,
     data: Path,
     shutdown: Shutdown,
+    *,
+    follower: FleetFollower,
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
     clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _engine_topic(settings.engine_topic)
+    fleet = follower.fleet
     session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
     reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock)
@@ -116,26 +133,25 @@ def build(
         reports=reports,
         clock=clock,
         on_defect=shutdown.fail_with,
-        engines={name: EngineState() for name in settings.engine_namespaces},
+        engines=defaultdict(EngineState),
+        is_platform=lambda namespace: settings.is_platform(namespace) or fleet.is_engine_namespace(namespace),
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
-    instances = OwnedInstances(settings.engine_namespaces, topic.partitions, reports, new_controller)
+    instances = OwnedInstances(fleet, topic.partitions, reports, new_controller, shutdown.fail_with)
     desired, offsets = DesiredState(decode), OffsetTracker()
     app = faust_app(settings, offsets, session, data)
-    reader = SnapshotReader(settings, topic.name, settings.agent_group)
-    stream = EngineStream(app, topic, reader, desired, shutdown.fail_with, StallDetector())
+    snapshots = SnapshotReader(settings, topic.name, settings.consumer_group)
+    stream = EngineStream(app, topic, snapshots, desired, shutdown.fail_with, StallDetector())
     dead_letters = DeadLetterQueue(publisher, messaging.dead_letters, SERVICE)
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
-    stream.connect_callbacks(MessageHandler(decode, desired, instances, dead_letters, limit, offsets), instances)
-    inspection = EngineInspection(
-        cluster,
-        settings.engine_namespaces,
-        dependencies.engines,
-        clock,
-        Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines),
-    )
+    messages = MessageHandler(decode, desired, instances, dead_letters, limit, offsets, look_for=follower.look_for)
+    stream.connect_callbacks(messages, instances)
+    accepted = Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines)
+    inspection = EngineInspection(cluster, fleet, dependencies.engines, clock, accepted)
+    follower.call_on_change(instances.follow_fleet)
+    follower.call_on_change(inspection.follow_fleet)
     reachability = Reachability("the API server", cluster.require_answer, clock)
-    return Agent(app, stream, instances, publisher, inspection, shutdown, cluster=reachability)
+    return Agent(app, stream, instances, publisher, inspection, shutdown, fleet=follower, cluster=reachability)
 
 
 def follow(cluster: KubeClient, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:
@@ -151,6 +167,13 @@ def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> En
     if value is None:
         return EngineResource.from_tombstone(decode_record(registry, key))
     return EngineResource.from_record(decode_record(registry, value))
+
+
+def _instance(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> FleetInstance:
+    """Likewise a row of the fleet."""
+    if value is None:
+        return FleetInstance.from_tombstone(decode_record(registry, key))
+    return FleetInstance.from_record(decode_record(registry, value))
 
 
 def _engine_topic(name: str) -> Topic:

@@ -7,16 +7,22 @@ from pathlib import Path
 from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
-from services.common.kafka import ENGINE, OBSERVATIONS
+from services.common.kafka import ENGINE, FLEET, OBSERVATIONS
 from services.common.platform_namespaces import is_platform
-from services.common.settings import AllowedAddresses, EngineNamespaces, Names, ServiceSettings
+from services.common.settings import AllowedAddresses, Names, ServiceSettings
+
+DEFAULT_CLUSTER = "default"
+"""Id of the engine cluster of those who have one."""
+GROUP = "gitops-agent"
 
 
 class AgentSettings(ServiceSettings):
     """What an agent needs to know."""
 
-    engine_namespaces: EngineNamespaces = Field(
-        description="Engine instances: id=namespace pairs, comma separated; a bare namespace is its own id."
+    engine_cluster: str = Field(
+        default=DEFAULT_CLUSTER,
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+        description="Id of the engine cluster, as operators have added it: all its instances are this agent's.",
     )
     accept_unseen_engines: bool = Field(
         default=False,
@@ -35,13 +41,14 @@ class AgentSettings(ServiceSettings):
     platform_namespaces: Names = Field(
         default=frozenset(),
         description="Namespaces of the engine cluster that nothing is deployed to, comma separated, besides those that "
-        "are never: gitops-service, the engine namespaces, kube-* and openshift-*.",
+        "are never: gitops-service, the namespaces of the cluster's engine instances, kube-* and openshift-*.",
     )
     kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(
-        default="gitops-agent",
-        pattern=r"^[a-zA-Z0-9._-]{1,100}$",
-        description="Consumer group.",
+        default="",
+        pattern=r"^[a-zA-Z0-9._-]{0,100}$",
+        description="Consumer group; if left out gitops-agent, of another cluster than default "
+        "gitops-agent-<ENGINE_CLUSTER>.",
     )
     group_instance_id: str = Field(
         default="",
@@ -50,6 +57,7 @@ class AgentSettings(ServiceSettings):
         "that was killed and starts again in time has its partitions back at once. None if left out.",
     )
     engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in topics.yaml.")
+    fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
     observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
     concurrency_per_instance: int = Field(
         default=8, ge=1, le=64, description="Calls in flight per engine instance; above 8 an API server gains nothing."
@@ -99,6 +107,13 @@ class AgentSettings(ServiceSettings):
     )
     commit_interval_seconds: float = Field(default=1, gt=0, description="Between two commits of offsets.")
 
+    @property
+    def consumer_group(self) -> str:
+        """The group that this cluster's agents share."""
+        if self.agent_group:
+            return self.agent_group
+        return GROUP if self.engine_cluster == DEFAULT_CLUSTER else f"{GROUP}-{self.engine_cluster}"
+
     def is_platform(self, namespace: str) -> bool:
-        """Whether a namespace of the engine cluster is the platform's."""
-        return is_platform(namespace) or namespace in {*self.engine_namespaces.values(), *self.platform_namespaces}
+        """Whether operators have kept a namespace of the engine cluster from tenants, that of an engine aside."""
+        return is_platform(namespace) or namespace in self.platform_namespaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psycopg
@@ -14,7 +14,9 @@ import yaml
 from psycopg import sql
 
 from devstack.harness.hosted import HostedStack
+from tests.component.agent.fleet_log import FleetLog
 from tests.component.conftest import Database, Servers
+from tests.unit.agent.instances_of_fleet import instance_row
 
 NOBODY_LISTENS = "127.0.0.1:9"  # the discard port
 ENDS_WITHIN_SECONDS = 45
@@ -118,11 +120,20 @@ def test_planner_when_the_database_s_log_would_repeat_its_statements_then_it_nam
     assert "ALTER ROLE gitops_planner SET log_min_error_statement = 'panic'" in line
 
 
+@pytest.fixture
+def fleet_topic(kafka_bootstrap: str, registry_url: str, topic_factory: Callable[[str, int], str]) -> str:
+    """Agents without an instance need no rights."""
+    log = FleetLog(kafka_bootstrap, registry_url, topic_factory("fleet", 1))
+    log.write(instance_row("argocd"))
+    return log.topic
+
+
 @pytest.mark.parametrize(("service", "resource"), [("watcher", "gitopsdeployments"), ("agent", "app")])
 def test_edge_when_its_kubeconfig_lacks_permission_then_it_names_the_resource(
-    stack: HostedStack, without_permission: Path, service: str, resource: str
+    stack: HostedStack, fleet_topic: str, without_permission: Path, service: str, resource: str
 ) -> None:
-    line = refusal(service, stack.environment | {"KUBECONFIG": str(without_permission)}, code=77)
+    own = {"KUBECONFIG": str(without_permission), "FLEET_TOPIC": fleet_topic}
+    line = refusal(service, stack.environment | own, code=77)
     assert resource in line
 
 

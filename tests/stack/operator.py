@@ -99,7 +99,6 @@ def change_overlay(overlay: Path, environment: Mapping[str, str]) -> None:
         brokers: environment["KAFKA_BOOTSTRAP_SERVERS"],
         "https://registry.kafka.svc.cluster.local:8443/apis/ccompat/v7": environment["SCHEMA_REGISTRY_URL"],
         "https://connect.kafka.svc.cluster.local:8083": environment["CONNECT_URL"],
-        f"{ENGINE},{ENGINE}-2": ENGINE,
         "  - engines/argocd-2\n": "",
     }
     text = overlay.read_text()

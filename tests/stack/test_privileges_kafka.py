@@ -60,7 +60,11 @@ MAY_WRITE = {
     "planner": {DEAD_LETTERS},
     "agent": {OBSERVATIONS, DEAD_LETTERS},
 }
-MAY_READ = {"watcher-local": [OWN_STATUSES], "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS], "agent": [ENGINE]}
+MAY_READ = {
+    "watcher-local": [OWN_STATUSES],
+    "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS],
+    "agent": [ENGINE, FLEET],
+}
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +192,16 @@ def _joins(consumer: Consumer, topic: str) -> bool:
             return False
     assert assigned
     return True
+
+
+def test_group_when_agents_of_another_engine_cluster_join_then_theirs_takes_them(
+    login: Callable[[str], BrokerSettings],
+) -> None:
+    consumer = Consumer(client_properties(login("agent")) | {"group.id": "gitops-agent-eu-2"})
+    try:
+        assert _joins(consumer, ENGINE)
+    finally:
+        consumer.close()
 
 
 GRANT = AclBinding(

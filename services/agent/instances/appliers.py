@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, SecretReader
 from services.agent.objects.managed_kinds import ObjectKey, key_of
+from services.agent.objects.tenant_destinations import IsPlatform
 from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
@@ -41,8 +43,9 @@ class Dependencies:
     reports: ObservationSink
     clock: Clock
     on_defect: Callable[[BaseException], None]
-    engines: Mapping[str, EngineState]
+    engines: defaultdict[str, EngineState]
     """By instance id, what was found of its Argo CD."""
+    is_platform: IsPlatform
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def build_appliers(
     )
     return Appliers(
         ObjectApplier(
-            reconciler, live, repositories, waiting, isolation, engine=engine, is_platform=settings.is_platform
+            reconciler, live, repositories, waiting, isolation, engine=engine, is_platform=dependencies.is_platform
         ),
         SecretApplier(reconciler, live, checks, cleanups, clock),
         SyncApplier(cluster, live, dependencies.reports, clock, isolation.may_sync, engine),

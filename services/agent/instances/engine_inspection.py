@@ -4,11 +4,13 @@ An agent of an instance that is refused deploys nothing new there, and says so o
 credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing,
 but nothing new is deployed either until it has answered once. What the agent may not read is refused: at once if it was
 never read, else if that lasts, because an API server that has just started may not know all rights yet. A config map
-may change at any time, so the inspection is repeated.
+may change at any time, so the inspection is repeated; and it is when instances have come or gone.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -27,6 +29,7 @@ from services.agent.instances.engine_requirements import (
 )
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.fleet import Fleet
 from services.common.argocd_names import GROUP, VERSION
 from services.common.clock import Clock
 from services.common.errors import Retry, Wait
@@ -47,6 +50,7 @@ log = structlog.get_logger(__name__)
 INTERVAL_SECONDS, RETRY_SECONDS, FIRST_RETRY_SECONDS = 300.0, 15.0, 1.0
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
+GAUGES = (metrics.ENGINE_UNMET_REQUIREMENTS, metrics.ENGINE_REFUSED, metrics.ENGINE_UNREACHABLE)
 
 
 class EngineInspection:
@@ -55,23 +59,32 @@ class EngineInspection:
     def __init__(
         self,
         cluster: KubeClient,
-        namespaces: Mapping[str, str],
-        states: Mapping[str, EngineState],
+        fleet: Fleet,
+        states: defaultdict[str, EngineState],
         clock: Clock,
         accepted: Acceptance,
     ) -> None:
-        """``namespaces`` and ``states``, which are updated, by instance id."""
+        """``states``, which are updated, by instance id."""
         self._accepted = accepted
-        self._cluster, self._namespaces, self._states, self._clock = cluster, namespaces, states, clock
+        self._cluster, self._fleet, self._states, self._clock = cluster, fleet, states, clock
         self._reported: dict[str, Verdict] = {}
-        self._graces = {name: ForbiddenGrace(0, clock) for name in namespaces}
+        self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(0, clock))
         """None for an instance that was never read: nothing is known that could stand meanwhile."""
+        self._fleet_changed = asyncio.Event()
+
+    def follow_fleet(self) -> None:
+        """Instances have come or gone: inspect at once."""
+        self._fleet_changed.set()
 
     async def run(self) -> None:
         """For ever."""
         while True:
+            self._fleet_changed.clear()
             complete = await self.inspect_engines()
-            await self._clock.sleep(INTERVAL_SECONDS if complete else self._retry_seconds())
+            seconds = INTERVAL_SECONDS if complete else self._retry_seconds()
+            with suppress(TimeoutError):
+                async with self._clock.timeout_at(self._clock.time() + seconds):
+                    await self._fleet_changed.wait()
 
     def _retry_seconds(self) -> float:
         """An instance that was never inspected deploys nothing: that shall not take long."""
@@ -79,7 +92,9 @@ class EngineInspection:
 
     async def inspect_engines(self) -> bool:
         """Inspect each instance once; returns whether all could be read. One that does not answer keeps its verdict."""
-        found, rejected = await self._read_engines()
+        namespaces = self._fleet.namespaces
+        self._forget_all_but(namespaces)
+        found, rejected = await self._read_engines(namespaces)
         judged = verdicts(found, self._accepted)
         for name in found:
             self._graces[name] = ForbiddenGrace(clock=self._clock)
@@ -89,26 +104,34 @@ class EngineInspection:
             except Rejected:
                 before = self._states[name].refusal
                 judged[name] = verdict_on_unreadable(str(error), before, self._accepted)
-        for name, state in self._states.items():
-            state.is_closed = name in rejected
+        for name in namespaces:
+            self._states[name].is_closed = name in rejected
             metrics.ENGINE_UNREACHABLE.labels(name).set(name not in found)
         for name, verdict in judged.items():
             self._states[name].note_verdict(verdict.refusal)
             self._report(name, verdict)
-        return found.keys() == self._namespaces.keys()
+        return found.keys() == namespaces.keys()
 
-    async def _read_engines(self) -> tuple[dict[str, Found], dict[str, Rejected]]:
+    def _forget_all_but(self, namespaces: Mapping[str, str]) -> None:
+        """Instances that are retired: nothing is said of them any more."""
+        for name in self._states.keys() - namespaces.keys():
+            for known in (self._states, self._graces, self._reported):
+                known.pop(name, None)
+            for gauge in GAUGES:
+                gauge.remove(name)
+
+    async def _read_engines(self, namespaces: Mapping[str, str]) -> tuple[dict[str, Found], dict[str, Rejected]]:
         """What there is of each instance, and of which it may not be read. One that does not answer is in neither."""
         try:
-            unserved = await self._unserved()
+            unserved = await self._unserved(namespaces)
         except Rejected as error:
-            return {}, dict.fromkeys(self._namespaces, error)
+            return {}, dict.fromkeys(namespaces, error)
         except (Retry, Wait) as error:
             log.warning("engines not inspected", error=str(error))
             return {}, {}
         found: dict[str, Found] = {}
         rejected: dict[str, Rejected] = {}
-        for name, namespace in self._namespaces.items():
+        for name, namespace in namespaces.items():
             with suppress(Retry, Wait):
                 try:
                     found[name] = await self._found(namespace, unserved)
@@ -116,11 +139,11 @@ class EngineInspection:
                     rejected[name] = error
         return found, rejected
 
-    async def _unserved(self) -> tuple[str, ...]:
+    async def _unserved(self, namespaces: Mapping[str, str]) -> tuple[str, ...]:
         """Fields that we need and the CRDs drop; those that we can do without are noted by the way."""
         document = await self._cluster.read_schemas(GROUP, VERSION)
-        for state in self._states.values():
-            state.unserved = tuple(dropped(document, OPTIONAL))
+        for name in namespaces:
+            self._states[name].unserved = tuple(dropped(document, OPTIONAL))
         return tuple(f"{kind}.{'.'.join(path)}" for kind, path in dropped(document, REQUIRED))
 
     async def _found(self, namespace: str, unserved: tuple[str, ...]) -> Found:

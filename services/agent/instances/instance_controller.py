@@ -53,8 +53,9 @@ class InstanceController:
 
     def __init__(self, name: str, namespace: str, dependencies: Dependencies, settings: AgentSettings) -> None:
         """Nothing runs before :meth:`start`."""
-        self.name, self._namespace, self._settings = name, namespace, settings
+        self.name, self.namespace, self._settings = name, namespace, settings
         self._dependencies, self._clock = dependencies, dependencies.clock
+        self._engine = dependencies.engines[name]
         self._rows: dict[ObjectKey, EngineResource] = {}
         self._live = EngineObjects()
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
@@ -75,7 +76,7 @@ class InstanceController:
             self._enqueue,
             dependencies,
             settings,
-            engine=dependencies.engines[name],
+            engine=self._engine,
         )
         self._isolation = self._appliers.isolation
         self._enqueuer = Enqueuer(
@@ -100,7 +101,7 @@ class InstanceController:
     @property
     def is_closed(self) -> bool:
         """Whether its namespace may not be looked at: there is nothing that the process could do about it."""
-        return self._dependencies.engines[self.name].is_closed
+        return self._engine.is_closed
 
     @property
     def pending(self) -> int:
@@ -150,6 +151,7 @@ class InstanceController:
 
     async def stop(self) -> None:
         """Suspend, and end the watches."""
+        metrics.ENGINE_PENDING.remove(self.name)
         await self.suspend()
         await self._informers.stop()
 
@@ -294,7 +296,7 @@ class InstanceController:
         acknowledge = self._pending.unreported(key)
         outcome: Outcome | Permanent
         try:
-            kind_of(row, self._namespace)
+            kind_of(row, self.namespace)
             outcome = await self._appliers.applier_of(key).reconcile_row(key, row)
         except Permanent as error:
             outcome = error

@@ -46,7 +46,7 @@ def faust_app(settings: AgentSettings, offsets: OffsetTracker, session: GroupSes
     """One consumer, no tables, no web server, no leader topic. ``data``: a folder that it makes, and leaves empty."""
     brokers = ";".join(f"kafka://{broker}" for broker in settings.kafka_bootstrap_servers.split(","))
     app = faust.App(
-        settings.agent_group,
+        settings.consumer_group,
         broker=brokers,
         broker_credentials=_credentials(settings),
         datadir=str(data),

@@ -1,4 +1,4 @@
-"""The life of a message of gitops.engine: track its offset, decode it, keep the row, hand it over.
+"""The life of a message of gitops.engine: track its offset, decode it, know its instance, keep the row, hand it over.
 
 One call for each message, in order within a partition.
 """
@@ -6,7 +6,7 @@ One call for each message, in order within a partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -32,6 +32,9 @@ from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
+LookFor = Callable[[str], Awaitable[None]]
+"""Returns once the fleet knows the instance of that id, or nobody does."""
+
 
 class MessageHandler:
     """Handles messages between an assignment of partitions and their revocation."""
@@ -44,13 +47,17 @@ class MessageHandler:
         dead_letters: DeadLetterQueue,
         limit: DeadLetterLimit,
         offsets: OffsetTracker,
+        *,
+        look_for: LookFor,
     ) -> None:
         self._decode, self._desired, self._instances, self._dead_letters = decode, desired, instances, dead_letters
+        self._look_for = look_for
         self.limit, self.offsets = limit, offsets
         self._known_schemas: set[int] = set()
         self._assignment = asyncio.Event()
         self.is_busy = False
-        """A message is being dealt with, which may have to wait: for a schema, for the delivery of a dead letter."""
+        """A message is being dealt with, which may have to wait: for a schema, for the fleet, for the delivery of a
+        dead letter."""
 
     async def handle_message(self, message: Any) -> None:
         """Handle one of faust's messages; it is acknowledged when its effect is certain, which may be much later."""
@@ -93,6 +100,8 @@ class MessageHandler:
             # A message that cannot be kept as a dead letter is not passed over: Retry ends the process.
             await asyncio.wrap_future(self._dead_letters.send_letter(message, error, datetime.now(UTC)))
             return acknowledge()
+        if row is not None and not row.deleted:
+            await self._look_for(row.engine_instance_id)
         if row is None or not self.offsets.is_current(message.tracked):
             return None  # revoked while it waited
         self._desired.keep_row(message.tracked.source, row)

@@ -1,17 +1,21 @@
-"""The engine instances that this agent owns: those whose partition is assigned to it.
+"""The engine instances that this agent owns: those of its cluster whose partition is assigned to it.
 
-Called by ``engine_stream`` on revocation and assignment, by ``message_handler`` with rows. An instance keeps its
-watches when its partition comes back after a rebalance; otherwise they end.
+Called by ``engine_stream`` on revocation and assignment, by ``fleet_follower`` when instances have come or gone, by
+``message_handler`` with rows. An instance keeps its watches when its partition comes back after a rebalance; otherwise,
+and when it is retired, they end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import structlog
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.instance_controller import InstanceController
+from services.agent.objects.fleet import Fleet
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
@@ -22,21 +26,36 @@ log = structlog.get_logger(__name__)
 NewController = Callable[[str, str], InstanceController]
 
 
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What is ours until the next rebalance."""
+
+    partitions: set[int]
+    desired: DesiredState
+    """Complete."""
+
+
 class OwnedInstances:
     """Starts, stops and feeds the instances of the assigned partitions."""
 
     def __init__(
-        self, namespaces: Mapping[str, str], partitions: int, reports: ObservationSink, new_controller: NewController
+        self,
+        fleet: Fleet,
+        partitions: int,
+        reports: ObservationSink,
+        new_controller: NewController,
+        on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``namespaces`` by instance id; ``partitions`` of gitops.engine; ``new_controller`` builds one."""
-        self._namespaces, self._partitions = namespaces, partitions
+        """``partitions`` of gitops.engine; ``new_controller`` builds one of an instance's id and namespace."""
+        self._fleet, self._partitions = fleet, partitions
         self._reports, self._new_controller = reports, new_controller
         self._instances: dict[str, InstanceController] = {}
-        self._assigned = False
+        self._assignment: Assignment | None = None
+        self._endings = BackgroundTasks(on_defect)
 
     def not_ready(self) -> str:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
-        if not self._assigned:
+        if self._assignment is None:
             return "no partitions assigned yet, or desired state not recovered"
         missing = (name for name, each in self._instances.items() if not each.listed and not each.is_closed)
         unlisted = sorted(missing)
@@ -44,57 +63,93 @@ class OwnedInstances:
 
     async def assign_partitions(self, partitions: set[int], desired: DesiredState) -> None:
         """These partitions are ours, and ``desired`` is complete: watch their instances and compare everything."""
-        owned = {name for name in self._namespaces if partition_of_instance(name, self._partitions) in partitions}
-        owned |= desired.instances() & self._namespaces.keys()
-        for name in self._instances.keys() - owned:
-            # Another rebalance ends the assignment, but not this.
-            await asyncio.shield(self._instances.pop(name).stop())
-        for name in owned - self._instances.keys():
-            self._watch(name)
-        log.info("instances assigned", instances=sorted(owned), partitions=sorted(partitions))
-        for name, instance in self._instances.items():
-            unacknowledged = desired.unacknowledged_rows_of(name)
-            instance.start_work(desired.rows_of(name), unacknowledged, complete=desired.complete)
-        self._assigned = True
+        self._assignment = Assignment(partitions, desired)
+        self._watch_owned(self._assignment)
+        self._start_work(self._assignment, self._instances)
+        await self._await_endings()
+
+    def follow_fleet(self) -> None:
+        """Instances have come or gone: watch and work for those that are new, end those that are not ours any more.
+
+        Between two assignments that waits for the next one.
+        """
+        if self._assignment is not None:
+            self._start_work(self._assignment, self._watch_owned(self._assignment))
 
     async def suspend(self) -> None:
         """Our partitions were revoked: when this returns nothing of ours acts on any instance."""
-        self._assigned = False
+        self._assignment = None
         for instance in self._instances.values():
             await instance.suspend()
+        await self._await_endings()
 
     async def stop(self) -> None:
         """End everything."""
-        self._assigned = False
-        while self._instances:
-            await self._instances.popitem()[1].stop()
+        self._assignment = None
+        for name in list(self._instances):
+            self._end(name)
+        await self._await_endings()
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
-        """Pass a row to its instance; one that is not configured is reported and done with."""
+        """Pass a row to its instance; that of another cluster is passed over, and one that nobody has is refused."""
+        if self._assignment is None:
+            return  # revoked meanwhile: the partition's next owner is sent it again
         instance = self._instance_of(row)
         if instance is not None:
             instance.forget_row(row, acknowledge) if row.deleted else instance.submit_row(row, acknowledge)
-        elif row.deleted:
+        elif row.deleted or self._fleet.is_elsewhere(row.engine_instance_id):
             acknowledge()
         else:
             self._refuse(row, acknowledge)
 
+    def _watch_owned(self, assignment: Assignment) -> list[str]:
+        """Watch the instances that are ours, and no others; returns which were not watched before."""
+        owned = self._owned(assignment)
+        for name, instance in list(self._instances.items()):
+            if owned.get(name) != instance.namespace:
+                self._end(name)
+        new = [name for name in owned if name not in self._instances]
+        for name in new:
+            self._watch(name)
+        log.info("instances assigned", instances=sorted(owned), partitions=sorted(assignment.partitions))
+        return new
+
+    def _owned(self, assignment: Assignment) -> dict[str, str]:
+        """Namespace by id; the connector decides which partition an instance's rows come by, not we."""
+        with_rows = assignment.desired.instances()
+        return {
+            name: namespace
+            for name, namespace in self._fleet.namespaces.items()
+            if name in with_rows or partition_of_instance(name, self._partitions) in assignment.partitions
+        }
+
+    def _start_work(self, assignment: Assignment, names: Iterable[str]) -> None:
+        desired = assignment.desired
+        for name in names:
+            unacknowledged = desired.unacknowledged_rows_of(name)
+            self._instances[name].start_work(desired.rows_of(name), unacknowledged, complete=desired.complete)
+
     def _instance_of(self, row: EngineResource) -> InstanceController | None:
         name = row.engine_instance_id
-        if name in self._namespaces and name not in self._instances:
-            # Its rows come by another partition than we would have thought: the connector decides, not we.
+        if name in self._fleet.namespaces and name not in self._instances:
             log.warning("rows of an instance come by an unexpected partition", instance=name)
-            instance = self._watch(name)
-            instance.start_work(())
+            self._watch(name).start_work(())
         return self._instances.get(name)
 
     def _watch(self, name: str) -> InstanceController:
-        instance = self._instances[name] = self._new_controller(name, self._namespaces[name])
+        instance = self._instances[name] = self._new_controller(name, self._fleet.namespaces[name])
         instance.start()
         return instance
 
+    def _end(self, name: str) -> None:
+        self._endings.start_task(self._instances.pop(name).stop(), f"end of {name}")
+
+    async def _await_endings(self) -> None:
+        # Who waits may be cancelled by another rebalance; what ends goes on ending.
+        await asyncio.shield(self._endings.wait_for_all())
+
     def _refuse(self, row: EngineResource, acknowledge: Acknowledge) -> None:
-        message = f"engine instance {row.engine_instance_id} is not among this agent's (ENGINE_NAMESPACES)"
+        message = f"there is no engine instance {row.engine_instance_id}, or it is retired"
         log.error("row refused", error=message, name=row.name)
         refusal = Failed(row.digest, permanent=True, message=message)
         self._reports.send_observation(

@@ -60,6 +60,9 @@ class Rights(BaseModel):
         default_factory=dict, description="Of all topics whose names begin so, those that do not exist yet included."
     )
     groups: dict[Name, tuple[GroupOperation, ...]] = Field(default_factory=dict)
+    group_prefixes: dict[Name, tuple[GroupOperation, ...]] = Field(
+        default_factory=dict, description="Of all groups whose names begin so."
+    )
 
 
 def load_topics(path: Path = TOPICS_FILE, workspace: str = "") -> tuple[Topic, ...]:

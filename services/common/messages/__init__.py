@@ -8,7 +8,14 @@ from services.common.messages.command import (
     ResourceGone,
     ResyncCompleted,
 )
-from services.common.messages.compiled import ORDERS, ORPHAN_REMOVAL, EngineResource, RowKind, WorkspaceResource
+from services.common.messages.compiled import (
+    ORDERS,
+    ORPHAN_REMOVAL,
+    EngineResource,
+    FleetInstance,
+    RowKind,
+    WorkspaceResource,
+)
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.fleet_order import (
     AddEngineCluster,
@@ -42,6 +49,7 @@ __all__ = [
     "DrainEngineInstance",
     "EngineResource",
     "Failed",
+    "FleetInstance",
     "FleetOrder",
     "LookAgain",
     "Observation",

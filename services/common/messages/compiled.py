@@ -1,4 +1,4 @@
-"""Rows of the two compiled tables as Debezium streams them: flat, one Avro record per row.
+"""Rows of the compiled tables, and of the fleet, as Debezium streams them: flat, one Avro record per row.
 
 Their schemas follow from the tables' columns, and are released like ours (``schemas/avro/compiled``); these classes
 name the columns that consumers use.
@@ -107,13 +107,63 @@ class WorkspaceResource:
         return cls(**_columns(cls, record))
 
 
-def _columns(row: type[EngineResource | WorkspaceResource], record: Mapping[str, Any]) -> dict[str, Any]:
-    names = [name for name in row.__dataclass_fields__ if name not in {"deleted", "seen_at"}]
+@dataclass(frozen=True, slots=True)
+class FleetInstance:
+    """An engine instance: where it is, and for whom."""
+
+    id: str
+    engine: str
+    """Which GitOps system it is, such as ``argocd``."""
+    engine_cluster: str
+    namespace: str
+    """Of that cluster."""
+    region: str
+    engine_class: str
+    """``shared`` or ``dedicated``."""
+    dedicated_to: str
+    """The workspace whose tenants alone it has; empty if it is shared."""
+    ring: str
+    capacity: int
+    """How many Applications it is to hold at most."""
+    state: str
+    deleted: bool
+    """The row itself is gone: somebody has removed it from the database."""
+
+    @property
+    def is_retired(self) -> bool:
+        """It has nothing any more, and never will."""
+        return self.state == RETIRED
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+    @classmethod
+    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
+        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
+
+        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        """
+        texts = dict.fromkeys(
+            ("engine", "engine_cluster", "namespace", "region", "engine_class", "dedicated_to", "ring", "state"), ""
+        )
+        return cls.from_record({**texts, "capacity": 0, "__deleted": "true", **key})
+
+
+RETIRED = "retired"
+"""State of an instance whose row stays for its id alone."""
+
+Row = EngineResource | WorkspaceResource | FleetInstance
+
+
+def _columns(row: type[Row], record: Mapping[str, Any]) -> dict[str, Any]:
+    names = row.__dataclass_fields__.keys() - {"deleted"}
     try:
         columns = {name: record[name] for name in names}
-        deleted = record["__deleted"] == "true"
-        # Of a deleted row only the key is streamed; its time is a placeholder then.
-        seen_at = datetime.fromisoformat(record["seen_at"])
+        columns["deleted"] = record["__deleted"] == "true"
+        if "seen_at" in names:  # of a deleted row only the key is streamed; its time is a placeholder then
+            columns["seen_at"] = datetime.fromisoformat(columns["seen_at"])
     except (KeyError, TypeError, ValueError) as error:
         raise Poison(f"not a {row.__name__} row: {error!r}") from error
-    return columns | {"deleted": deleted, "seen_at": seen_at}
+    return columns

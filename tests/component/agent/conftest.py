@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from services.common.kafka import ENGINE, load_topics
 from services.common.sealing import generate_key, write_keys
 from tests.component.agent.engine_log import EngineLog, Observations
+from tests.component.agent.fleet_log import FleetLog
 from tests.component.agent.worker import AGENT, Worker
+from tests.unit.agent.instances_of_fleet import HERE, instance_row
 
 INSTANCE = "argocd"
 StartAgent = Callable[..., Worker]
@@ -27,6 +29,11 @@ def engine_log(
     kafka_bootstrap: str, registry_url: str, topic_factory: Callable[[str, int], str], partitions: int
 ) -> EngineLog:
     return EngineLog(kafka_bootstrap, registry_url, topic_factory("engine", partitions), partitions)
+
+
+@pytest.fixture
+def fleet_log(kafka_bootstrap: str, registry_url: str, topic_factory: Callable[[str, int], str]) -> FleetLog:
+    return FleetLog(kafka_bootstrap, registry_url, topic_factory("fleet", 1))
 
 
 @pytest.fixture
@@ -48,34 +55,42 @@ def sealing_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def fleet_environment(kafka_bootstrap: str, registry_url: str, fleet_log: FleetLog) -> dict[str, str]:
+    return {
+        "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap,
+        "SCHEMA_REGISTRY_URL": registry_url,
+        "FLEET_TOPIC": fleet_log.topic,
+    }
+
+
+@pytest.fixture
 def engine_environment(kubeconfig: Path, sealing_keys: Path) -> dict[str, str]:
     return {"KUBECONFIG": str(kubeconfig), "SEALING_PRIVATE_KEYS": str(sealing_keys)}
 
 
 @pytest.fixture
 def start_agent(
-    kafka_bootstrap: str,
-    registry_url: str,
+    fleet_environment: dict[str, str],
     engine_environment: dict[str, str],
+    fleet_log: FleetLog,
     engine_log: EngineLog,
     observations: Observations,
     tmp_path: Path,
 ) -> Iterator[StartAgent]:
-    """Starts an agent of the test's own group; all are ended afterwards."""
+    """Starts an agent of the test's own group, which has instances in these namespaces; all are ended afterwards."""
     started: list[Worker] = []
 
-    def start(namespaces: str, module: str = AGENT, **settings: str) -> Worker:
-        environment = engine_environment | {
-            "KAFKA_BOOTSTRAP_SERVERS": kafka_bootstrap,
-            "SCHEMA_REGISTRY_URL": registry_url,
-            "ENGINE_NAMESPACES": namespaces,
+    def start(namespaces: Mapping[str, str], module: str = AGENT, **settings: str) -> Worker:
+        fleet_log.write(*(instance_row(name, namespace=namespace) for name, namespace in namespaces.items()))
+        own = {
             "ENGINE_TOPIC": engine_log.topic,
             "OBSERVATIONS_TOPIC": observations.topic,
-            "AGENT_GROUP": f"group-{engine_log.topic}",
+            "AGENT_GROUP": engine_log.group_of(settings.get("ENGINE_CLUSTER", HERE)),
             "ACCEPT_UNSEEN_ENGINES": "true",
             "ACCEPT_UNISOLATED_ENGINES": "true",
         }
-        worker = Worker(environment | settings, tmp_path / f"agent-{len(started)}.log", module)
+        environment = fleet_environment | engine_environment | own | settings
+        worker = Worker(environment, tmp_path / f"agent-{len(started)}.log", module)
         started.append(worker)
         until(lambda: worker.is_ready, within=120)
         return worker
@@ -88,7 +103,7 @@ def start_agent(
 @pytest.fixture
 def agent(start_agent: StartAgent, namespace: str) -> Worker:
     """One agent that serves the test's namespace; it waits for deletions longer than any test takes."""
-    return start_agent(f"{INSTANCE}={namespace}")
+    return start_agent({INSTANCE: namespace})
 
 
 def until(condition: Callable[[], object], within: float = 30) -> float:

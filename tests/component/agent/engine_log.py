@@ -17,6 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from services.agent.stream.owned_instances import partition_of_instance
 from services.common.avro import AvroCodec, SchemaRegistry, frame
+from services.common.kafka import PartitionReader
 from services.common.messages import Observation
 from services.common.telemetry import new_traceparent
 
@@ -161,11 +162,21 @@ class EngineLog:
     """The topic of compiled rows, written as Debezium writes it."""
 
     def __init__(self, bootstrap: str, registry_url: str, topic: str, partitions: int) -> None:
-        self.topic, self._partitions = topic, partitions
+        self.topic, self._bootstrap, self._partitions = topic, bootstrap, partitions
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
         client = SchemaRegistryClient({"url": registry_url, "timeout": 5})
         self._schema_id = client.register_schema(f"{topic}-value", Schema(json.dumps(ROW_SCHEMA), "AVRO"))
         self._schema = fastavro.parse_schema(ROW_SCHEMA)
+
+    def group_of(self, cluster: str) -> str:
+        """The consumer group of a cluster's agents, no other test's."""
+        return f"group-{self.topic}-{cluster}"
+
+    def is_committed_by(self, cluster: str) -> bool:
+        """Whether a cluster's agents are done with every row, their own or not."""
+        with PartitionReader(self._bootstrap, self.group_of(cluster)) as reader:
+            ends = {source: end for source, end in reader.end_offsets(reader.partitions_of(self.topic)).items() if end}
+            return reader.committed_offsets(ends) == ends
 
     def write(self, *rows: dict[str, Any]) -> None:
         """Append rows and wait until they are in the log."""

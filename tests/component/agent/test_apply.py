@@ -166,7 +166,7 @@ async def test_deletion_when_nobody_finishes_it_then_it_is_forced_and_nothing_el
     engine.desire(application("app", namespace))
     assert not any(isinstance(event, Removed) for name in names for event in observations.of(name))
     assert agent.stop() == 0
-    start_agent(f"{INSTANCE}={namespace}", DELETION_DEADLINE_SECONDS="1")
+    start_agent({INSTANCE: namespace}, DELETION_DEADLINE_SECONDS="1")
     until(lambda: all(observations.has(name, Removed(forced=True)) for name in names))
     assert not await engine.exists(names[0])
 

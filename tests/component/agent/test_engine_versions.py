@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, RETRY_REFRE
 from services.agent.instances.engine_inspection import DEPLOYMENT, EngineInspection
 from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.fleet import Fleet
 from services.cli.rbac import KINDS, placed
 from services.common.argocd_names import APPLICATION, GROUP, VERSION
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound, connect
@@ -23,6 +25,7 @@ from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, app_project, application, row
 from tests.component.rights import kubeconfig_with, token_of
+from tests.unit.agent.instances_of_fleet import HERE, instance_row
 from tests.unit.fake_clock import FakeClock
 
 PROJECT = "app-project-t"
@@ -47,7 +50,7 @@ async def test_engine_when_it_lacks_fixes_and_settings_then_it_deploys_nothing_n
     old = await engine_of(kube, "quay.io/argoproj/argocd:v3.2.11")
     new = await engine_of(kube, "quay.io/argoproj/argocd:v3.4.13@sha256:" + "0" * 64)
     other = f"{INSTANCE}-2"
-    start_agent(f"{INSTANCE}={old},{other}={new}")
+    start_agent({INSTANCE: old, other: new})
     for instance, namespace, name in ((INSTANCE, old, "here"), (other, new, "there")):
         engine_log.write(row(instance, app_project(PROJECT, namespace)), row(instance, application(name, namespace)))
     there = row(other, application("there", new))["digest"]
@@ -72,8 +75,9 @@ async def test_engine_when_it_may_not_be_read_for_half_a_minute_then_it_is_refus
     role = await agent_account(kube, engine)
     account = kubeconfig_with(await token_of(kube, engine, "agent"), kubeconfig, tmp_path)
     state, clock = EngineState(), FakeClock()
+    fleet, states = Fleet(HERE, [instance_row(INSTANCE, namespace=engine)]), defaultdict(EngineState, {INSTANCE: state})
     async with asyncio.timeout(30), await connect(account) as agent:
-        inspection = EngineInspection(agent, {INSTANCE: engine}, {INSTANCE: state}, clock, Acceptance(unisolated=True))
+        inspection = EngineInspection(agent, fleet, states, clock, Acceptance(unisolated=True))
         while not await inspection.inspect_engines():
             pass
         assert state.refusal == ""

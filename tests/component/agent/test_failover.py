@@ -22,7 +22,7 @@ async def test_agent_when_killed_then_the_other_does_its_work_and_a_restart_take
     start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations, partitions: int
 ) -> None:
     low, high = instances_apart(partitions)
-    namespaces = f"{low}={namespace},{high}=other-{namespace}"
+    namespaces = {low: namespace, high: f"other-{namespace}"}
     first = start_agent(namespaces)
     second = start_agent(namespaces)
     until(lambda: sorted(first.instances + second.instances) == sorted([low, high]))
@@ -48,7 +48,7 @@ async def test_static_member_when_killed_and_started_again_then_only_it_takes_ov
     start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations, partitions: int
 ) -> None:
     low, high = instances_apart(partitions)
-    namespaces, patience = f"{low}={namespace},{high}=other-{namespace}", {"SESSION_TIMEOUT_SECONDS": "60"}
+    namespaces, patience = {low: namespace, high: f"other-{namespace}"}, {"SESSION_TIMEOUT_SECONDS": "60"}
     first = start_agent(namespaces, GROUP_INSTANCE_ID="agent-1", **patience)
     second = start_agent(namespaces, GROUP_INSTANCE_ID="agent-2", **patience)
     until(lambda: sorted(first.instances + second.instances) == sorted([low, high]))

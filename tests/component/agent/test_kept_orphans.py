@@ -51,7 +51,7 @@ async def exists(kube: KubeClient, namespace: str, name: str) -> bool:
 async def test_orphans_when_exactly_they_are_approved_then_they_go_and_what_was_not_approved_stays(
     start_agent: StartAgent, kube: KubeClient, namespace: str, engine_log: EngineLog, observations: Observations
 ) -> None:
-    start_agent(f"{INSTANCE}={namespace}", **GRACE)
+    start_agent({INSTANCE: namespace}, **GRACE)
     rows = [row(INSTANCE, app_project(name, namespace)) for name in NAMES]
     engine_log.write(*rows)
     until(lambda: all(observations.of(name) for name in NAMES))

@@ -39,7 +39,7 @@ OURS, THEIRS = "app-project-ours", "app-project-theirs"
 
 @pytest.fixture
 def agent(start_agent: StartAgent, namespace: str) -> Worker:
-    return start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
+    return start_agent({INSTANCE: namespace}, module=COMPOSING_AGENT)
 
 
 def in_lane(lane: str, manifest: dict[str, Any], kind: str = "") -> dict[str, Any]:
@@ -75,7 +75,7 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
 
     agent.stop()
     engine_log.write(ours | {"desired": "absent"})
-    start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
+    start_agent({INSTANCE: namespace}, module=COMPOSING_AGENT)
     later = in_lane(THEIRS, application("later", namespace))
     engine_log.write(later)
     until(
@@ -100,7 +100,7 @@ async def test_repository_when_an_agent_of_before_remembered_it_then_it_stays_cl
     former = base64.b64encode(identity.repository + identity.spelling).decode()
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME, "namespace": namespace}}
     await kube.create_object(SECRET, secret | {"data": {FORMER_FIELD: former}}, field_manager="former")
-    start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
+    start_agent({INSTANCE: namespace}, module=COMPOSING_AGENT)
     theirs = in_lane(THEIRS, application("theirs", namespace))
     engine_log.write(in_lane(THEIRS, app_project(THEIRS, namespace)), theirs)
     refused = Failed(theirs["digest"], permanent=True, message=REPOSITORY_NEEDS_LOGIN.text(), for_user=True)

@@ -28,7 +28,7 @@ SOMEBODY = "kubectl-edit"
 
 @pytest.fixture
 def agent(start_agent: StartAgent, namespace: str) -> Worker:
-    return start_agent(f"{INSTANCE}={namespace}", module=COMPOSING_AGENT)
+    return start_agent({INSTANCE: namespace}, module=COMPOSING_AGENT)
 
 
 def secret_row(namespace: str, uid: str = "s3cr3t-value", desired: str = "present") -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def test_secret_when_it_is_sealed_under_an_unknown_key_then_that_is_report
     write_keys(path, {str(key.kid): key}, private=False)
     context = SecretContext(*TENANT, "credentials", "managed-gitops.redhat.com/managed-environment")
     sealed = SealingKeys.load(path).seal_secret({"kubeconfig": "eA=="}, context)
-    start_agent(f"{INSTANCE}={namespace}")
+    start_agent({INSTANCE: namespace})
     desired = row(INSTANCE, sealed_cluster_secret(NAME, namespace, sealed), kind="ClusterSecret")
     engine_log.write(desired)
     until(lambda: observations.of(NAME))

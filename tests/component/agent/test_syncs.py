@@ -79,7 +79,7 @@ async def test_syncs_when_the_agent_that_starts_them_is_killed_then_each_is_star
     observations: Observations,
     starts: Starts,
 ) -> None:
-    agents = [await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}") for _ in range(2)]
+    agents = [await asyncio.to_thread(start_agent, {INSTANCE: namespace}) for _ in range(2)]
     names = [f"app-{number}" for number in range(60)]
     await eventually(lambda: any(agent.instances == [INSTANCE] for agent in agents) and agents[1].is_ready)
     victim = next(agent for agent in agents if agent.instances == [INSTANCE])
@@ -106,7 +106,7 @@ async def test_sync_when_its_run_is_to_end_then_argo_cd_ends_it_and_a_repair_lea
     observations: Observations,
     starts: Starts,
 ) -> None:
-    await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
+    await asyncio.to_thread(start_agent, {INSTANCE: namespace})
     engine_log.write(manual("app", namespace, "simulate/slow-sync"), sync("app", namespace))
     await eventually(lambda: phases(observations, "app") == ["Running"])
     await kube.patch_object(
@@ -132,13 +132,13 @@ async def test_running_sync_when_its_application_is_deleted_while_nobody_looks_t
     observations: Observations,
     starts: Starts,
 ) -> None:
-    first = await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
+    first = await asyncio.to_thread(start_agent, {INSTANCE: namespace})
     engine_log.write(manual("app", namespace, "simulate/slow-sync"), sync("app", namespace))
     await eventually(lambda: phases(observations, "app") == ["Running"])
     await asyncio.to_thread(first.kill)
     await kube.delete_object(APPLICATION, namespace, "app")
     engine_log.write(sync("app", namespace, begun=True))
-    await asyncio.to_thread(start_agent, f"{INSTANCE}={namespace}")
+    await asyncio.to_thread(start_agent, {INSTANCE: namespace})
 
     await eventually(lambda: phases(observations, "app")[-1] in ENDED)
     [*_, last] = [event for event in observations.of("app") if isinstance(event, SyncMoved)]

@@ -54,6 +54,12 @@ class Rendered:
         return [*self.example, *self.migration]
 
 
+def engine_namespaces() -> list[str]:
+    """Those of the example, which has a folder for each."""
+    folders = (FOLDER / "overlays" / "example" / "engines").glob("*/kustomization.yaml")
+    return sorted(yaml.safe_load(path.read_text())["namespace"] for path in folders)
+
+
 def render(kustomize: Path) -> Rendered:
     """Run ``kustomize`` on each folder that is made to be applied."""
     folders = ("base", "overlays/example", "overlays/example/migration")

@@ -12,12 +12,12 @@ from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from services.common import addresses
 from services.common.kubernetes import Manifest
-from services.common.settings import parse_engine_namespaces
 from tests.component.k8s.manifests import (
     PART,
     Pod,
     Rendered,
     allowed,
+    engine_namespaces,
     install_argocd,
     may_reach,
     of_kind,
@@ -69,12 +69,6 @@ PRIVATE = ("10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "fd00::1")
 PUBLIC = ("140.82.112.3", "2606:50c0:8000::1")
 
 
-def engines(rendered: Rendered) -> list[str]:
-    """The engine namespaces of the example."""
-    (agent,) = [item["data"] for name, item in of_kind("ConfigMap", rendered.example).items() if "agent-" in name]
-    return sorted(parse_engine_namespaces(agent["ENGINE_NAMESPACES"]).values())
-
-
 def policies_of(pod: str, rendered: Rendered, namespace: str) -> list[Manifest]:
     """Of the policies in one namespace those that hold for pods of one name."""
     template = {"metadata": {"labels": {PART: pod}}}
@@ -83,9 +77,9 @@ def policies_of(pod: str, rendered: Rendered, namespace: str) -> list[Manifest]:
 
 
 def test_engine_namespaces_when_rendered_then_each_has_the_policies_of_the_table(rendered: Rendered) -> None:
-    found = {name: of_kind("NetworkPolicy", within(name, rendered.example)).keys() for name in engines(rendered)}
+    found = {name: of_kind("NetworkPolicy", within(name, rendered.example)).keys() for name in engine_namespaces()}
     assert len(found) > 1
-    assert found == dict.fromkeys(engines(rendered), WAYS.keys() | INWARDS)
+    assert found == dict.fromkeys(engine_namespaces(), WAYS.keys() | INWARDS)
 
 
 def files_of_argocd() -> tuple[Path, Path]:
@@ -95,10 +89,10 @@ def files_of_argocd() -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def own(rendered: Rendered, kustomize: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+def own(kustomize: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
     """Argo CD's own policies, of both, as they are installed in the engine namespaces."""
     installed = [
-        install_argocd(kustomize, path, tmp_path_factory.mktemp("install"), engines(rendered))
+        install_argocd(kustomize, path, tmp_path_factory.mktemp("install"), engine_namespaces())
         for path in files_of_argocd()
     ]
     return [item for manifests in installed for item in manifests if item["kind"] == "NetworkPolicy"]
@@ -113,7 +107,7 @@ def labels_of_argocd() -> dict[str, dict[str, str]]:
 
 def test_policies_when_they_select_pods_then_such_are_in_argo_cds_own_manifests(rendered: Rendered) -> None:
     there = labels_of_argocd()
-    for policy in of_kind("NetworkPolicy", within(engines(rendered)[0], rendered.example)).values():
+    for policy in of_kind("NetworkPolicy", within(engine_namespaces()[0], rendered.example)).values():
         rules = [*policy["spec"].get("ingress", []), *policy["spec"].get("egress", [])]
         peers = [peer for rule in rules for peer in [*rule.get("from", []), *rule.get("to", [])]]
         own = [item["podSelector"] for item in peers if "podSelector" in item and "namespaceSelector" not in item]
@@ -133,7 +127,7 @@ def test_policies_of_argo_cd_when_installed_then_they_let_anybody_in_to_the_serv
 def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(
     rendered: Rendered, own: list[Manifest]
 ) -> None:
-    here, other = engines(rendered)[:2]
+    here, other = engine_namespaces()[:2]
     policies = [*(item for item in rendered.example if item["kind"] == "NetworkPolicy"), *own]
     argocd = {name: Pod(here, labels) for name, labels in labels_of_argocd().items()}
     strangers = {
@@ -152,7 +146,7 @@ def test_pods_of_an_engine_when_they_are_called_then_only_by_those_of_the_table(
 
 @pytest.mark.parametrize("pod", [REPO_SERVER, CONTROLLER, REDIS])
 def test_pod_when_it_lets_tenants_choose_then_it_gets_out_by_these_ways_alone(rendered: Rendered, pod: str) -> None:
-    for namespace in engines(rendered):
+    for namespace in engine_namespaces():
         policies = [item for item in policies_of(pod, rendered, namespace) if item["spec"]["policyTypes"] == ["Egress"]]
         assert {item["metadata"]["name"] for item in policies} == {way for way, pods in WAYS.items() if pod in pods}
         for policy in policies:
@@ -162,7 +156,7 @@ def test_pod_when_it_lets_tenants_choose_then_it_gets_out_by_these_ways_alone(re
 @pytest.mark.parametrize("address", [str(next(iter(n))) for _, networks in addresses._REFUSED for n in networks])
 def test_address_when_agents_refuse_it_then_no_policy_lets_argocd_through(rendered: Rendered, address: str) -> None:
     for pod in (REPO_SERVER, CONTROLLER):
-        for namespace in engines(rendered):
+        for namespace in engine_namespaces():
             assert not any(allowed(address, policy) for policy in policies_of(pod, rendered, namespace))
 
 
@@ -170,7 +164,7 @@ def test_address_when_agents_refuse_it_then_no_policy_lets_argocd_through(render
 def test_repo_server_when_an_address_is_private_then_nothing_lets_it_through_but_what_the_operator_names(
     rendered: Rendered, address: str
 ) -> None:
-    for namespace in engines(rendered):
+    for namespace in engine_namespaces():
         policies = policies_of(REPO_SERVER, rendered, namespace)
         assert not any(allowed(address, policy) for policy in policies)
         assert any(allowed("10.30.0.7", policy) for policy in policies)  # the example's
@@ -178,5 +172,5 @@ def test_repo_server_when_an_address_is_private_then_nothing_lets_it_through_but
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_repo_server_when_an_address_is_public_then_it_gets_there(rendered: Rendered, address: str) -> None:
-    for namespace in engines(rendered):
+    for namespace in engine_namespaces():
         assert any(allowed(address, policy) for policy in policies_of(REPO_SERVER, rendered, namespace))

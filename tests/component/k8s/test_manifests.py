@@ -16,11 +16,19 @@ from services.cli.rbac import ADMISSION, GROUP, placed
 from services.common.kafka import COMMANDS, ENGINE, load_topics
 from services.common.kubernetes import Manifest
 from services.common.package_data import CRDS, RBAC
-from services.common.settings import parse_engine_namespaces
 from services.common.telemetry.probes import SILENT_SECONDS
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
-from tests.component.k8s.manifests import PART, SERVICES, Rendered, containers, of_kind, selects, workloads
+from tests.component.k8s.manifests import (
+    PART,
+    SERVICES,
+    Rendered,
+    containers,
+    engine_namespaces,
+    of_kind,
+    selects,
+    workloads,
+)
 
 KUSTOMIZED = {PART, "app.kubernetes.io/part-of"}
 IN_BASE = {*SERVICES, "connector-keeper"}
@@ -159,8 +167,7 @@ def test_watchers_when_there_are_several_then_they_elect_a_leader_where_their_ac
 
 
 def test_rights_when_rendered_then_they_are_those_that_gitopsctl_installs(rendered: Rendered) -> None:
-    (agent,) = [item["data"] for name, item in of_kind("ConfigMap", rendered.example).items() if "agent-" in name]
-    wanted = [*placed(RBAC, parse_engine_namespaces(agent["ENGINE_NAMESPACES"]).values())]
+    wanted = [*placed(RBAC, engine_namespaces())]
     accounts = {item["metadata"]["name"] for item in wanted if item["kind"] == "ServiceAccount"}
     found = [
         without_labels(item)

@@ -25,7 +25,7 @@ LOG = {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092", "SCHEMA_REGISTRY_URL": "http://r
 SETTINGS = {
     "watcher": LOG | {"SEALING_PUBLIC_KEYS": "/keys.json"},
     "planner": LOG | {"DATABASE_URL": "postgresql://gitops_planner@postgres/gitops"},
-    "agent": LOG | {"SEALING_PRIVATE_KEYS": "/keys.json", "ENGINE_NAMESPACES": "argocd"},
+    "agent": LOG | {"SEALING_PRIVATE_KEYS": "/keys.json"},
 }
 """What each service cannot do without."""
 

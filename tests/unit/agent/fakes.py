@@ -40,7 +40,7 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 from tests.unit.fake_clock import FakeClock
 
-SETTINGS = AgentSettings.model_construct(engine_namespaces={"argocd": "argocd"}, deletion_deadline_seconds=60)
+SETTINGS = AgentSettings.model_construct(deletion_deadline_seconds=60)
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 
@@ -362,9 +362,21 @@ class Bench:
     """What was found of its Argo CD."""
 
 
+def dependencies_of(
+    cluster: Any, checker: Any, reports: Any, clock: FakeClock, on_defect: Any, engine: EngineState
+) -> Dependencies:
+    """What an instance in namespace ``argocd`` is given, which is the only one of its cluster."""
+    engines = defaultdict(EngineState, argocd=engine)
+
+    def is_platform(namespace: str) -> bool:
+        return SETTINGS.is_platform(namespace) or namespace == "argocd"
+
+    return Dependencies(cluster, cluster.follow, checker, reports, clock, on_defect, engines, is_platform)
+
+
 def bench(**settings: Any) -> Bench:
     clock, engine = FakeClock(), EngineState(is_inspected=True)
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
-    dependencies = Dependencies(cluster, cluster.follow, checker, reports, clock, defects.append, {"argocd": engine})
+    dependencies = dependencies_of(cluster, checker, reports, clock, defects.append, engine)
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
     return Bench(clock, cluster, checker, reports, instance, defects, engine)

@@ -19,7 +19,6 @@ import pytest
 from services.agent.credentials.check_result import CheckResult, RepositoryAccess
 from services.agent.credentials.clusters.service_account import GRANTED, SERVICE_ACCOUNT, Account
 from services.agent.credentials.secret_recipe import ClusterRecipe
-from services.agent.instances.appliers import Dependencies
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
@@ -29,7 +28,7 @@ from services.common.kafka import OffsetTracker
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource, Removed, SyncMoved
 from tests.unit.agent.driver import PARTITION
-from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster, MemoryReports, secret_of
+from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster, MemoryReports, dependencies_of, secret_of
 from tests.unit.agent.rows import application_row, cluster_row, project_row, repository_row, sync_row
 from tests.unit.fake_clock import FakeClock, settle
 
@@ -119,9 +118,7 @@ class World:
         cluster: Any = Mortal(self.cluster, self.effects)
         checker: Any = Mortal(self.checker, self.effects)
         reports: Any = MortalReports(self.reports, self.effects)
-        parts = Dependencies(
-            cluster, self.cluster.follow, checker, reports, self.clock, self.defects.append, {"argocd": engine}
-        )
+        parts = dependencies_of(cluster, checker, reports, self.clock, self.defects.append, engine)
         return InstanceController("argocd", "argocd", parts, SETTINGS)
 
     async def begin(self) -> None:

@@ -14,7 +14,6 @@ from services.common.settings import load
 ENVIRONMENT = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
     "SCHEMA_REGISTRY_URL": "http://127.0.0.1:8080",
-    "ENGINE_NAMESPACES": "one=argocd,two",
     "SEALING_PRIVATE_KEYS": "/keys.json",
 }
 
@@ -27,13 +26,13 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_settings_when_only_the_needed_ones_are_set_then_nothing_unusual_is_allowed() -> None:
     settings = load(AgentSettings)
-    assert settings.engine_namespaces == {"one": "argocd", "two": "two"}
+    assert (settings.engine_cluster, settings.consumer_group) == ("default", "gitops-agent")
     assert settings.sealing_private_keys == Path("/keys.json")
     assert settings.allowed_addresses.refusal(ip_address("127.0.0.1")) != ""
 
 
-@pytest.mark.parametrize("namespace", ["gitops-service", "argocd", "two", "kube-system", "openshift-monitoring"])
-def test_platform_namespaces_when_none_is_named_then_those_of_the_cluster_and_ours_are(namespace: str) -> None:
+@pytest.mark.parametrize("namespace", ["gitops-service", "kube-system", "openshift-monitoring"])
+def test_platform_namespaces_when_none_is_named_then_those_of_the_cluster_are(namespace: str) -> None:
     settings = load(AgentSettings)
     assert settings.is_platform(namespace)
     assert not settings.is_platform(f"team-{namespace}")
@@ -42,7 +41,16 @@ def test_platform_namespaces_when_none_is_named_then_those_of_the_cluster_and_ou
 def test_platform_namespaces_when_some_are_named_then_they_are_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLATFORM_NAMESPACES", "kafka, monitoring")
     platform = load(AgentSettings).is_platform
-    assert [platform(name) for name in ("kafka", "monitoring", "two", "team-a")] == [True, True, True, False]
+    assert [platform(name) for name in ("kafka", "monitoring", "team-a")] == [True, True, False]
+
+
+def test_group_when_it_is_another_clusters_agent_then_it_shares_with_that_clusters_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ENGINE_CLUSTER", "eu-2")
+    assert load(AgentSettings).consumer_group == "gitops-agent-eu-2"
+    monkeypatch.setenv("AGENT_GROUP", "mine")
+    assert load(AgentSettings).consumer_group == "mine"
 
 
 def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +62,8 @@ def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest
     ("name", "value"),
     [
         ("ALLOWED_ADDRESSES", "127.0.0.0/40"),
+        ("ENGINE_CLUSTER", "EU_2"),
+        ("ENGINE_CLUSTER", ""),
         ("SSH_KNOWN_HOSTS", "/nowhere"),
         ("GIT_AUTHORITIES", "/nowhere"),
         ("CHECK_INTERVAL_SECONDS", "1"),

@@ -17,13 +17,14 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInte
 from services.cli.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
-from services.common.messages import EngineResource, WorkspaceResource
+from services.common.messages import EngineResource, FleetInstance, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
-from services.planner.database.tables import engine_resources, workspace_statuses
+from services.planner.database.tables import engine_instances, engine_resources, workspace_statuses
 
 RELEASED = AVRO_SCHEMAS / "released"
-ROWS = {EngineResource: engine_resources, WorkspaceResource: workspace_statuses}
+ROWS = {EngineResource: engine_resources, FleetInstance: engine_instances, WorkspaceResource: workspace_statuses}
 NAMESPACES = {
+    engine_instances: "gitops.public.engine_instances",
     engine_resources: "gitops.public.engine_resources",
     workspace_statuses: "gitops.public.workspace_resources",
 }
@@ -114,6 +115,16 @@ def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_ro
         assert (row.identity, row.deleted) == (tuple(key[column.name] for column in engine_resources.primary_key), True)
 
 
-def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison() -> None:
+def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_instance_is_deleted() -> None:
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[engine_instances]}.Key"]):
+        key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
+        row = FleetInstance.from_tombstone(key)
+        assert (row.id, row.deleted) == (key["id"], True)
+
+
+@pytest.mark.parametrize("row", [EngineResource, FleetInstance])
+def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison(
+    row: type[EngineResource | FleetInstance],
+) -> None:
     with pytest.raises(Poison):
-        EngineResource.from_tombstone({"id": 1})
+        row.from_tombstone({"number": 1})

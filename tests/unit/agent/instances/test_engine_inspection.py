@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import defaultdict
+from typing import Any, cast
 
 import pytest
 from prometheus_client import REGISTRY
@@ -12,11 +13,13 @@ from structlog.testing import capture_logs
 from services.agent.instances.engine_inspection import FIRST_RETRY_SECONDS, EngineInspection
 from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.fleet import Fleet
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import ApiResource, Manifest, NotFound, Rejected
 from services.common.kubernetes.access import GRACE_SECONDS
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from tests.unit.agent.instances.shipped import PROJECT, SHIPPED, workloads_of
+from tests.unit.agent.instances_of_fleet import HERE, instance_row
 from tests.unit.fake_clock import FakeClock, settle
 
 PERMISSIVE = {"spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]}}
@@ -81,10 +84,15 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+def inspection_by(cluster: Any, state: EngineState, clock: FakeClock, accepted: Acceptance) -> EngineInspection:
+    """Of one instance."""
+    fleet = Fleet(HERE, [instance_row("one", namespace="argocd")])
+    return EngineInspection(cluster, fleet, defaultdict(EngineState, one=state), clock, accepted)
+
+
 @pytest.fixture
 def inspection(cluster: FakeCluster, state: EngineState, clock: FakeClock) -> EngineInspection:
-    api: Any = cluster
-    return EngineInspection(api, {"one": "argocd"}, {"one": state}, clock, Acceptance())
+    return inspection_by(cluster, state, clock, Acceptance())
 
 
 def gauge(name: str = "unmet_requirements") -> float | None:
@@ -227,8 +235,7 @@ async def test_engine_when_it_has_not_answered_yet_then_nothing_new_is_deployed_
 async def test_engine_when_it_is_unisolated_and_operators_accept_that_then_it_is_used_and_told_as_an_error(
     cluster: FakeCluster, state: EngineState
 ) -> None:
-    api: Any = cluster
-    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), Acceptance(unisolated=True))
+    accepting = inspection_by(cluster, state, FakeClock(), Acceptance(unisolated=True))
     patched = workloads_of("v3.4.13")
     cluster.server, cluster.controller, cluster.project = patched.repo_server, patched.controller, PERMISSIVE
     with capture_logs() as logs:
@@ -243,18 +250,16 @@ async def test_engine_when_it_is_unisolated_and_operators_accept_that_then_it_is
 async def test_engine_when_it_may_not_be_read_then_accepting_it_unseen_or_unisolated_alone_is_not_enough(
     cluster: FakeCluster, state: EngineState, accepted: Acceptance
 ) -> None:
-    api: Any = cluster
     cluster.config = FORBIDDEN
-    await EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accepted).inspect_engines()
+    await inspection_by(cluster, state, FakeClock(), accepted).inspect_engines()
     assert (state.refusal, gauge("refused")) == (UNREADABLE, 1)
 
 
 async def test_engine_when_operators_accept_it_unseen_and_unisolated_then_one_that_may_not_be_read_keeps_its_verdict(
     cluster: FakeCluster, state: EngineState
 ) -> None:
-    api: Any = cluster
     accepted = Acceptance(unseen=True, unisolated=True)
-    accepting = EngineInspection(api, {"one": "argocd"}, {"one": state}, FakeClock(), accepted)
+    accepting = inspection_by(cluster, state, FakeClock(), accepted)
     cluster.config = FORBIDDEN
     with capture_logs() as logs:
         await accepting.inspect_engines()
@@ -319,3 +324,27 @@ async def test_inspection_when_the_api_server_does_not_answer_then_it_is_soon_re
 ) -> None:
     cluster.schemas = Retry("away")
     assert not await inspection.inspect_engines()
+
+
+async def test_instance_when_it_is_added_then_it_is_inspected_at_once(cluster: FakeCluster, clock: FakeClock) -> None:
+    fleet, states, of_all = Fleet(HERE), defaultdict[str, EngineState](EngineState), cast("Any", cluster)
+    inspection = EngineInspection(of_all, fleet, states, clock, Acceptance())
+    running = asyncio.create_task(inspection.run())
+    await settle()
+    fleet.keep_rows([instance_row("one", namespace="argocd")])
+    inspection.follow_fleet()
+    await settle()
+    states["one"].require_acceptance(ENGINE_NOT_ACCEPTED)
+    running.cancel()
+
+
+async def test_instance_when_it_is_retired_then_nothing_is_told_of_it_any_more(
+    cluster: FakeCluster, state: EngineState
+) -> None:
+    fleet, of_all = Fleet(HERE, [instance_row("one", namespace="argocd")]), cast("Any", cluster)
+    cluster.project = PERMISSIVE
+    inspection = EngineInspection(of_all, fleet, defaultdict(EngineState, one=state), FakeClock(), Acceptance())
+    await inspection.inspect_engines()
+    fleet.keep_rows([instance_row("one", namespace="argocd", state="retired")])
+    assert await inspection.inspect_engines()
+    assert [gauge(name) for name in ("unmet_requirements", "refused", "unreachable")] == [None, None, None]

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.agent.instances.appliers import Dependencies
 from services.agent.instances.instance_controller import InstanceController
 from services.common.messages import Applied, Failed, StatusReported
 from tests.unit.agent.driver import Driver
-from tests.unit.agent.fakes import SETTINGS, FakeChecker
+from tests.unit.agent.fakes import SETTINGS, FakeChecker, dependencies_of
 from tests.unit.agent.rows import application_row, project_row
 from tests.unit.fake_clock import settle
 
@@ -162,14 +161,8 @@ async def test_application_when_its_repository_was_refused_under_a_former_owner_
     await driver.instance.suspend()  # meanwhile another agent reports that the repository is refused
     instance = driver.instance
     if is_another_agent:
-        dependencies = Dependencies(
-            driver.cluster,
-            driver.cluster.follow,
-            FakeChecker(),
-            driver.reports,
-            driver.clock,
-            driver.defects.append,
-            {"argocd": driver.engine},
+        dependencies = dependencies_of(
+            driver.cluster, FakeChecker(), driver.reports, driver.clock, driver.defects.append, driver.engine
         )
         instance = InstanceController("argocd", "argocd", dependencies, SETTINGS)
         instance.start()

@@ -66,7 +66,13 @@ class Rig:
         self.registry_answers = threading.Event()
         self.registry_answers.set()
         instances, letters = cast("OwnedInstances", self.fleet), cast("DeadLetterQueue", self.letters)
-        self.consumer = MessageHandler(self.decode, self.desired, instances, letters, self.limit, self.offsets)
+        self.consumer = MessageHandler(
+            self.decode, self.desired, instances, letters, self.limit, self.offsets, look_for=self.look_for
+        )
+        self.looked_for: list[str] = []
+        self.fleet_asked = asyncio.Event()
+        self.fleet_answers = asyncio.Event()
+        self.fleet_answers.set()
 
     def decode(self, key: bytes | None, value: bytes | None) -> EngineResource:
         assert self.registry_answers.wait(10)
@@ -74,6 +80,11 @@ class Rig:
             raise self.trouble.pop(0)
         digest = "deleted" if value is None else value[5:].decode()
         return dataclasses.replace(application_row("app"), digest=digest, deleted=digest == "deleted")
+
+    async def look_for(self, instance: str) -> None:
+        self.looked_for.append(instance)
+        self.fleet_asked.set()
+        await self.fleet_answers.wait()
 
     async def consume(self, offset: int, says: str | None = "a row", source: TopicPartition = SOURCE) -> None:
         await self.consumer.handle_message(message_at(offset, says, source))
@@ -276,3 +287,30 @@ async def test_message_when_its_partition_goes_while_it_cannot_be_understood_the
     rig.trouble = []
     await rig.consume(0, source=OTHER)
     assert (rig.submitted, rig.letters.sent, rig.committable) == (["a row"], [], None)
+
+
+async def test_row_when_its_instance_may_be_new_then_it_and_those_behind_it_wait_for_the_fleet(rig: Rig) -> None:
+    rig.fleet_answers.clear()
+    consuming = asyncio.create_task(rig.consume(0))
+    await rig.fleet_asked.wait()
+    assert (rig.looked_for, rig.submitted, rig.consumer.is_busy) == (["argocd"], [], True)
+    rig.fleet_answers.set()
+    await consuming
+    assert (rig.submitted, rig.consumer.is_busy) == (["a row"], False)
+
+
+async def test_row_when_its_partition_goes_while_it_waits_for_the_fleet_then_it_is_dropped(rig: Rig) -> None:
+    rig.fleet_answers.clear()
+    consuming = asyncio.create_task(rig.consume(0))
+    await rig.fleet_asked.wait()
+    rig.consumer.revoke_partitions()
+    rig.consumer.assign_partitions({SOURCE: 0})
+    rig.fleet_answers.set()
+    await consuming
+    assert (rig.submitted, list(rig.desired.rows_of("argocd"))) == ([], [])
+
+
+@pytest.mark.parametrize("deletion", ["deleted", None], ids=["deleted", "tombstone"])
+async def test_row_when_deleted_then_no_instance_is_looked_for(rig: Rig, deletion: str | None) -> None:
+    await rig.consume(0, deletion)
+    assert rig.looked_for == []

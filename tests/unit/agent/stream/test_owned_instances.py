@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -12,24 +13,31 @@ from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
 from services.agent.stream.owned_instances import OwnedInstances, partition_of_instance
 from services.common.kafka import TopicPartition
-from services.common.messages import EngineResource, Failed
+from services.common.messages import EngineResource, Failed, FleetInstance
 from tests.unit.agent.fakes import MemoryReports
+from tests.unit.agent.instances_of_fleet import ELSEWHERE, fleet_of, instance_row
 from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import settle
 
 PARTITIONS = 12
-NAMES = {name: name for name in ("argocd", "argocd-1", "argocd-2")}
+NAMES = ("argocd", "argocd-1", "argocd-2")
 ALL = set(range(PARTITIONS))
 
 
 @dataclass
 class FakeInstance:
     name: str
+    namespace: str
     listed: bool = True
     is_closed: bool = False
     told: list[str] = field(default_factory=list)
     rows: list[EngineResource] = field(default_factory=list)
     complete: bool | None = None
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Until it has ended."""
+
+    def __post_init__(self) -> None:
+        self.ending.set()
 
     def start(self) -> None:
         self.told.append("start")
@@ -43,6 +51,7 @@ class FakeInstance:
 
     async def stop(self) -> None:
         self.told.append("stop")
+        await self.ending.wait()
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         self.told.append(f"submit {row.name}")
@@ -59,11 +68,17 @@ class Rig:
         self.reports = MemoryReports()
         self.acknowledged = 0
         self.desired = DesiredState(lambda *_: application_row())
-        self.fleet = OwnedInstances(NAMES, PARTITIONS, self.reports, self._new)
+        self.known, self.defects = fleet_of(*NAMES), list[BaseException]()
+        self.fleet = OwnedInstances(self.known, PARTITIONS, self.reports, self._new, self.defects.append)
 
     def _new(self, name: str, namespace: str) -> InstanceController:
-        self.made[name] = FakeInstance(name)
+        self.made[name] = FakeInstance(name, namespace)
         return cast("InstanceController", self.made[name])
+
+    def learn(self, *rows: FleetInstance) -> None:
+        """What gitops.fleet says now."""
+        if self.known.keep_rows(rows):
+            self.fleet.follow_fleet()
 
     def acknowledge(self) -> None:
         self.acknowledged += 1
@@ -134,19 +149,19 @@ async def test_row_when_it_comes_by_an_unexpected_partition_then_its_instance_is
     assert rig.made["argocd"].told == ["start", "work", "submit app"]
 
 
-async def test_row_when_its_instance_is_not_configured_then_that_is_reported_until_it_arrives(rig: Rig) -> None:
+async def test_row_when_nobody_knows_its_instance_then_that_is_reported_until_it_arrives(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
     rig.reports.behind = True
-    rig.fleet.submit_row(row_of("elsewhere"), rig.acknowledge)
+    rig.fleet.submit_row(row_of("unheard-of"), rig.acknowledge)
     rig.reports.catch_up(arrived=False)
     await settle()
     assert [type(event) for event in rig.reports.of("app")] == [Failed, Failed]
     assert rig.acknowledged == 1
 
 
-async def test_deleted_row_when_its_instance_is_not_configured_then_it_is_only_acknowledged(rig: Rig) -> None:
+async def test_deleted_row_when_nobody_knows_its_instance_then_it_is_only_acknowledged(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
-    rig.fleet.submit_row(row_of("elsewhere", deleted=True), rig.acknowledge)
+    rig.fleet.submit_row(row_of("unheard-of", deleted=True), rig.acknowledge)
     assert rig.reports.sent == []
     assert rig.acknowledged == 1
 
@@ -155,3 +170,96 @@ async def test_stop_when_it_is_called_then_every_instance_ends(rig: Rig) -> None
     await rig.fleet.assign_partitions(ALL, rig.desired)
     await rig.fleet.stop()
     assert [made.told[-1] for made in rig.made.values()] == ["stop"] * 3
+
+
+async def test_row_when_its_instance_is_of_another_cluster_then_it_is_passed_over(rig: Rig) -> None:
+    rig.learn(instance_row("theirs", engine_cluster=ELSEWHERE))
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.fleet.submit_row(row_of("theirs"), rig.acknowledge)
+    assert (rig.reports.sent, rig.acknowledged, "theirs" in rig.made) == ([], 1, False)
+
+
+async def test_row_when_its_instance_is_retired_then_it_is_refused(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.learn(instance_row("argocd", state="retired"))
+    rig.fleet.submit_row(row_of("argocd"), rig.acknowledge)
+    assert [type(event) for event in rig.reports.of("app")] == [Failed]
+
+
+async def test_row_when_partitions_are_being_revoked_then_the_next_owner_is_sent_it_again(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    await rig.fleet.suspend()
+    rig.learn(instance_row("new"))
+    rig.fleet.submit_row(row_of("new"), rig.acknowledge)
+    assert (rig.acknowledged, "new" in rig.made) == (0, False)
+
+
+async def test_instance_when_it_is_added_then_it_is_worked_for_and_the_others_do_not_notice(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("new"))
+    rig.learn(instance_row("new", namespace="its-own"))
+    assert (rig.made["new"].told, rig.made["new"].namespace) == (["start", "work"], "its-own")
+    assert rig.made["new"].rows == [row_of("new")]
+    assert rig.made["argocd"].told == ["start", "work"]
+
+
+async def test_instance_when_it_is_added_to_anothers_partition_then_it_is_not_watched(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL - {partition_of_instance("new", PARTITIONS)}, rig.desired)
+    rig.learn(instance_row("new"))
+    assert "new" not in rig.made
+
+
+async def test_instance_when_it_is_added_while_nothing_is_assigned_then_the_next_assignment_takes_it_on(
+    rig: Rig,
+) -> None:
+    rig.learn(instance_row("new"))
+    assert rig.made == {}
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    assert rig.made["new"].told == ["start", "work"]
+
+
+@pytest.mark.parametrize("change", [{"state": "retired"}, {"engine_cluster": ELSEWHERE}, {"deleted": True}])
+async def test_instance_when_it_is_not_ours_any_more_then_it_ends_and_the_others_do_not_notice(
+    rig: Rig, change: dict[str, Any]
+) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    rig.learn(instance_row("argocd", **change))
+    await settle()
+    assert rig.made["argocd"].told == ["start", "work", "stop"]
+    assert rig.made["argocd-1"].told == ["start", "work"]
+
+
+async def test_instance_when_its_namespace_is_another_then_it_is_watched_there(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    former = rig.made["argocd"]
+    rig.learn(instance_row("argocd", namespace="restored"))
+    await settle()
+    assert former.told == ["start", "work", "stop"]
+    assert (rig.made["argocd"].namespace, rig.made["argocd"].told) == ("restored", ["start", "work"])
+
+
+@pytest.mark.parametrize("state", ["full", "draining", "drained"])
+async def test_instance_when_it_takes_no_more_tenants_then_it_is_served_like_any_other(rig: Rig, state: str) -> None:
+    rig.learn(instance_row("argocd", state=state))
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    assert rig.made["argocd"].told == ["start", "work"]
+
+
+async def test_revocation_when_a_retired_instance_is_still_ending_then_it_waits_for_that(rig: Rig) -> None:
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    ending = rig.made["argocd"].ending
+    ending.clear()
+    rig.learn(instance_row("argocd", state="retired"))
+    revoking = asyncio.create_task(rig.fleet.suspend())
+    await settle()
+    assert not revoking.done(), "another agent may act on it once this is done"
+    ending.set()
+    await revoking
+    assert rig.defects == []
+
+
+async def test_readiness_when_there_is_no_instance_yet_then_it_is_ready() -> None:
+    rig = Rig()
+    rig.learn(*(instance_row(name, deleted=True) for name in NAMES))
+    await rig.fleet.assign_partitions(ALL, rig.desired)
+    assert rig.fleet.not_ready() == ""

@@ -136,5 +136,5 @@ async def test_agent_when_its_consumer_stands_still_then_it_is_neither_ready_nor
     instances: Any = SimpleNamespace(not_ready=str)
     shutdown: Any = SimpleNamespace(reason=str)
     unused: Any = None
-    agent = Agent(unused, stream, instances, unused, unused, shutdown, cluster=unused)
+    agent = Agent(unused, stream, instances, unused, unused, shutdown, fleet=unused, cluster=unused)
     assert (agent.not_ready(), agent.unhealthy()) == (ready, ready)

@@ -40,15 +40,20 @@ def test_workspaces_when_there_are_two_then_their_watchers_share_no_topic_that_i
 
 
 def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
-    agent = AgentSettings.model_fields["agent_group"].default
     connect = dict(line.split("=", 1) for line in CONNECT.read_text().splitlines() if line and line[0] != "#")
     groups = {name: set(rights.groups) for name, rights in RIGHTS.items()}
     assert groups == {
         "watcher-local": {consumer_group("local")},
         "planner": {PLANNER_GROUP},
-        "agent": {agent},
+        "agent": {AgentSettings.model_construct().consumer_group},
         "connect": {connect["group.id"]},
     }
+
+
+def test_group_prefix_when_declared_then_only_for_agents_and_of_what_other_engine_clusters_join() -> None:
+    prefixes = {name: rights.group_prefixes for name, rights in RIGHTS.items() if rights.group_prefixes}
+    elsewhere = AgentSettings.model_construct(engine_cluster="eu-2").consumer_group
+    assert prefixes == {"agent": {elsewhere.removesuffix("eu-2"): ("read",)}}
 
 
 def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> None:
@@ -69,6 +74,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> N
         "watcher: {topics: {'gitops.*': [read]}}",
         "watcher: {topic_prefixes: {'': [read]}}",
         "watcher: {groups: {'*': [read]}}",
+        "watcher: {group_prefixes: {'': [read]}}",
         "'*': {}",
         "watcher: {topics: {a: [all]}}",
         "watcher: {topics: {a: [alter]}}",

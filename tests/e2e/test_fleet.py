@@ -1,0 +1,112 @@
+"""The fleet grows while the product runs: by an instance, and by an engine cluster with agents of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from services.cli.rbac import KINDS, placed
+from services.common.kubernetes import KubeClient
+from services.common.package_data import RBAC
+from tests.component.agent.conftest import until
+from tests.component.agent.worker import AGENT, Worker
+from tests.e2e.tenant import Tenant, condition, create_namespace
+
+AGENTS = ("agent-1", "agent-2")
+SIMULATOR = "devstack.argocd_simulator"
+HERE, ELSEWHERE = "default", "elsewhere"
+ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
+ADD_INSTANCE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+VALUES (%(id)s, %(id)s, 'accepting', now(), 'argocd', %(cluster)s, '', 'shared', '', 'general', 2500, now())
+"""
+CORDON = "UPDATE engine_instances SET state = 'draining' WHERE state = 'accepting' AND id <> %s RETURNING id"
+UNCORDON = "UPDATE engine_instances SET state = CASE id WHEN %s THEN 'draining' ELSE 'accepting' END WHERE id = ANY(%s)"
+
+
+@contextmanager
+def sole_instance(owner_url: str, cluster: str, name: str) -> Iterator[None]:
+    """Added to ``cluster``; meanwhile it alone takes new tenants, and none afterwards."""
+    with psycopg.connect(owner_url) as owner:
+        owner.execute(ADD_CLUSTER, [cluster])
+        owner.execute(ADD_INSTANCE, {"id": name, "cluster": cluster})
+        others = [each for (each,) in owner.execute(CORDON, [name]).fetchall()]
+    try:
+        yield
+    finally:
+        with psycopg.connect(owner_url) as owner:
+            owner.execute(UNCORDON, [name, [name, *others]])
+
+
+@pytest.fixture
+async def namespace(stack: HostedStack, kube: KubeClient, tmp_path: Path) -> AsyncIterator[str]:
+    """An engine namespace where agents have their rights, and the simulator is Argo CD."""
+    name = f"gitops-service-argocd-{uuid.uuid4().hex[:6]}"
+    await create_namespace(kube, name)
+    for manifest in placed(RBAC, [name]):
+        if manifest["metadata"].get("namespace") == name:
+            await kube.apply_object(KINDS[manifest["kind"]], manifest, field_manager="tests")
+    given = {"ENGINE_NAMESPACES": name, "KUBECONFIG": stack.environment["KUBECONFIG"]}
+    simulator = Worker(given, tmp_path / "simulator.log", SIMULATOR)
+    yield name
+    simulator.kill()
+
+
+@pytest.fixture
+def start_agent(stack: HostedStack, tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
+    """Starts an agent of an engine cluster, with the credentials that every agent has."""
+    with ExitStack() as started:
+
+        def start(cluster: str) -> Worker:
+            given = stack.environment_of("agent") | {"ENGINE_CLUSTER": cluster}
+            agent = Worker(given, tmp_path / f"{cluster}.log", AGENT)
+            started.callback(agent.kill)
+            until(lambda: agent.is_ready)
+            return agent
+
+        yield start
+
+
+def refused(stack: HostedStack) -> list[str]:
+    """The rows that agents of the stack have refused."""
+    lines = [line for agent in AGENTS for line in stack.state.log(agent).read_text().splitlines()]
+    return [line for line in lines if "row refused" in line]
+
+
+async def test_instance_when_it_is_added_while_agents_run_then_tenants_are_served_there_and_no_process_is_restarted(
+    stack: HostedStack, tenant: Tenant, namespace: str
+) -> None:
+    before = await asyncio.to_thread(stack.pids)
+    with sole_instance(stack.environment["DATABASE_OWNER_URL"], HERE, namespace):
+        created = await tenant.create()
+        application = await tenant.application_of(created)
+    assert application["metadata"]["namespace"] == namespace
+    await tenant.until_status("it is synced", sync__status="Synced")
+    assert await asyncio.to_thread(stack.pids) == before
+    await tenant.leave()  # while its engine runs
+
+
+async def test_cluster_when_its_agents_join_then_those_of_the_other_pass_its_tenants_over(
+    stack: HostedStack, tenant: Tenant, namespace: str, start_agent: Callable[[str], Worker]
+) -> None:
+    """Before, these reported its rows failed for good, and its tenants' deployments said so."""
+    before = len(await asyncio.to_thread(refused, stack))
+    agent = await asyncio.to_thread(start_agent, ELSEWHERE)
+    with sole_instance(stack.environment["DATABASE_OWNER_URL"], ELSEWHERE, namespace):
+        created = await tenant.create()
+        application = await tenant.application_of(created)
+    assert application["metadata"]["namespace"] == namespace
+    await tenant.until_status("it is synced", sync__status="Synced")
+    assert agent.instances == [namespace]
+
+    assert condition(tenant.status(), "ErrorOccurred").get("status") != "True"
+    assert len(await asyncio.to_thread(refused, stack)) == before
+    await tenant.leave()  # while its engine and its agent run
