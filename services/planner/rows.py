@@ -25,6 +25,8 @@ class EngineInstance:
     """Which engine it runs."""
     dedicated_to: str = ""
     """The workspace whose tenants alone are placed on it; empty: any."""
+    capacity: int = 1
+    """Applications; to placement, what it counts among the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,23 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.planner.domain.fleet_rows import ROOM_AGAIN, EngineClusterRow, EngineInstanceRow, Fleet, Holding
 
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 INSTANCES = f"SELECT {names(EngineInstanceRow)} FROM engine_instances ORDER BY id"
 # Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
 # places meanwhile is missed.
 LOCK = "SELECT FROM engine_instances WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+DEPLOYMENTS = f"""
+SELECT count(*) FROM engine_resources e
+ WHERE e.engine_instance_id = i.id AND e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
+"""
 # Placements are of tenants that a rebuild is about to find on the instance.
-HELD = """
-SELECT i.id, count(placed.tenant), EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id)
+HELD = f"""
+SELECT i.id, count(placed.tenant), ({DEPLOYMENTS}),
+       EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id)
   FROM engine_instances i
   LEFT JOIN (SELECT engine_instance_id, id AS tenant FROM tenants
               UNION
@@ -27,7 +33,14 @@ SELECT i.id, count(placed.tenant), EXISTS (SELECT FROM engine_resources e WHERE 
  GROUP BY i.id
 """
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"
-IS_ANY_LEAVING = "SELECT EXISTS (SELECT FROM engine_instances WHERE state IN ('draining', 'drained'))"
+IS_DUE = f"""
+SELECT EXISTS (
+    SELECT FROM engine_instances i
+     WHERE state IN ('draining', 'drained')
+        OR (state = 'accepting' AND ({DEPLOYMENTS}) >= capacity)
+        OR (state = 'full' AND ({DEPLOYMENTS}) < capacity * {ROOM_AGAIN})
+)
+"""
 PRUNE = """
 DELETE FROM fleet_orders
  WHERE id = ANY(ARRAY(SELECT id FROM fleet_orders WHERE decided_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))
@@ -45,16 +58,16 @@ def load_fleet_rows(
         connection.execute(LOCK, (sorted(retiring),))
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
-    held = {instance: Holding(tenants, objects) for instance, tenants, objects in connection.execute(HELD)}
+    held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
         {each.id: each for each in clusters}, {each.id: each for each in instances}, held, frozenset(engines), decided
     )
 
 
-def is_any_leaving(connection: Connection[Any]) -> bool:
-    """Whether tenants leave an instance, or have left one."""
-    row = connection.execute(IS_ANY_LEAVING).fetchone()
+def is_due(connection: Connection[Any]) -> bool:
+    """Whether an instance may have another state by now: tenants leave it, or it is full, or not any more."""
+    row = connection.execute(IS_DUE).fetchone()
     return row is not None and row[0]
 
 

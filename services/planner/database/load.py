@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -42,8 +42,11 @@ ValueT = TypeVar("ValueT")
 
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = """
-SELECT id, namespace, state = 'accepting', engine, dedicated_to FROM engine_instances WHERE state <> 'retired'
+SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity
+  FROM engine_instances
+ WHERE state <> 'retired'
 """
+LOAD = "SELECT engine_instance_id, count(*) FROM engine_resources GROUP BY engine_instance_id"
 
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
@@ -167,8 +170,8 @@ def _load_rows(
 
 
 def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
-    """The engine instances."""
-    return _fleet(connection.execute(INSTANCES), engines)
+    """The engine instances, and what each carries."""
+    return replace(_fleet(connection.execute(INSTANCES), engines), load=dict(connection.execute(LOAD).fetchall()))
 
 
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:

@@ -113,7 +113,7 @@ class DatabaseSession:
             return Loaded(known, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
             loaded = load(connection, found.keys() - known.keys(), self._engines)
-        self._keep_fleet(loaded.fleet)
+        self._keep_fleet(replace(loaded.fleet, load=self._fleet.load))
         for name, states in loaded.tenants.items():
             known[name] = tuple(state.indexed() for state in states)
             if not loaded.is_in_doubt(name):
@@ -170,7 +170,7 @@ class DatabaseSession:
             self.tenants.forget_name(name)
 
     def refresh_fleet(self) -> None:
-        """Read the engine instances: operators add some."""
+        """Read the engine instances, and their load: operators add some, and tenants come."""
         with self._translated() as connection:
             self._keep_fleet(load_fleet(connection, self._engines))
 

@@ -7,7 +7,7 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
@@ -25,10 +25,12 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.fleet_rows import (
     CLASSES,
     RINGS,
+    ROOM_AGAIN,
     EngineClusterRow,
     EngineInstanceRow,
     Fleet,
     FleetOrderRecord,
+    Holding,
     InstanceState,
     Outcome,
 )
@@ -198,16 +200,23 @@ def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
 
 
 def _settled(fleet: Fleet) -> Fleet:
-    """With an instance that is to be retired drained once no tenant is left on it, and draining as long as one is."""
-    for row in _leaving(fleet):
-        state: InstanceState = "draining" if fleet.holding(row.id).tenants else "drained"
+    """With each instance in the state that follows from what is on it."""
+    for row in tuple(fleet.instances.values()):
+        state = _state_of(row, fleet.holding(row.id))
         if state != row.state:
             fleet = fleet.with_instance(replace(row, state=state))
     return fleet
 
 
-def _leaving(fleet: Fleet) -> Iterator[EngineInstanceRow]:
-    return (row for row in fleet.instances.values() if row.is_leaving)
+def _state_of(row: EngineInstanceRow, held: Holding) -> InstanceState:
+    """One that is to be retired is drained once no tenant is left on it; one that has no room for more is full."""
+    if row.is_leaving:
+        return "draining" if held.tenants else "drained"
+    if row.state == "accepting" and held.deployments >= row.capacity:
+        return "full"
+    if row.state == "full" and held.deployments < row.capacity * ROOM_AGAIN:
+        return "accepting"
+    return row.state
 
 
 def _record(order: FleetOrder, decision: Decision, now: datetime) -> FleetOrderRecord:

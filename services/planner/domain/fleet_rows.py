@@ -12,6 +12,8 @@ InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
 Outcome = Literal["accepted", "refused", "unchanged"]
 
 CLASSES = ("shared", "dedicated")
+ROOM_AGAIN = 0.9
+"""A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
 RINGS = ("canary", "early", "general")
 
 
@@ -70,6 +72,8 @@ class Holding:
 
     tenants: int = 0
     """Those included that a rebuild will find there."""
+    deployments: int = 0
+    """GitOpsDeployments of which rows desire an object."""
     objects: bool = False
     """Whether rows desire or withdraw any object."""
 

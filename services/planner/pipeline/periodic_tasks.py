@@ -93,13 +93,13 @@ class PeriodicTasks:
             planner.look_again(events)
 
     def _look_at_fleet(self, planner: Planner) -> None:
-        """Instances that are to be retired may have lost their last tenant."""
+        """Instances that are to be retired may have lost their last tenant; others may be full."""
         partition = planner.consumer.fleet_partition
         if partition is None:
             return
         with planner.session.connection() as connection:
-            is_any_leaving = fleet_queries.is_any_leaving(connection)
-        if is_any_leaving:
+            is_due = fleet_queries.is_due(connection)
+        if is_due:
             planner.look_again([Event(FleetDue(), partition, "")])
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:

@@ -15,10 +15,10 @@ from services.cli.rebuild_start import Known, begin
 from services.common.errors import Retry
 from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
-from services.planner.database.fleet_queries import load_fleet_rows
+from services.planner.database.fleet_queries import is_due, load_fleet_rows
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, FleetDue
 from services.planner.domain.fleet_rows import EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
@@ -36,6 +36,13 @@ STREAMED = EngineInstanceRow(
 )
 ORDERS_LOG = TopicPartition(FLEET_ORDERS, 0)
 LOGS = {TopicPartition(COMMANDS, 0): LogExtent("commands", 0, 5)}
+CARRIED = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind)
+SELECT %s, 'Application', 'argocd', 'app-' || number, 'local', 'other', '', 0,
+       'present', '{}', '', '', now(), now(), 'GitOpsDeployment'
+  FROM generate_series(1, %s) AS number
+"""
 ORDERS = "SELECT subject, outcome, message FROM fleet_orders ORDER BY ordered_at"
 
 
@@ -125,6 +132,35 @@ def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_strea
     begin(database.owner_url, Known({STREAMED.id: STREAMED}, {}, {}), LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:
         assert load_fleet_rows(owner, ENGINES).instances == {STREAMED.id: STREAMED}
+
+
+def test_tenant_when_its_first_choice_carries_much_more_than_another_instance_then_it_is_placed_on_that(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    session, other = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "two", "argocd-2")
+    (tenant,) = planned(other, changed(1)).tenants
+    first = tenant.tenant.engine_instance_id
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(CARRIED, (first, 100))
+    session.refresh_fleet()
+    session.save_changes(planned(session, changed(1)), ())
+    assert rows(database, "SELECT engine_instance_id FROM tenants") == [("one" if first == "two" else "two",)]
+
+
+def test_instance_when_it_has_as_many_deployments_as_its_capacity_then_it_is_due_to_be_full_and_becomes_so(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    session, _ = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(CARRIED, ("one", 2500))
+    with session.connection() as connection:
+        assert is_due(connection)
+    session.save_changes(planned(session, Event(FleetDue(), 0, "")), ())
+    assert rows(database, "SELECT state FROM engine_instances") == [("full",)]
+    with session.connection() as connection:
+        assert not is_due(connection)
 
 
 def await_lock(database: Database) -> None:

@@ -88,6 +88,12 @@ STATES = {
     "drain": (in_state("accepting", tenants=1), DrainEngineInstance("one"), "accepted", "draining"),
     "drain what is full": (in_state("full", tenants=1), DrainEngineInstance("one"), "accepted", "draining"),
     "drain what is empty": (in_state("accepting"), DrainEngineInstance("one"), "accepted", "drained"),
+    "undrain what has no room": (
+        in_state("draining", tenants=1, deployments=2500),
+        UndrainEngineInstance("one"),
+        "accepted",
+        "full",
+    ),
     "drain again": (in_state("draining", tenants=1), DrainEngineInstance("one"), "unchanged", None),
     "drain what is drained": (in_state("drained"), DrainEngineInstance("one"), "unchanged", None),
     "undrain": (in_state("draining", tenants=1), UndrainEngineInstance("one"), "accepted", "accepting"),
@@ -175,3 +181,14 @@ def test_instance_when_tenants_leave_or_come_while_it_drains_then_its_state_says
     before = in_state(state, tenants=tenants)
     (row,) = decide_orders([], before, NOW).engine_instances
     assert (row.state, row.ordered_at) == (after, INSTANCE.ordered_at)
+
+
+@pytest.mark.parametrize(
+    ("state", "deployments", "after"),
+    [("accepting", 2499, []), ("accepting", 2500, ["full"]), ("full", 2250, []), ("full", 2249, ["accepting"])],
+)
+def test_instance_when_it_has_as_many_deployments_as_it_may_then_it_is_full_until_there_is_some_room_again(
+    state: Any, deployments: int, after: list[str]
+) -> None:
+    before = in_state(state, tenants=1, deployments=deployments)
+    assert [row.state for row in decide_orders([], before, NOW).engine_instances] == after

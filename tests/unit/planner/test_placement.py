@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.common.errors import Wait
-from services.planner.domain.fleet import FleetView, place
+from services.planner.domain.fleet import FleetView
 from services.planner.domain.ids import tenant_id
+from services.planner.domain.placement import BOUND, place
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
@@ -21,45 +26,80 @@ from tests.unit.planner.world import NOW
 FLEET = [
     EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in range(4)
 ]
+NOTHING: dict[str, int] = {}
+"""Is carried by any instance."""
 TENANTS = [Tenant(tenant_id(WORKSPACE, f"team-{number}"), WORKSPACE, f"team-{number}", 0, "") for number in range(4000)]
 
 
 def test_tenants_when_they_are_many_then_every_instance_has_its_share() -> None:
-    shares = Counter(place(tenant, FLEET).id for tenant in TENANTS)
+    shares = Counter(place(tenant, FLEET, NOTHING).id for tenant in TENANTS)
     assert all(900 < share < 1100 for share in shares.values())
 
 
+def test_tenants_when_some_weigh_much_more_then_no_instance_carries_more_than_its_bound() -> None:
+    load: Counter[str] = Counter()
+    for number, tenant in enumerate(TENANTS):
+        load[place(tenant, FLEET, load).id] += 400 if number % 100 == 0 else 2
+    assert max(load.values()) / (load.total() / len(FLEET)) <= BOUND
+
+
+def test_instance_when_it_carries_more_than_others_then_its_tenants_go_to_their_next_choice_and_no_others() -> None:
+    heavy = {each.id: 1000 if each == FLEET[0] else 100 for each in FLEET}
+    before = {tenant: place(tenant, FLEET, NOTHING) for tenant in TENANTS}
+    after = {tenant: place(tenant, FLEET, heavy) for tenant in TENANTS}
+    passed_over = [tenant for tenant, instance in before.items() if instance == FLEET[0]]
+    assert all(after[tenant] == place(tenant, FLEET[1:], NOTHING) for tenant in passed_over)
+    assert all(after[tenant] == before[tenant] for tenant in TENANTS if before[tenant] != FLEET[0])
+
+
+def test_instance_when_it_has_three_times_the_capacity_then_it_gets_three_times_as_many_tenants() -> None:
+    large = [replace(FLEET[0], capacity=3), *FLEET[1:]]
+    shares = Counter(place(tenant, large, NOTHING).id for tenant in TENANTS)
+    assert 1900 < shares[FLEET[0].id] < 2100
+
+
+@given(st.lists(st.tuples(st.integers(1, 10_000), st.integers(0, 50_000)), min_size=1, max_size=12), st.uuids())
+def test_tenant_when_instances_have_any_load_and_capacity_then_it_is_placed_within_a_bound(
+    measured: list[tuple[int, int]], known: UUID
+) -> None:
+    instances = [replace(FLEET[0], id=str(number), capacity=capacity) for number, (capacity, _) in enumerate(measured)]
+    load = {str(number): carried for number, (_, carried) in enumerate(measured)}
+    chosen = place(replace(TENANTS[0], id=known), instances, load)
+    share = chosen.capacity / sum(each.capacity for each in instances)
+    assert load[chosen.id] + 1 <= math.ceil(BOUND * share * (sum(load.values()) + 1) + 1e-6)
+
+
 def test_tenant_when_placed_again_then_it_is_on_the_same_instance_whatever_the_order() -> None:
-    assert all(place(tenant, FLEET) == place(tenant, reversed(FLEET)) for tenant in TENANTS[:100])
+    assert all(place(tenant, FLEET, NOTHING) == place(tenant, reversed(FLEET), NOTHING) for tenant in TENANTS[:100])
 
 
 def test_instance_when_added_then_only_its_own_share_moves_and_only_to_it() -> None:
     added = EngineInstance("engine-new", "argocd-new", accepting=True, engine=DEFAULT_ENGINE)
-    moved = [t for t in TENANTS if place(t, FLEET) != place(t, [*FLEET, added])]
+    moved = [t for t in TENANTS if place(t, FLEET, NOTHING) != place(t, [*FLEET, added], NOTHING)]
     assert 600 < len(moved) < 1000
-    assert {place(tenant, [*FLEET, added]) for tenant in moved} == {added}
+    assert {place(tenant, [*FLEET, added], NOTHING) for tenant in moved} == {added}
 
 
 def test_instance_when_draining_then_no_tenant_is_placed_on_it() -> None:
     draining = [replace(FLEET[0], accepting=False), *FLEET[1:]]
-    assert FLEET[0].id not in {place(tenant, draining).id for tenant in TENANTS}
+    assert FLEET[0].id not in {place(tenant, draining, NOTHING).id for tenant in TENANTS}
 
 
 def test_instance_when_dedicated_then_tenants_of_its_workspace_alone_are_placed_on_it_and_on_no_other() -> None:
     fleet = [replace(FLEET[0], dedicated_to="other"), replace(FLEET[1], dedicated_to=WORKSPACE), *FLEET[2:]]
-    assert {place(tenant, fleet).id for tenant in TENANTS} == {FLEET[1].id}
+    assert {place(tenant, fleet, NOTHING).id for tenant in TENANTS} == {FLEET[1].id}
     others = [replace(tenant, workspace="third") for tenant in TENANTS]
-    assert {place(tenant, fleet).id for tenant in others} == {each.id for each in FLEET[2:]}
+    assert {place(tenant, fleet, NOTHING).id for tenant in others} == {each.id for each in FLEET[2:]}
 
 
 def test_instance_when_all_are_dedicated_to_others_then_a_tenant_waits() -> None:
     with pytest.raises(Wait, match="gitopsctl engines add"):
-        place(TENANTS[0], [replace(each, dedicated_to="other") for each in FLEET])
+        place(TENANTS[0], [replace(each, dedicated_to="other") for each in FLEET], NOTHING)
 
 
 def test_tenant_when_no_instance_accepts_then_it_waits_and_the_remedy_is_named() -> None:
     with pytest.raises(Wait, match="gitopsctl engines add"):
-        place(TENANTS[0], [])
+        place(TENANTS[0], [], NOTHING)
 
 
 def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_placed_on_it_and_its_namespace_stays() -> (
@@ -67,7 +107,7 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
 ):
     tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
     foreign = [replace(instance, engine="of a newer build") for instance in FLEET]
-    chosen = place(tenant.tenant, FLEET)
+    chosen = place(tenant.tenant, FLEET, NOTHING)
     fleet = FleetView({**{each.id: each for each in FLEET}, chosen.id: foreign[FLEET.index(chosen)]}, ENGINES)
     placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
     assert placed is not None
@@ -79,18 +119,18 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
 
 def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there_again_whatever_its_hash() -> None:
     tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
-    elsewhere = next(each for each in FLEET if each != place(tenant.tenant, FLEET))
+    elsewhere = next(each for each in FLEET if each != place(tenant.tenant, FLEET, NOTHING))
     draining = {each.id: replace(each, accepting=each != elsewhere) for each in FLEET}
     for known, expected in (({tenant.tenant.id: elsewhere.id}, elsewhere.id), ({tenant.tenant.id: "removed"}, None)):
         fleet = FleetView(draining, ENGINES, known)
         placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
-        assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant, draining.values()).id)
+        assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant, draining.values(), NOTHING).id)
 
 
 def test_tenant_when_it_was_placed_by_its_names_alone_then_it_is_there_again_though_its_id_is_of_its_uid() -> None:
     of_names, of_uid = tenant_id(WORKSPACE, NAMESPACE), tenant_id(WORKSPACE, NAMESPACE, "uid-1")
     tenant = Tenant(of_uid, WORKSPACE, NAMESPACE, 0, "")
-    first, second = [each for each in FLEET if each != place(tenant, FLEET)][:2]
+    first, second = [each for each in FLEET if each != place(tenant, FLEET, NOTHING)][:2]
     instances = {each.id: each for each in FLEET}
     assert FleetView(instances, ENGINES, {of_names: first.id}).instance_for(tenant) == first
     assert FleetView(instances, ENGINES, {of_names: first.id, of_uid: second.id}).instance_for(tenant) == second

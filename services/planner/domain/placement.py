@@ -1,0 +1,73 @@
+"""Where a new tenant goes: the first instance of its own order that is not loaded beyond the others.
+
+A tenant has an order of all instances, in which others keep their places when one comes or goes (rendezvous hashing,
+weighted by capacity). It goes to the first that carries at most 1.25 times its share of the load then (bounded load).
+So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
+placement follows.
+
+Load is counted in objects that an instance holds for tenants: Applications, projects, clusters and repositories.
+
+Source: Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded Loads (2016), here with rendezvous order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
+
+from services.common.errors import Wait
+from services.planner.rows import EngineInstance, Tenant
+
+BOUND = 1.25
+"""Times its share of the load: an instance that would carry more is passed over."""
+_HASH_BYTES = 6
+"""As many as a float holds exactly."""
+
+
+def place(tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
+    """The instance for a tenant that has nothing yet.
+
+    Args:
+        tenant: who is to be placed.
+        instances: all that there are.
+        load: objects by instance id; an instance that is not in it has none.
+
+    Raises:
+        Wait: there is no instance for it.
+    """
+    candidates = _candidates(tenant, instances)
+    if not candidates:
+        raise Wait("there is no engine instance for it; add one with 'gitopsctl engines add'")
+    return _first_within_bound(order_of(tenant.id, candidates), load)
+
+
+def _candidates(tenant: Tenant, instances: Iterable[EngineInstance]) -> Collection[EngineInstance]:
+    """Those that accept, and that are dedicated to the tenant's workspace if there are some; never another's.
+
+    While none accepts, any will do: to refuse a new tenant would hold up its whole partition.
+    """
+    known = [instance for instance in instances if instance.dedicated_to in ("", tenant.workspace)]
+    accepting = [instance for instance in known if instance.accepting] or known
+    return [instance for instance in accepting if instance.dedicated_to] or accepting
+
+
+def order_of(tenant: UUID, instances: Iterable[EngineInstance]) -> list[EngineInstance]:
+    """``instances``, the tenant's first choice first. A total order: no two instances have one id."""
+    return sorted(instances, key=lambda each: (-_score(tenant, each), each.id))
+
+
+def _score(tenant: UUID, instance: EngineInstance) -> float:
+    """An instance of twice the capacity is the first choice of twice as many tenants."""
+    drawn = int.from_bytes(hashlib.blake2b(tenant.bytes + instance.id.encode(), digest_size=_HASH_BYTES).digest())
+    return -instance.capacity / math.log((drawn + 0.5) / 256**_HASH_BYTES)
+
+
+def _first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
+    """The first that is within its bound with one object more. Bounds are rounded up, so the least loaded one is."""
+    capacity = sum(each.capacity for each in ordered)
+    total = 1 + sum(load.get(each.id, 0) for each in ordered)
+    return next(
+        each for each in ordered if load.get(each.id, 0) + 1 <= math.ceil(BOUND * total * each.capacity / capacity)
+    )
