@@ -48,7 +48,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
-from services.planner.rows import TenantName
+from services.planner.rows import Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
@@ -369,8 +369,9 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *batch)
-    # three reads: there is no tenant yet that has rows; tenants, deployments, audit_records, engine resources
-    assert len(statements) == 3 + 4
+    # three reads: there is no tenant yet that has rows; tenants, whether an instance of theirs is retired by now,
+    # deployments, audit_records, engine resources
+    assert len(statements) == 3 + 5
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *again)
@@ -994,7 +995,7 @@ def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_
 def test_tenants_when_the_database_is_built_anew_then_they_are_where_they_were_and_not_where_their_hash_says(
     session: DatabaseSession, database: Database
 ) -> None:
-    by_hash = place(TENANT, FLEET).id
+    by_hash = place(Tenant(TENANT, *NAME, 0, ""), FLEET, {}).id
     elsewhere = next(instance.id for instance in FLEET if instance.id != by_hash)
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("INSERT INTO placements VALUES (%s, %s)", (TENANT, elsewhere))
