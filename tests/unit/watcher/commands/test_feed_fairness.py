@@ -175,7 +175,7 @@ async def test_removal_when_a_long_list_is_being_read_then_it_is_told_and_the_li
 async def test_resource_when_it_comes_and_goes_while_held_back_then_nothing_is_said_of_it(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
 ) -> None:
-    feed = feed_of(DEPLOYMENTS, kube, publisher, limiter=RateLimiter(20, 1))
+    feed = feed_of(DEPLOYMENTS, kube, publisher, limiter=RateLimiter(1, 1))
     async with running(feed):
         await until(lambda: feed.listed)
         await put(server, "first")
