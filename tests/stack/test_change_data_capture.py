@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections import Counter
@@ -20,6 +21,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
+from devstack.paths import ROOT
 from services.cli import dlq, workspaces
 from services.cli.connector import DEFINITION
 from services.cli.streamed_topics import StreamedTopics
@@ -377,6 +379,20 @@ def test_instance_when_its_row_changes_then_the_fleet_s_topic_has_it_as_it_is_ea
         "ring": "canary", "capacity": 7, "ordered_at": "2026-01-02T03:04:06.000000Z", "__deleted": "false",
     }  # fmt: skip
     assert rows == [row | {"state": "accepting"}, row | {"state": "retired"}]
+
+
+def test_instances_of_before_the_fleet_was_streamed_when_the_upgrade_s_signal_is_given_then_its_topic_has_them(
+    log: Log, planner: psycopg.Connection, owner: psycopg.Connection, name: str
+) -> None:
+    planner.execute(UPSERT_INSTANCE, {"name": name, "state": "accepting"})
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while len(log.states_of_instance(name)) < 1:
+        assert time.monotonic() < deadline
+    (signal,) = re.findall(r"`(INSERT INTO debezium_signals [^`]*)`", (ROOT / "k8s" / "README.md").read_text())
+    owner.execute(signal.encode())
+    while len(log.states_of_instance(name)) < 2:
+        assert time.monotonic() < deadline
+    owner.execute("DELETE FROM debezium_signals")
 
 
 def test_schemas_when_rows_and_heartbeats_were_written_then_those_of_this_repository_are_all_that_there_are(
