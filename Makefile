@@ -50,7 +50,7 @@ containers: setup ## Try the images with Compose, and PostgreSQL and Kafka as co
 
 node: setup ## Run the tests on a real node: kubelet, containerd, our services and Argo CD as pods (root; Debian or Ubuntu)
 	@$(RUN)gitopsctl toolchain packages node
-	@$(RUN)python -m pytest tests/node tests/node_argocd $(CHOSEN)
+	@$(RUN)python -m pytest tests/node tests/node_argocd tests/node_upgrade $(CHOSEN)
 
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench

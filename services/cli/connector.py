@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import httpx2
 import typer
 
 from services.cli.connect import ConnectSettings, connect_client
+from services.cli.owner_connection import TIMEOUT as DATABASE_TIMEOUT
+from services.cli.owner_connection import URL
+from services.cli.signals import quoted, send_signal
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.settings import load
@@ -26,6 +30,7 @@ SETTLE_SECONDS = 3.0
 KEEP_LIMIT_SECONDS = 60.0
 
 EVERY = typer.Option(2.0, help="Seconds between two looks; longer and longer while restarting does not help.")
+TABLE = typer.Argument(..., metavar="TABLE", help="Such as engine_instances.")
 TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the connector to run.")
 
 
@@ -76,6 +81,20 @@ def _forget_offsets(client: httpx2.Client) -> None:
         _call(client, "DELETE", f"/connectors/{NAME}/offsets")
     except InvalidConfiguration as error:
         raise Retry(str(error)) from error
+
+
+@app.command()
+def resend(table: str = TABLE, url: str = URL, timeout: float = DATABASE_TIMEOUT) -> None:
+    """Have the connector send all rows of a streamed table once more, beside what changes.
+
+    For a table that is streamed since this release: what it held before is in no message.
+    """
+    streamed: str = json.loads(DEFINITION.read_text())["table.include.list"]
+    if not any(re.fullmatch(pattern, f"public.{table}") for pattern in streamed.split(",")):
+        raise InvalidConfiguration(f"'{table}' is no table that is streamed; those are {streamed.replace(chr(92), '')}")
+    request = {"type": "incremental", "data-collections": [quoted(table)]}
+    await_dependency("database", lambda: send_signal(url, request), timeout)
+    typer.echo(f"connector {NAME}: {table} is sent once more")
 
 
 @app.command()

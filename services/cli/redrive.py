@@ -11,9 +11,7 @@ A streamed row is never written to its topic, which is Connect's alone. Connect 
 
 from __future__ import annotations
 
-import json
 import re
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +20,8 @@ from typing import Any, Self
 from psycopg import sql
 
 from services.cli.dead_letters import StoredLetter, mark_done, row_of
-from services.cli.owner_connection import connected
 from services.cli.sending import CLIENT
+from services.cli.signals import quoted, send_signal
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import (
@@ -58,9 +56,6 @@ IDENTITY = {
     WORKSPACE: ("workspace", "namespace", "kind", "name"),
 }
 """Columns of a streamed row's key."""
-SIGNAL = "INSERT INTO debezium_signals VALUES (%s, 'execute-snapshot', %s)"
-FORGET_SIGNAL = "DELETE FROM debezium_signals WHERE id = %s"
-"""In the transaction of the signal: Connect reads that from the write-ahead log, and the table stays empty."""
 
 Subject = tuple[str, ...]
 """What a message is about: a resource, or an object of an engine instance."""
@@ -255,24 +250,20 @@ def send_letters(
             headers = {name: value for name, value in letter.headers.items() if name == TRACEPARENT}
             publisher.send_message(letter.topic, letter.key, letter.value, headers, letter.partition).result()
         elif database is not None:
-            _signal(database, stored, registry)
+            send_signal(database, snapshot_request(stored, registry))
         mark_done(publisher, stored, "redriven")
     return refused
 
 
 def table_of(topic: str) -> str | None:
-    """The table whose rows ``topic`` streams, as a signal names it; None if it streams none.
-
-    Debezium takes a name for a regular expression on names without quotes, and if none matches for a name. Without
-    quotes the dots of a workspace would part it, and stand for any character.
-    """
+    """The table whose rows ``topic`` streams, as a signal names it; None if it streams none."""
     if topic == ENGINE:
-        return _quoted("engine_resources")
+        return quoted("engine_resources")
     if topic == WORKSPACE:
-        return _quoted("workspace_resources")
+        return quoted("workspace_resources")
     workspace = topic.removeprefix(f"{WORKSPACE}.")
     is_of_workspace = workspace != topic and re.fullmatch(WORKSPACE_NAME, workspace)
-    return _quoted(f"workspace_resources_{workspace}") if is_of_workspace else None
+    return quoted(f"workspace_resources_{workspace}") if is_of_workspace else None
 
 
 def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:
@@ -289,18 +280,6 @@ def snapshot_request(stored: StoredLetter, registry: SchemaRegistry) -> dict[str
     table = table_of(stored.letter.topic)
     condition = {"data-collection": table, "filter": condition_of(stored, registry)}
     return {"type": "incremental", "data-collections": [table], "additional-conditions": [condition]}
-
-
-def _signal(database: str, stored: StoredLetter, registry: SchemaRegistry) -> None:
-    request = json.dumps(snapshot_request(stored, registry))
-    with connected(database) as connection:
-        signal = str(uuid.uuid4())
-        connection.execute(SIGNAL, (signal, request))
-        connection.execute(FORGET_SIGNAL, (signal,))
-
-
-def _quoted(table: str) -> str:
-    return f'"public"."{table}"'
 
 
 def _decoded(message: ConsumedMessage, codec: Codec) -> Command | Observation | None:

@@ -1,4 +1,4 @@
-"""Another release of our image, for the node that has one already."""
+"""Releases: another image for the node that has one already, and the sources of one from before."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devstack.node.commands import run
+from devstack.paths import ROOT
 from devstack.toolchain import image_archive
 from devstack.toolchain.service_image import CONTAINERFILE, describe
 
@@ -51,3 +52,14 @@ def _extract_layer(archive: Path, target: Path) -> None:
 
 def _place(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
+
+
+def extract_release_before(folder: Path) -> None:
+    """The sources from before the newest revision of the database, as Git has them."""
+    git = ("git", "-C", str(ROOT))
+    newest = run(*git, "log", "-1", "--format=%H", "--", "migrations/versions").strip()
+    archive = folder.with_suffix(".tar")
+    run(*git, "archive", f"--output={archive}", f"{newest}~1")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    archive.unlink()

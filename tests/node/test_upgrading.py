@@ -1,43 +1,23 @@
-"""From one release to the next as k8s/README.md has it, and back, while tenants go on."""
+"""From one release to the next as k8s/README.md has it, and back, while tenants go on.
+
+Both are of one revision of the database, so that the way back is open; tests/node_upgrade crosses one.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
-from rich.console import Console
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
-from devstack.toolchain import service_image
-from devstack.toolchain.progress_bar import reporter
-from services.common.kubernetes import KubeClient, Manifest
+from services.common.kubernetes import KubeClient
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
 from tests.node.kubectl import OURS, Kubectl, restarts
-from tests.node.load import SERVICES, Load, going_on
-from tests.node.releases import REPOSITORY, TAG, import_next_release
-
-BEFORE, AFTER = service_image.NAME, f"{REPOSITORY}:{TAG}"
-JOB = "database-upgrade"
-ROLLOUT_SECONDS = 240
-
-
-@dataclass(frozen=True)
-class Upgrade:
-    """What was seen of one."""
-
-    load: Load
-    migration: Manifest
-    pods: list[Manifest]
-    folder: Path
-    environment: Mapping[str, str]
-    """Where commands are typed, and with what."""
+from tests.node.load import SERVICES, going_on
+from tests.node.upgrade import AFTER, BEFORE, Upgrade, images, our_pods, rolled_out, upgrade
 
 
 @pytest.fixture(scope="module")
@@ -50,39 +30,8 @@ async def upgraded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Upgrade]:
     """To the next release, by the README's commands."""
-    folder = tmp_path_factory.mktemp("upgrade")
-    own = stack.state.root / "node"
-    with reporter(Console()) as report:
-        archive = service_image.provide_archive(report)
-    import_next_release(archive, folder, own / "containerd.sock")
-    (folder / "k8s").symlink_to(own / "k8s")
-    overlay = shutil.copytree(own / "overlay", folder / "overlay")
-    release = overlay / "release" / "kustomization.yaml"
-    release.write_text(release.read_text().replace(f"newTag: {BEFORE.rpartition(':')[2]}", f"newTag: {TAG}"))
-    environment = stack.environment | {"O": str(overlay)}
     async with fresh_tenant(kube, deployments, applications) as tenant:
-        async with going_on(tenant, kube) as load:
-            for command in commands("Upgrading"):
-                await asyncio.to_thread(carry_out, command, folder, environment, kubectl.program)
-            await rolled_out(kubectl)
-        migration = kubectl.get("job", f"--namespace={OURS}", JOB)
-        yield Upgrade(load, migration, our_pods(kubectl), folder, environment)
-
-
-async def rolled_out(kubectl: Kubectl) -> None:
-    """Wait until every pod is of the release that is wanted."""
-    limit = f"--timeout={ROLLOUT_SECONDS}s"
-    for name in SERVICES:
-        words = ("rollout", "status", f"--namespace={OURS}", f"deployment/{name}", limit)
-        await asyncio.to_thread(kubectl.run, *words, seconds=ROLLOUT_SECONDS + 10)
-
-
-def our_pods(kubectl: Kubectl) -> list[Manifest]:
-    return [pod for name in SERVICES for pod in kubectl.pods_of(name)]
-
-
-def images(pods: list[Manifest]) -> set[str]:
-    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
+        yield await upgrade(stack, kubectl, kube, tenant, tmp_path_factory.mktemp("upgrade"))
 
 
 def test_upgrade_when_every_command_is_typed_then_nothing_is_lost_and_no_pod_is_missing(

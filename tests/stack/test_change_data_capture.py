@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from collections import Counter
@@ -21,8 +20,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from devstack.paths import ROOT
-from services.cli import dlq, workspaces
+from services.cli import connector, dlq, workspaces
 from services.cli.connector import DEFINITION
 from services.cli.streamed_topics import StreamedTopics
 from services.common.avro import (
@@ -381,18 +379,17 @@ def test_instance_when_its_row_changes_then_the_fleet_s_topic_has_it_as_it_is_ea
     assert rows == [row | {"state": "accepting"}, row | {"state": "retired"}]
 
 
-def test_instances_of_before_the_fleet_was_streamed_when_the_upgrade_s_signal_is_given_then_its_topic_has_them(
-    log: Log, planner: psycopg.Connection, owner: psycopg.Connection, name: str
+def test_instances_of_before_their_table_was_streamed_when_they_are_asked_for_then_the_topic_has_them(
+    log: Log, infrastructure: HostedStack, planner: psycopg.Connection, name: str
 ) -> None:
     planner.execute(UPSERT_INSTANCE, {"name": name, "state": "accepting"})
     deadline = time.monotonic() + ARRIVAL_SECONDS
-    while len(log.states_of_instance(name)) < 1:
-        assert time.monotonic() < deadline
-    (signal,) = re.findall(r"`(INSERT INTO debezium_signals [^`]*)`", (ROOT / "k8s" / "README.md").read_text())
-    owner.execute(signal.encode())
-    while len(log.states_of_instance(name)) < 2:
-        assert time.monotonic() < deadline
-    owner.execute("DELETE FROM debezium_signals")
+    for count in (1, 2):
+        while len(log.states_of_instance(name)) < count:
+            assert time.monotonic() < deadline
+        if count == 1:
+            told = CliRunner(env=infrastructure.environment).invoke(connector.app, ["resend", "engine_instances"])
+            assert told.exit_code == 0, told.output
 
 
 def test_schemas_when_rows_and_heartbeats_were_written_then_those_of_this_repository_are_all_that_there_are(

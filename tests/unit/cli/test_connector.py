@@ -136,3 +136,8 @@ def test_offsets_when_a_task_still_ends_then_they_are_forgotten_later(connect: C
     connect.refusal = httpx2.Response(400, json={"message": "Connectors must be in the STOPPED state"})
     with pytest.raises(Retry, match="STOPPED"):
         connector._forget_offsets(client)
+
+
+def test_resend_when_the_table_is_not_streamed_then_it_is_refused_and_those_that_are_are_named() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"'tenants' is no table.*public\.engine_instances"):
+        connector.resend("tenants", "postgresql://nobody@localhost/none", 1)

@@ -1,0 +1,26 @@
+"""A node with the release from before the newest revision of the database, shared by all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from tests.e2e.conftest import applications, deployments, kube, tenant
+from tests.node.conftest import kubectl
+from tests.node.releases import extract_release_before
+from tests.node.stacks import stack_with_node
+
+__all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
+
+
+@pytest.fixture(scope="package")
+def stack(stacks_folder: Path) -> Iterator[HostedStack]:
+    """As that release starts it: programs of the stack are taken from the folder that one is in."""
+    before = stacks_folder / "release-before"
+    extract_release_before(before)
+    with chdir(before), stack_with_node(stacks_folder / "node-upgrade") as running:
+        yield running
