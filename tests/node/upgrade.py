@@ -27,8 +27,6 @@ from tests.node.releases import REPOSITORY, TAG, import_next_release
 BEFORE, AFTER = service_image.NAME, f"{REPOSITORY}:{TAG}"
 JOB = "database-upgrade"
 ROLLOUT_SECONDS = 240
-VALUES = {"DNS": DNS, "INFRASTRUCTURE": INFRASTRUCTURE, "NODE": NODE, "SIMULATED": "true"}
-"""Of the overlay, on a node with simulated Argo CD."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ async def upgrade(stack: HostedStack, kubectl: Kubectl, kube: KubeClient, tenant
     with reporter(Console()) as report:
         archive = service_image.provide_archive(report)
     import_next_release(archive, folder, stack.state.root / "node" / "containerd.sock")
-    environment = stack.environment | {"O": str(write_overlay(folder))}
+    environment = stack.environment | {"O": str(write_overlay(stack, folder))}
     async with going_on(tenant, kube) as load:
         for command in commands("Upgrading"):
             await asyncio.to_thread(carry_out, command, folder, environment, kubectl.program)
@@ -57,12 +55,14 @@ async def upgrade(stack: HostedStack, kubectl: Kubectl, kube: KubeClient, tenant
     return Upgrade(load, migration, our_pods(kubectl), folder, environment)
 
 
-def write_overlay(folder: Path) -> Path:
-    """As the node's, with the image of the next release."""
+def write_overlay(stack: HostedStack, folder: Path) -> Path:
+    """As a node with simulated Argo CD has it, with the image of the next release."""
+    port = stack.state.recall("ports")["kube-apiserver"]
+    values = {"API_PORT": port, "DNS": DNS, "INFRASTRUCTURE": INFRASTRUCTURE, "NODE": NODE, "SIMULATED": "true"}
     (folder / "k8s").symlink_to(ROOT / "k8s")
     overlay = shutil.copytree(TEMPLATES / "overlay", folder / "overlay")
     for file in (path for path in overlay.rglob("*") if path.is_file()):
-        file.write_text(Template(file.read_text()).substitute(VALUES))
+        file.write_text(Template(file.read_text()).substitute(values))
     release = overlay / "release" / "kustomization.yaml"
     release.write_text(release.read_text().replace(f"newTag: {BEFORE.rpartition(':')[2]}", f"newTag: {TAG}"))
     return overlay
