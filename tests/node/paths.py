@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from devstack.node.commands import run
-from devstack.stack.node_addresses import NODE_BRIDGE
+from devstack.stack.node_addresses import (
+    API_SERVER,
+    CONNECT,
+    DNS,
+    KAFKA,
+    NODE,
+    NODE_BRIDGE,
+    POSTGRES,
+    REGISTRY,
+)
 from devstack.toolchain.service_image import NAME as IMAGE
 from tests.node.kubectl import PART, Kubectl
 
@@ -20,6 +29,31 @@ PUBLIC = "203.0.113.7"
 """Of a network for documentation: here it is the machine's own."""
 PRIVATE = "10.245.0.7"
 """On the node's network, but not the node."""
+
+SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
+"""Ports that somebody listens on there."""
+
+Place = tuple[str, int]
+
+OF_ALL: Mapping[str, Place] = {
+    "dns": (DNS, 53),
+    "kafka": (NODE, KAFKA),
+    "registry": (NODE, REGISTRY),
+    "postgres": (NODE, POSTGRES),
+    "connect": (NODE, CONNECT),
+    "api server": (API_SERVER, 443),
+    "kubelet": (NODE, 10250),
+    "metadata": (METADATA, 80),
+    "metadata over TLS": (METADATA, 443),
+    "public ssh": (PUBLIC, 22),
+    "public http": (PUBLIC, 80),
+    "public https": (PUBLIC, 443),
+    "public 6443": (PUBLIC, 6443),
+    "public, another port": (PUBLIC, 8443),
+    "private https": (PRIVATE, 443),
+    "private ssh": (PRIVATE, 22),
+}
+"""Places whose addresses are the same on every node."""
 
 TRY = """
 import concurrent.futures, json, socket, sys
@@ -44,8 +78,6 @@ while True:
     for key, _ in selector.select():
         key.fileobj.accept()[0].close()
 """
-
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,23 @@ from contextlib import contextmanager
 import pytest
 
 from devstack.harness.hosted import HostedStack
-from devstack.stack.node_addresses import API_SERVER, CONNECT, DNS, KAFKA, NODE, POSTGRES, REGISTRY
+from devstack.stack.node_addresses import NODE
 from tests.node.kubectl import OURS, Kubectl
-from tests.node.paths import METADATA, PRIVATE, PUBLIC, Place, Source, labelled, on_this_machine, stand_in
+from tests.node.paths import (
+    OF_ALL,
+    SERVED,
+    Place,
+    Source,
+    labelled,
+    on_this_machine,
+    stand_in,
+)
 
 pytestmark = pytest.mark.short
 
 ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
 TENANT, MONITORING = "paths-tenant", "monitoring"
 
-SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
 """Ports by address of what is elsewhere, on this machine for the time of these tests."""
 
 REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
@@ -121,20 +128,7 @@ def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) 
 
     with on_this_machine(SERVED):
         yield {
-            "dns": (DNS, 53),
-            "kafka": (NODE, KAFKA),
-            "registry": (NODE, REGISTRY),
-            "postgres": (NODE, POSTGRES),
-            "connect": (NODE, CONNECT),
-            "api server": (API_SERVER, 443),
-            "kubelet": (NODE, 10250),
-            "metadata": (METADATA, 80),
-            "metadata over TLS": (METADATA, 443),
-            "public ssh": (PUBLIC, 22),
-            "public http": (PUBLIC, 80),
-            "public https": (PUBLIC, 443),
-            "public 6443": (PUBLIC, 6443),
-            "public, another port": (PUBLIC, 8443),
+            **OF_ALL,
             "a tenant's pod": (address("tenant"), 8080),
             "a tenant's pod over TLS": (address("tenant"), 443),
             "a tenant's Connect": (address("tenant"), 8083),
@@ -144,8 +138,6 @@ def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) 
             "repo server's metrics": (address("repo server"), 8084),
             "controller's metrics": (address("controller"), 8082),
             "api server itself": (NODE, api_port),
-            "private https": (PRIVATE, 443),
-            "private ssh": (PRIVATE, 22),
         }
 
 

@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 
 from devstack.harness.hosted import HostedStack
-from devstack.stack.node_addresses import API_SERVER, CONNECT, DNS, GIT, KAFKA, NODE, POSTGRES, REGISTRY
+from devstack.stack.node_addresses import GIT, NODE
 from devstack.toolchain.service_image import NAME as IMAGE
 from tests.node.kubectl import Kubectl
-from tests.node.paths import METADATA, PRIVATE, PUBLIC, Place, Source, labelled, on_this_machine, stand_in
+from tests.node.paths import (
+    OF_ALL,
+    SERVED,
+    Place,
+    Source,
+    labelled,
+    on_this_machine,
+    stand_in,
+)
 
 ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
 TENANT, MONITORING = "paths-tenant", "monitoring"
-SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
 PROBE = "probe"
 """Container that is added to a pod, for Argo CD's own has nothing to connect with."""
 STARTED_SECONDS = 60
@@ -93,24 +100,9 @@ def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) 
 
     with on_this_machine(SERVED):
         yield {
-            "dns": (DNS, 53),
+            **OF_ALL,
             "git": (NODE, GIT),
-            "kafka": (NODE, KAFKA),
-            "registry": (NODE, REGISTRY),
-            "postgres": (NODE, POSTGRES),
-            "connect": (NODE, CONNECT),
-            "api server": (API_SERVER, 443),
             "api server itself": (NODE, int(stack.state.recall("ports")["kube-apiserver"])),
-            "kubelet": (NODE, 10250),
-            "metadata": (METADATA, 80),
-            "metadata over TLS": (METADATA, 443),
-            "public ssh": (PUBLIC, 22),
-            "public http": (PUBLIC, 80),
-            "public https": (PUBLIC, 443),
-            "public 6443": (PUBLIC, 6443),
-            "public, another port": (PUBLIC, 8443),
-            "private https": (PRIVATE, 443),
-            "private ssh": (PRIVATE, 22),
             "redis": (address("redis"), 6379),
             "repo server": (address("repo server"), 8081),
             "repo server's metrics": (address("repo server"), 8084),
