@@ -37,7 +37,7 @@ def add(
 
 def cluster_rows(shown: Fleet) -> list[Row]:
     """By id."""
-    used = Counter(each.engine_cluster for each in shown.instances.values() if each.state != "retired")
+    used = Counter(each.engine_cluster for each in shown.instances.values() if not each.is_retired)
     return [
         {"id": each.id, "region": each.region, "instances": used[each.id], "createdAt": each.created_at}
         for _, each in sorted(shown.clusters.items())

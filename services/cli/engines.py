@@ -29,11 +29,11 @@ from services.planner.rows import DEFAULT_ENGINE
 app = typer.Typer(help="Engine instances.", no_args_is_help=True)
 
 LOOK_EVERY_SECONDS = 2.0
-DEFAULT_CAPACITY = 2500
+DEFAULT_CAPACITY, DEFAULT_CLUSTER = 2500, "default"
 
 ID = typer.Argument(..., metavar="ID", help="Of the instance, as 'engines list' shows it.")
 NEW_ID = typer.Argument(..., metavar="ID", help="DNS label, which is never given out again.")
-CLUSTER = typer.Option("default", "--cluster", help="Engine cluster that it runs in.")
+CLUSTER = typer.Option(DEFAULT_CLUSTER, "--cluster", help="Engine cluster that it runs in.")
 NAMESPACE = typer.Option("", "--namespace", help="Where its objects are; if not given, the namespace of its id.")
 ENGINE = typer.Option(DEFAULT_ENGINE, "--engine", help=f"What it runs: {', '.join(ENGINES)}.")
 CLASS = typer.Option("shared", "--class", help=f"{' or '.join(CLASSES)}.")
@@ -46,15 +46,16 @@ NAMESPACES = typer.Option(
     ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
 )
 
-UPSERT = """
+UPSERT = f"""
 INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                                        dedicated_to, ring, capacity, ordered_at)
-SELECT id, namespace, 'accepting', now(), 'argocd', 'default', '', 'shared', '', 'general', 2500, now()
+SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_CLUSTER}', '', 'shared',
+       '', 'general', {DEFAULT_CAPACITY}, now()
   FROM unnest(%s::text[], %s::text[]) AS wanted(id, namespace)
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
  WHERE known.namespace <> EXCLUDED.namespace
    AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)
-"""
+"""  # noqa: S608 - of constants
 MOVED = """
 SELECT known.id, known.namespace
   FROM engine_instances AS known JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
@@ -180,7 +181,7 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
 
 def _listed(url: str, timeout: float, *, retired: bool) -> list[Row]:
     shown = await_dependency("database", lambda: fleet(url), timeout)
-    wanted = (each for each in shown.instances.values() if retired or each.state != "retired")
+    wanted = (each for each in shown.instances.values() if retired or not each.is_retired)
     return [instance_row(each, shown) for each in sorted(wanted, key=lambda each: each.id)]
 
 

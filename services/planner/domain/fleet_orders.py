@@ -138,7 +138,7 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
 
 
 def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:
-    if known.state == "retired":
+    if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired, and its id is not given out again")
     for name in ADDED_AS:
         before, wanted = getattr(known, name), getattr(added, name)
@@ -174,7 +174,7 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
     """No other instance has its namespace: two would undo what each other does there."""
     place = (added.engine_cluster, added.namespace)
     for other in fleet.instances.values():
-        if (other.engine_cluster, other.namespace) == place and other.state != "retired":
+        if (other.engine_cluster, other.namespace) == place and not other.is_retired:
             raise Refused(
                 f"namespace {added.namespace} of engine cluster {added.engine_cluster} is engine instance {other.id}'s"
             )
@@ -184,7 +184,7 @@ def _move(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: dat
     """To another state."""
     if known.state == wanted or (wanted == "draining" and known.is_leaving):
         return f"it is {known.state}", fleet
-    if known.state == "retired":
+    if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired")
     if wanted == "retired":
         _require_empty(known, fleet)

@@ -45,6 +45,11 @@ class EngineInstanceRow:
     """When the newest order that changed it was given."""
 
     @property
+    def is_retired(self) -> bool:
+        """Whether it has nothing any more, and never will: the row stays for its id alone."""
+        return self.state == "retired"
+
+    @property
     def is_leaving(self) -> bool:
         """Whether no new tenant is placed on it because it is to be retired."""
         return self.state in ("draining", "drained")
