@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
 
 from devstack.git.site import PRIVATE, USERNAME, GitSite
+from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, KubeClient, Manifest
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
@@ -19,14 +19,12 @@ from tests.argocd.deployed import HEALTHY, Deployed, until_sync_says
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.told import told
 from tests.e2e.api import Api, Cluster, decoded
+from tests.e2e.operators import sole_instance
 from tests.e2e.tenant import USER, Tenant, application_name, condition, create_namespace, find, fresh_tenant
 from tests.stack.laboratory import IN_CLUSTER, Laboratory, status
 
 REFRESH = "argocd.argoproj.io/refresh"
 """An annotation that asks Argo CD to look at an Application; it takes it away when it does."""
-
-MOST_TENANTS = 16
-"""Among so many one is on the same of two Argo CDs, but for one time in 65 536."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +47,17 @@ async def own(tenant: Tenant, source: Sources) -> Manifest:
 
 @pytest.fixture
 async def other_tenant(
-    kube: KubeClient, deployments: Mirror, applications: Mirror, source: Sources, own: Manifest
+    stack: HostedStack, kube: KubeClient, deployments: Mirror, applications: Mirror, source: Sources, own: Manifest
 ) -> AsyncIterator[Tenant]:
     """Another tenant on the same Argo CD: only there could they meet."""
-    async with AsyncExitStack() as tenants:
-        for _ in range(MOST_TENANTS):
-            other = await tenants.enter_async_context(fresh_tenant(kube, deployments, applications))
+    instance = own["metadata"]["namespace"]
+    async with fresh_tenant(kube, deployments, applications) as other:
+        with sole_instance(stack, instance):
             application = await other.application_of(
                 await other.create("own", source=source(config_map("own", "own")).spec())
             )
-            if application["metadata"]["namespace"] == own["metadata"]["namespace"]:
-                yield other
-                return
-        pytest.fail(f"none of {MOST_TENANTS} tenants is on the Argo CD of the first")
+        assert application["metadata"]["namespace"] == instance
+        yield other
 
 
 @pytest.fixture

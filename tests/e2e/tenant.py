@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +14,8 @@ from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 USER = "e2e-user"
+AT_ONCE = 8
+"""Deletions."""
 
 LEAVING_SECONDS = 90
 """Longer than a deletion that must be forced."""
@@ -119,9 +122,14 @@ class Tenant:
         own = {
             name: item for (namespace, name), item in self.deployments.objects.items() if namespace == self.namespace
         }
-        for name in own:
-            with suppress(NotFound):
-                await self.delete(name)
+        pending = iter(own)
+
+        async def delete_pending() -> None:
+            for name in pending:
+                with suppress(NotFound):
+                    await self.delete(name)
+
+        await asyncio.gather(*(delete_pending() for _ in range(AT_ONCE)))
         await self.deployments.until(
             f"{self.namespace} is empty",
             lambda objects: all(namespace != self.namespace for namespace, _ in objects),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, Rejected
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
-from tests.e2e.tenant import Tenant, application_name, create_namespace, deployment, find
+from tests.e2e.operators import sole_instance
+from tests.e2e.tenant import Tenant, application_name, deployment, find
 
 
 async def test_deployment_when_created_then_its_application_is_as_documented(tenant: Tenant) -> None:
@@ -165,18 +167,13 @@ async def test_argocd_condition_when_it_comes_and_goes_then_the_cr_shows_both(te
     assert not resolved.get("message")
 
 
-@pytest.mark.parametrize("count", [40])
-async def test_tenants_when_they_are_many_then_both_engine_instances_are_used(tenant: Tenant, count: int) -> None:
-    used: set[str] = set()
-    for number in range(count):
-        namespace = f"{tenant.namespace}-{number}"
-        await create_namespace(tenant.kube, namespace)
-        neighbour = Tenant(namespace, tenant.kube, tenant.deployments, tenant.applications)
-        application = await neighbour.application_of(await neighbour.create())
-        used.add(application["metadata"]["namespace"])
-        if len(used) > 1:
-            break
-    assert used == {"gitops-service-argocd", "gitops-service-argocd-2"}
+@pytest.mark.parametrize("instance", ["gitops-service-argocd", "gitops-service-argocd-2"])
+async def test_tenant_when_one_instance_alone_accepts_then_it_is_served_there(
+    stack: HostedStack, tenant: Tenant, instance: str
+) -> None:
+    with sole_instance(stack, instance):
+        application = await tenant.application_of(await tenant.create())
+    assert application["metadata"]["namespace"] == instance
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from devstack.harness.hosted import HostedStack
@@ -17,33 +16,24 @@ from services.common.kubernetes import KubeClient
 from services.common.package_data import RBAC
 from tests.component.agent.conftest import until
 from tests.component.agent.worker import AGENT, Worker
+from tests.e2e.operators import of_clusters, of_instances, sole_instance
 from tests.e2e.tenant import Tenant, condition, create_namespace
 
 AGENTS = ("agent-1", "agent-2")
 SIMULATOR = "devstack.argocd_simulator"
 HERE, ELSEWHERE = "default", "elsewhere"
-ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
-ADD_INSTANCE = """
-INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
-                              dedicated_to, ring, capacity, ordered_at)
-VALUES (%(id)s, %(id)s, 'accepting', now(), 'argocd', %(cluster)s, '', 'shared', '', 'general', 2500, now())
-"""
-CORDON = "UPDATE engine_instances SET state = 'draining' WHERE state = 'accepting' AND id <> %s RETURNING id"
-UNCORDON = "UPDATE engine_instances SET state = CASE id WHEN %s THEN 'draining' ELSE 'accepting' END WHERE id = ANY(%s)"
 
 
 @contextmanager
-def sole_instance(owner_url: str, cluster: str, name: str) -> Iterator[None]:
-    """Added to ``cluster``; meanwhile it alone takes new tenants, and none afterwards."""
-    with psycopg.connect(owner_url) as owner:
-        owner.execute(ADD_CLUSTER, [cluster])
-        owner.execute(ADD_INSTANCE, {"id": name, "cluster": cluster})
-        others = [each for (each,) in owner.execute(CORDON, [name]).fetchall()]
+def added(stack: HostedStack, cluster: str, name: str) -> Iterator[None]:
+    """An instance of ``cluster`` that alone takes new tenants meanwhile, and none afterwards."""
+    for ordered in (of_clusters(stack, "add", cluster), of_instances(stack, "add", name, "--cluster", cluster)):
+        assert ordered.exit_code == 0, ordered.output
     try:
-        yield
+        with sole_instance(stack, name):
+            yield
     finally:
-        with psycopg.connect(owner_url) as owner:
-            owner.execute(UNCORDON, [name, [name, *others]])
+        assert of_instances(stack, "drain", name).exit_code == 0
 
 
 @pytest.fixture
@@ -85,7 +75,7 @@ async def test_instance_when_it_is_added_while_agents_run_then_tenants_are_serve
     stack: HostedStack, tenant: Tenant, namespace: str
 ) -> None:
     before = await asyncio.to_thread(stack.pids)
-    with sole_instance(stack.environment["DATABASE_OWNER_URL"], HERE, namespace):
+    with added(stack, HERE, namespace):
         created = await tenant.create()
         application = await tenant.application_of(created)
     assert application["metadata"]["namespace"] == namespace
@@ -100,7 +90,7 @@ async def test_cluster_when_its_agents_join_then_those_of_the_other_pass_its_ten
     """Before, these reported its rows failed for good, and its tenants' deployments said so."""
     before = len(await asyncio.to_thread(refused, stack))
     agent = await asyncio.to_thread(start_agent, ELSEWHERE)
-    with sole_instance(stack.environment["DATABASE_OWNER_URL"], ELSEWHERE, namespace):
+    with added(stack, ELSEWHERE, namespace):
         created = await tenant.create()
         application = await tenant.application_of(created)
     assert application["metadata"]["namespace"] == namespace

@@ -10,15 +10,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from devstack.harness.hosted import HostedStack
-from services.cli import engine_clusters, engines
 from services.cli.fleet_orders import send_order
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET, PartitionReader
 from services.common.messages import AddEngineInstance, DrainEngineInstance, FleetOrder
+from tests.e2e.operators import of_clusters, of_instances
 
 DEADLINE_SECONDS = 30
 CLUSTER = "north"
@@ -30,21 +30,13 @@ def instance(stack: HostedStack) -> Iterator[str]:
     assert of_clusters(stack, "add", CLUSTER, "--region", "eu").exit_code == 0
     name = f"engine-{uuid4().hex[:8]}"
     yield name
-    retired = typed(stack, "retire", name)
+    retired = of_instances(stack, "retire", name)
     assert retired.exit_code == 0, retired.output
 
 
-def typed(stack: HostedStack, *arguments: str) -> Result:
-    """A command about engine instances, as an operator types it."""
-    return CliRunner(env=stack.environment).invoke(engines.app, list(arguments))
-
-
-def of_clusters(stack: HostedStack, *arguments: str) -> Result:
-    return CliRunner(env=stack.environment).invoke(engine_clusters.app, list(arguments))
-
-
 def add(stack: HostedStack, name: str, *options: str) -> Result:
-    return typed(stack, "add", name, "--cluster", CLUSTER, "--class", "dedicated", "--dedicated-to", "nobody", *options)
+    dedicated = ("--class", "dedicated", "--dedicated-to", "nobody")
+    return of_instances(stack, "add", name, "--cluster", CLUSTER, *dedicated, *options)
 
 
 def streamed(stack: HostedStack, name: str) -> list[dict[str, Any]]:
@@ -72,9 +64,10 @@ def test_instance_when_ordered_then_it_is_listed_and_streamed_and_the_same_order
     row = until_streamed(stack, instance, "accepting")
     assert (row["engine_cluster"], row["region"], row["namespace"]) == (CLUSTER, "eu", instance)
     assert (row["ring"], row["capacity"], len(streamed(stack, instance))) == ("canary", 7, 1)
-    (listed,) = [each for each in json.loads(typed(stack, "list", "-o", "json").stdout) if each["id"] == instance]
+    instances = json.loads(of_instances(stack, "list", "-o", "json").stdout)
+    (listed,) = [each for each in instances if each["id"] == instance]
     assert (listed["state"], listed["tenants"]) == ("accepting", 0)
-    assert "dedicatedTo" in typed(stack, "show", instance).stdout
+    assert "dedicatedTo" in of_instances(stack, "show", instance).stdout
 
 
 def test_order_when_it_breaks_a_rule_then_the_command_fails_and_names_it(stack: HostedStack, instance: str) -> None:
@@ -84,7 +77,7 @@ def test_order_when_it_breaks_a_rule_then_the_command_fails_and_names_it(stack: 
     assert ordered.stderr == (
         f"{instance}-2: refused, namespace {instance} of engine cluster north is engine instance {instance}'s\n"
     )
-    assert isinstance(typed(stack, "show", f"{instance}-2").exception, InvalidConfiguration)
+    assert isinstance(of_instances(stack, "show", f"{instance}-2").exception, InvalidConfiguration)
 
 
 def test_order_when_it_is_sent_again_later_then_nothing_changes(stack: HostedStack, instance: str) -> None:
@@ -93,12 +86,12 @@ def test_order_when_it_is_sent_again_later_then_nothing_changes(stack: HostedSta
     first = FleetOrder(uuid4(), "ada", datetime.now(UTC), given)
     send_order(stack.log, first)
     until_streamed(stack, instance, "accepting")
-    assert typed(stack, "drain", instance).exit_code == 0
+    assert of_instances(stack, "drain", instance).exit_code == 0
     until_streamed(stack, instance, "drained")
-    assert typed(stack, "undrain", instance).exit_code == 0
+    assert of_instances(stack, "undrain", instance).exit_code == 0
     for replayed in (first, drain):
         send_order(stack.log, replayed)
-    known = typed(stack, "drain", "of-nobody")  # decided on behind them
+    known = of_instances(stack, "drain", "of-nobody")  # decided on behind them
     assert "there is no engine instance 'of-nobody'" in known.stderr
     assert [row["state"] for row in streamed(stack, instance)][-1] == "accepting"
 
@@ -112,7 +105,7 @@ def test_order_when_only_tried_then_the_same_rules_answer_and_nothing_is_sent(
     assert (refused.exit_code, refused.stderr) == (
         1, f"{instance}: would be refused, a capacity is between 1 and 1000000 Applications, not 0\n",
     )  # fmt: skip
-    assert isinstance(typed(stack, "show", instance).exception, InvalidConfiguration)
+    assert isinstance(of_instances(stack, "show", instance).exception, InvalidConfiguration)
     assert add(stack, instance).stdout == f"{instance}: accepted\n"
 
 

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+import yaml
 
 from devstack.harness.hosted import HostedStack
 from devstack.stack.node_addresses import NODE
+from tests.component.k8s.manifests import FOLDER
 from tests.node.kubectl import OURS, Kubectl
 from tests.node.paths import (
     OF_ALL,
+    PUBLIC,
     SERVED,
     Place,
     Source,
@@ -26,9 +30,7 @@ from tests.node.paths import (
 pytestmark = pytest.mark.short
 
 ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
-TENANT, MONITORING = "paths-tenant", "monitoring"
-
-"""Ports by address of what is elsewhere, on this machine for the time of these tests."""
+TENANT, MONITORING, CONNECT = "paths-tenant", "monitoring", "paths-connect"
 
 REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
 STAND_INS = {
@@ -39,6 +41,10 @@ STAND_INS = {
     "monitoring": (MONITORING, {}, (8080,)),
     "migration": (OURS, labelled("database-upgrade"), (8080,)),
     "key rotation": (OURS, labelled("key-rotation"), (8080,)),
+    "backup": (OURS, labelled("backup"), (8080,)),
+    "Connect": (CONNECT, labelled("kafka-connect"), (8083,)),
+    "Connect's other worker": (CONNECT, labelled("kafka-connect"), (8083,)),
+    "beside Connect": (CONNECT, labelled("any"), (8080,)),
     "repo server": (ENGINE, labelled(REPO_SERVER), (8081, 8084)),
     "controller": (ENGINE, labelled(CONTROLLER), (8082,)),
     "redis": (ENGINE, labelled(REDIS), (6379,)),
@@ -47,14 +53,16 @@ STAND_INS = {
 }
 """Namespace, labels and ports of pods that stand for others."""
 
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
 PUBLIC_PORTS = {"public ssh", "public https", "public 6443"}
 PATHS = {
     "watcher": {"dns", "kafka", "registry", "api server"},
     "planner": {"dns", "kafka", "registry", "postgres"},
     "agent": {"dns", "kafka", "registry", "api server", *PUBLIC_PORTS},
-    "connector-keeper": {"dns", "connect"},
+    "connector-keeper": {"dns", "connect", "Connect"},
     "migration": {"dns", "postgres"},
     "key rotation": {"dns", "api server"},
+    "backup": {"dns", "postgres", "public https"},  # where its store is
     "repo server": {"dns", "redis", *PUBLIC_PORTS, "public http"},
     "controller": {"dns", "redis", "repo server", "api server", *PUBLIC_PORTS, "public http"},
     "redis": {"api server"},
@@ -69,6 +77,7 @@ GUARDED = {
     "repo server",
     "repo server's metrics",
     "controller's metrics",
+    "Connect",
 }
 METRICS = {place for place in GUARDED if place.endswith("metrics")}
 VISITORS = {
@@ -77,6 +86,8 @@ VISITORS = {
     "tenant's controller": set[str](),
     "other controller": set[str](),
     "beside Argo CD": set[str](),
+    "beside Connect": set[str](),
+    "Connect's other worker": {"Connect"},
     "monitoring": METRICS,
 }
 """Which guarded places others get to."""
@@ -94,15 +105,16 @@ def sources(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
 def stand_ins(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
     """While the block lasts."""
     namespaces = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (TENANT, MONITORING)
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (TENANT, MONITORING, CONNECT)
     ]
+    policies = policies_of_overlays()
     found = {name: Source(place, f"paths-{number}") for number, (name, (place, _, _)) in enumerate(STAND_INS.items())}
     pods = [
         stand_in(source.namespace, source.pod, labels, ports)
         for source, (_, labels, ports) in zip(found.values(), STAND_INS.values(), strict=True)
     ]
     kubectl.apply(*namespaces)
-    kubectl.apply(*pods)
+    kubectl.apply(*pods, *policies)
     try:
         for source in found.values():
             kubectl.run("wait", "--for=condition=Ready", f"--namespace={source.namespace}", f"pod/{source.pod}")
@@ -110,6 +122,21 @@ def stand_ins(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
     finally:
         for source in found.values():
             kubectl.run("delete", "pod", f"--namespace={source.namespace}", source.pod, "--force", "--ignore-not-found")
+        for name, namespace in ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in policies):
+            kubectl.run("delete", "networkpolicy", f"--namespace={namespace}", name, "--ignore-not-found")
+
+
+def policies_of_overlays() -> list[dict[str, Any]]:
+    """Those that the node's overlay has no use for, each with the place that an operator names."""
+    backup = yaml.safe_load((FOLDER / "backup" / "network-policy.yaml").read_text())
+    backup["spec"]["egress"][0]["to"] = [{"ipBlock": {"cidr": f"{PUBLIC}/32"}}]
+    connect = yaml.safe_load((FOLDER / "connect" / "network-policy.yaml").read_text())
+    connect["metadata"]["namespace"] = CONNECT
+    base = yaml.safe_load_all((FOLDER / "base" / "network-policies.yaml").read_text())
+    (keeper,) = [each for each in base if each["metadata"]["name"] == "to-connect"]
+    keeper["metadata"]["name"] = "to-connect-in-pods"  # beside the one that leads to the node
+    keeper["spec"]["egress"][0]["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: CONNECT}}}]
+    return [backup, connect, keeper]
 
 
 def address_of(source: Source, kubectl: Kubectl) -> str:
@@ -137,6 +164,7 @@ def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) 
             "repo server": (address("repo server"), 8081),
             "repo server's metrics": (address("repo server"), 8084),
             "controller's metrics": (address("controller"), 8082),
+            "Connect": (address("Connect"), 8083),
             "api server itself": (NODE, api_port),
         }
 

@@ -176,6 +176,7 @@ class EngineStream:
             ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
         except Retry:
             return self._stalls.reset()  # another process would find the brokers just as silent
-        if self._messages.is_busy:
+        if self._messages.is_excused:
             return self._stalls.reset()
-        return self._stalls.record_positions(self._positions, ends)
+        in_hand = self._messages.in_hand
+        return self._stalls.record_positions(self._positions, ends, in_hand.partition if in_hand else None)

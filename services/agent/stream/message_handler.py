@@ -55,17 +55,18 @@ class MessageHandler:
         self.limit, self.offsets = limit, offsets
         self._known_schemas: set[int] = set()
         self._assignment = asyncio.Event()
-        self.is_busy = False
-        """A message is being dealt with, which may have to wait: for a schema, for the fleet, for the delivery of a
-        dead letter."""
+        self.in_hand: TopicPartition | None = None
+        """Where the message comes from that is being handled."""
+        self.is_excused = False
+        """It waits for what this process cannot give: a schema, or room among the dead letters."""
 
     async def handle_message(self, message: Any) -> None:
         """Handle one of faust's messages; it is acknowledged when its effect is certain, which may be much later."""
-        self.is_busy = True
+        self.in_hand = TopicPartition(message.topic, message.partition)
         try:
-            await self._handle(message)
+            await self._handle(message, self.in_hand)
         finally:
-            self.is_busy = False
+            self.in_hand, self.is_excused = None, False
 
     def assign_partitions(self, starts: Mapping[TopicPartition, int]) -> None:
         """The desired state of these partitions was loaded: their messages may come, from these offsets on."""
@@ -74,15 +75,16 @@ class MessageHandler:
 
     def revoke_partitions(self) -> None:
         """All partitions are gone: what is not acknowledged is sent again, to us or to another agent."""
-        self._assignment = asyncio.Event()
+        waited_for, self._assignment = self._assignment, asyncio.Event()
+        waited_for.set()
         self.offsets.revoke_partitions(self.offsets.partitions)
 
-    async def _handle(self, message: Any) -> None:
+    async def _handle(self, message: Any, source: TopicPartition) -> None:
         assignment = self._assignment
         await assignment.wait()
         if assignment is not self._assignment:
             return None  # revoked meanwhile: the partition's next owner is sent it again
-        tracked = self.offsets.track_offset(TopicPartition(message.topic, message.partition), message.offset)
+        tracked = self.offsets.track_offset(source, message.offset)
         if tracked is None:
             return None  # consumed before
         consumed = ConsumedMessage(tracked, message.key, message.value, message.headers or (), message.timestamp)
@@ -118,6 +120,7 @@ class MessageHandler:
                 row = await self._row_or_poison(message)
             except Retry as error:
                 log.warning("a message waits", error=str(error))
+                self.is_excused = True
                 await asyncio.sleep(delays.next_delay())
             else:
                 self.limit.count_handled([message.key])

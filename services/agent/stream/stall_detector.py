@@ -1,4 +1,4 @@
-"""Tells when a consumer stands still although the brokers have more for it. No I/O."""
+"""Tells when a consumer stands still although the brokers have more for it, or with a message in hand. No I/O."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ class StallDetector:
         self._positions: dict[int, Position] = {}
         self._since: dict[int, float] = {}
 
-    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> None:
-        """The positions now, and the offsets at which the brokers' partitions end."""
+    def record_positions(
+        self, positions: Mapping[int, Position], ends: Mapping[int, int], in_hand: int | None
+    ) -> None:
+        """The positions now, the offsets at which the brokers' partitions end, and whose message is being handled."""
         behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
+        behind |= {in_hand} & ends.keys()
         unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
         now = self._clock.time()
         self._since = {
@@ -32,7 +35,7 @@ class StallDetector:
         self._positions = dict(positions)
 
     def reset(self) -> None:
-        """Nothing is to be concluded: the partitions are another's, the brokers silent, or an event takes its time."""
+        """Nothing is to be concluded: the partitions are another's, the brokers silent, or a message waits for others."""
         self._since = {}
 
     def stalled(self) -> str:
@@ -42,4 +45,4 @@ class StallDetector:
             return ""
         partition = min(since, key=lambda number: since[number])
         seconds = self._clock.time() - since[partition]
-        return f"nothing read of partition {partition} for {seconds:.0f} s" if seconds > STALLED_SECONDS else ""
+        return f"nothing taken in of partition {partition} for {seconds:.0f} s" if seconds > STALLED_SECONDS else ""

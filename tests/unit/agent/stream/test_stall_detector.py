@@ -11,7 +11,7 @@ from services.agent.agent import Agent
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.stall_detector import STALLED_SECONDS, StallDetector
 from services.common.errors import Retry
-from services.common.kafka import OffsetTracker
+from services.common.kafka import OffsetTracker, TopicPartition
 from tests.unit.fake_clock import FakeClock
 
 LONG = STALLED_SECONDS + 1
@@ -25,37 +25,46 @@ def stalls(time: FakeClock) -> StallDetector:
 def test_consumer_when_it_is_behind_and_does_not_move_then_it_stands_still(
     time: FakeClock, stalls: StallDetector
 ) -> None:
-    stalls.record_positions({0: (5, 5)}, {0: 9})
+    stalls.record_positions({0: (5, 5)}, {0: 9}, None)
     time.seconds += LONG
-    stalls.record_positions({0: (5, 5)}, {0: 9})
-    assert stalls.stalled() == "nothing read of partition 0 for 121 s"
+    stalls.record_positions({0: (5, 5)}, {0: 9}, None)
+    assert stalls.stalled() == "nothing taken in of partition 0 for 121 s"
 
 
 def test_consumer_when_it_stands_still_for_less_than_a_rebalance_takes_then_nothing_is_said(
     time: FakeClock, stalls: StallDetector
 ) -> None:
-    stalls.record_positions({0: (5, 5)}, {0: 9})
+    stalls.record_positions({0: (5, 5)}, {0: 9}, None)
     time.seconds += STALLED_SECONDS
     assert stalls.stalled() == ""
 
 
 def test_consumer_when_its_position_cannot_be_read_then_it_stands_still(time: FakeClock, stalls: StallDetector) -> None:
-    stalls.record_positions({}, {0: 9})
+    stalls.record_positions({}, {0: 9}, None)
     time.seconds += LONG
-    stalls.record_positions({}, {0: 9})
+    stalls.record_positions({}, {0: 9}, None)
     assert stalls.stalled()
 
 
 def test_consumer_when_there_is_nothing_more_then_it_may_rest(time: FakeClock, stalls: StallDetector) -> None:
-    stalls.record_positions({0: (9, 9)}, {0: 9})
+    stalls.record_positions({0: (9, 9)}, {0: 9}, None)
     time.seconds += LONG
-    stalls.record_positions({0: (9, 9)}, {0: 9})
+    stalls.record_positions({0: (9, 9)}, {0: 9}, None)
     assert stalls.stalled() == ""
+
+
+def test_consumer_when_a_message_is_in_hand_for_long_then_it_stands_still_however_far_it_has_read(
+    time: FakeClock, stalls: StallDetector
+) -> None:
+    stalls.record_positions({0: (9, 5)}, {0: 9}, 0)
+    time.seconds += LONG
+    stalls.record_positions({0: (9, 5)}, {0: 9}, 0)
+    assert "partition 0" in stalls.stalled()
 
 
 def test_consumer_when_it_moves_however_slowly_then_it_gets_on(time: FakeClock, stalls: StallDetector) -> None:
     for offset in range(3):
-        stalls.record_positions({0: (offset, offset)}, {0: 9})
+        stalls.record_positions({0: (offset, offset)}, {0: 9}, None)
         time.seconds += STALLED_SECONDS - 1
     assert stalls.stalled() == ""
 
@@ -64,28 +73,29 @@ def test_consumer_when_one_partition_moves_then_it_does_not_excuse_another(
     time: FakeClock, stalls: StallDetector
 ) -> None:
     for offset in range(4):
-        stalls.record_positions({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9})
+        stalls.record_positions({0: (offset, offset), 7: (5, 5)}, {0: 9, 7: 9}, None)
         time.seconds += STALLED_SECONDS / 2
     assert "partition 7" in stalls.stalled()
 
 
 def test_consumer_when_it_was_excused_then_its_time_begins_anew(time: FakeClock, stalls: StallDetector) -> None:
-    stalls.record_positions({0: (5, 5)}, {0: 9})
+    stalls.record_positions({0: (5, 5)}, {0: 9}, None)
     time.seconds += LONG
     stalls.reset()
-    stalls.record_positions({0: (5, 5)}, {0: 9})
+    stalls.record_positions({0: (5, 5)}, {0: 9}, None)
     assert stalls.stalled() == ""
 
 
 class Brokers:
-    """Their only partition ends at 9."""
+    """They have one partition."""
 
     silent = False
+    end = 9
 
     def end_offsets(self, _partitions: Any) -> dict[int, int]:
         if self.silent:
             raise Retry("away")
-        return {0: 9}
+        return {0: self.end}
 
 
 class World:
@@ -93,7 +103,7 @@ class World:
 
     def __init__(self, time: FakeClock) -> None:
         self.time, self.brokers = time, Brokers()
-        self.rows: Any = SimpleNamespace(is_busy=False, offsets=OffsetTracker())
+        self.rows: Any = SimpleNamespace(in_hand=None, is_excused=False, offsets=OffsetTracker())
         app: Any = SimpleNamespace(topic=lambda *_, **__: None, agent=lambda *_, **__: lambda _: None)
         app.on_partitions_revoked = app.on_partitions_assigned = SimpleNamespace(connect=lambda *_, **__: None)
         topic: Any = SimpleNamespace(name="gitops.engine", partitions=1)
@@ -118,9 +128,14 @@ async def test_stream_when_its_consumer_stands_still_then_it_says_so(world: Worl
     assert "partition 0" in await world.look_for_long()
 
 
-async def test_stream_when_an_event_is_being_dealt_with_then_it_may_take_its_time(world: World) -> None:
-    world.rows.is_busy = True
+async def test_stream_when_a_message_waits_for_others_then_it_may_take_its_time(world: World) -> None:
+    world.rows.is_excused = True
     assert await world.look_for_long() == ""
+
+
+async def test_stream_when_a_message_in_hand_never_ends_then_it_says_so(world: World) -> None:
+    world.brokers.end, world.rows.in_hand = 0, TopicPartition("gitops.engine", 0)
+    assert "partition 0" in await world.look_for_long()
 
 
 async def test_stream_when_the_brokers_are_silent_then_nothing_is_concluded(world: World) -> None:
