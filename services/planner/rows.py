@@ -27,6 +27,8 @@ class EngineInstance:
     """The workspace whose tenants alone are placed on it; empty: any."""
     capacity: int = 1
     """Applications; to placement, what it counts among the others."""
+    leaving: bool = False
+    """No tenant stays on it."""
 
 
 @dataclass(frozen=True, slots=True)

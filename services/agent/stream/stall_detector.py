@@ -21,12 +21,11 @@ class StallDetector:
         self._positions: dict[int, Position] = {}
         self._since: dict[int, float] = {}
 
-    def record_positions(
-        self, positions: Mapping[int, Position], ends: Mapping[int, int], in_hand: int | None
-    ) -> None:
+    def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int], in_hand: int | None) -> None:
         """The positions now, the offsets at which the brokers' partitions end, and whose message is being handled."""
         behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
-        behind |= {in_hand} & ends.keys()
+        if in_hand is not None and in_hand in ends:
+            behind.add(in_hand)
         unmoved = {partition for partition in behind if self._positions.get(partition) == positions.get(partition)}
         now = self._clock.time()
         self._since = {
@@ -35,7 +34,7 @@ class StallDetector:
         self._positions = dict(positions)
 
     def reset(self) -> None:
-        """Nothing is to be concluded: the partitions are another's, the brokers silent, or a message waits for others."""
+        """Nothing is to be concluded: the partitions are another's, or what is needed is silent."""
         self._since = {}
 
     def stalled(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from services.common.errors import Wait
@@ -37,20 +37,22 @@ def place(tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str
     Raises:
         Wait: there is no instance for it.
     """
-    candidates = _candidates(tenant, instances)
+    candidates = candidates_of(tenant.workspace, instances, lambda each: each.accepting)
     if not candidates:
         raise Wait("there is no engine instance for it; add one with 'gitopsctl engines add'")
-    return _first_within_bound(order_of(tenant.id, candidates), load)
+    return first_within_bound(order_of(tenant.id, candidates), load)
 
 
-def _candidates(tenant: Tenant, instances: Iterable[EngineInstance]) -> Collection[EngineInstance]:
-    """Those that accept, and that are dedicated to the tenant's workspace if there are some; never another's.
+def candidates_of(
+    workspace: str, instances: Iterable[EngineInstance], is_open: Callable[[EngineInstance], bool]
+) -> Collection[EngineInstance]:
+    """Those of the open ones that are dedicated to the workspace if there are some; never another's.
 
-    While none accepts, any will do: to refuse a new tenant would hold up its whole partition.
+    While none is open, any will do: to refuse a new tenant would hold up its whole partition.
     """
-    known = [instance for instance in instances if instance.dedicated_to in ("", tenant.workspace)]
-    accepting = [instance for instance in known if instance.accepting] or known
-    return [instance for instance in accepting if instance.dedicated_to] or accepting
+    known = [instance for instance in instances if instance.dedicated_to in ("", workspace)]
+    wanted = [instance for instance in known if is_open(instance)] or known
+    return [instance for instance in wanted if instance.dedicated_to] or wanted
 
 
 def order_of(tenant: UUID, instances: Iterable[EngineInstance]) -> list[EngineInstance]:
@@ -64,7 +66,7 @@ def _score(tenant: UUID, instance: EngineInstance) -> float:
     return -instance.capacity / math.log((drawn + 0.5) / 256**_HASH_BYTES)
 
 
-def _first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
+def first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
     """The first that is within its bound with one object more. Bounds are rounded up, so the least loaded one is."""
     capacity = sum(each.capacity for each in ordered)
     total = 1 + sum(load.get(each.id, 0) for each in ordered)

@@ -1,0 +1,129 @@
+"""Which tenants move so that a fleet that has changed is even again: as few as that takes, and none twice.
+
+Those move whose instance is to be retired, or is not for them. Beyond that nobody moves while each instance carries
+what it should within the bound that placement keeps, too: at most 1.25 times its share, and at least its share divided
+by that. One outside is brought to its share, not to the bound: the next tenant that comes does not have it moved again.
+Among those that could move they go first who would sooner be there by their own order (``placement``): so an instance
+that is added draws those that would have been placed on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from services.planner.domain.placement import BOUND, candidates_of, first_within_bound, order_of
+from services.planner.rows import EngineInstance, Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTenant:
+    """A tenant on its instance."""
+
+    tenant: Tenant
+    load: int
+    """Objects that the instance holds for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A tenant that is to be elsewhere."""
+
+    placed: PlacedTenant
+    target: EngineInstance
+
+
+def rebalance(placed: Iterable[PlacedTenant], instances: Collection[EngineInstance]) -> list[Relocation]:
+    """The moves that make the fleet even, those that have to be first; from the same values the same.
+
+    Args:
+        placed: all tenants that are placed.
+        instances: all that there are.
+    """
+    by_workspace: defaultdict[str, list[PlacedTenant]] = defaultdict(list)
+    for each in placed:
+        by_workspace[each.tenant.workspace].append(each)
+    pools: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
+    for workspace, tenants in by_workspace.items():
+        staying = candidates_of(workspace, instances, lambda each: not each.leaving)
+        pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
+    found = [_Pool(pool, tenants) for pool, tenants in pools.items() if pool]
+    for pool in found:
+        pool.resettle()
+        pool.even_out()
+    return [move for pool in found for move in pool.moves()]
+
+
+class _Pool:
+    """Instances that the same tenants may be on, and what each carries while tenants are moved in thought."""
+
+    def __init__(self, instances: Collection[EngineInstance], tenants: Collection[PlacedTenant]) -> None:
+        self._instances = {each.id: each for each in instances}
+        self._open = [each for each in instances if each.accepting]
+        self._on: dict[str, list[PlacedTenant]] = {name: [] for name in self._instances}
+        self._homeless: list[PlacedTenant] = []
+        for each in sorted(tenants, key=lambda each: (-each.load, each.tenant.id)):
+            self._on.get(each.tenant.engine_instance_id, self._homeless).append(each)
+        self._load = {name: sum(each.load for each in on) for name, on in self._on.items()}
+        total, capacity = sum(each.load for each in tenants), sum(each.capacity for each in instances)
+        self._share = {name: total * each.capacity / capacity for name, each in self._instances.items()}
+
+    def resettle(self) -> None:
+        """Those whose instance is none of these are placed as if they were new, the largest first."""
+        for each in self._homeless:
+            order = order_of(each.tenant.id, self._open or self._instances.values())
+            self._put(each, first_within_bound(order, self._load).id)
+
+    def even_out(self) -> None:
+        """Those outside the bound are brought to their share, from or to whichever is farthest from its own.
+
+        Each exchange brings two instances closer to their shares, so there is a last one.
+        """
+        while sum(map(self._relieve, self._share)) + sum(self._fill(each.id) for each in self._open):
+            pass
+
+    def moves(self) -> list[Relocation]:
+        """Of all that are elsewhere by now: those first whose instance is none of these."""
+        moved = [
+            Relocation(each, self._instances[name])
+            for name, on in self._on.items()
+            for each in on
+            if each.tenant.engine_instance_id != name
+        ]
+        return sorted(moved, key=lambda move: move.placed.tenant.engine_instance_id in self._instances)
+
+    def _relieve(self, name: str) -> int:
+        """How many tenants an instance that carries too much gives away."""
+        if self._load[name] <= BOUND * self._share[name]:
+            return 0
+        targets = sorted((each.id for each in self._open), key=self._fullness)
+        return sum(self._exchange(name, target) for target in targets)
+
+    def _fill(self, name: str) -> int:
+        """How many tenants an instance that carries too little gets."""
+        if self._load[name] * BOUND >= self._share[name]:
+            return 0
+        return sum(self._exchange(source, name) for source in sorted(self._share, key=self._fullness, reverse=True))
+
+    def _exchange(self, source: str, target: str) -> int:
+        """Tenants go from one to the other while neither crosses its share; who prefers it first, then by size."""
+        found = 0
+        for each in sorted(self._on[source], key=lambda each: self._prefers(each, source, target), reverse=True):
+            spare, room = self._load[source] - self._share[source], self._share[target] - self._load[target]
+            if 0 < each.load <= min(spare, room):
+                self._on[source].remove(each)
+                self._load[source] -= each.load
+                self._put(each, target)
+                found += 1
+        return found
+
+    def _put(self, placed: PlacedTenant, target: str) -> None:
+        self._on[target].append(placed)
+        self._load[target] += placed.load
+
+    def _prefers(self, placed: PlacedTenant, source: str, target: str) -> bool:
+        return order_of(placed.tenant.id, (self._instances[source], self._instances[target]))[0].id == target
+
+    def _fullness(self, name: str) -> float:
+        return self._load[name] / self._share[name] if self._share[name] else 0.0

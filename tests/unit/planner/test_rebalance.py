@@ -1,0 +1,139 @@
+"""A fleet that has changed becomes even again by few moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.planner.domain.ids import tenant_id
+from services.planner.domain.placement import BOUND, place
+from services.planner.domain.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+
+FLEET = [
+    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)
+    for number in range(10)
+]
+LEAVING = {"accepting": False, "leaving": True}
+MOST_MOVED = 0.15
+
+
+def tenant(number: int, workspace: str = "") -> Tenant:
+    workspace = workspace or f"workspace-{number}"
+    return Tenant(tenant_id(workspace, "web"), workspace, "web", 0, "")
+
+
+def settled(sizes: Iterable[int], instances: list[EngineInstance], workspace: str = "") -> list[PlacedTenant]:
+    """Tenants as they are placed when they come one after the other."""
+    load: Counter[str] = Counter()
+    found = []
+    for number, size in enumerate(sizes):
+        chosen = place(tenant(number, workspace and f"{workspace}"), instances, load)
+        load[chosen.id] += size
+        found.append(PlacedTenant(replace(tenant(number), engine_instance_id=chosen.id), size))
+    return found
+
+
+def after(placed: Iterable[PlacedTenant], moves: Iterable[Relocation]) -> list[PlacedTenant]:
+    targets = {move.placed.tenant.id: move.target.id for move in moves}
+    return [
+        replace(each, tenant=replace(each.tenant, engine_instance_id=targets.get(each.tenant.id, on)))
+        for each in placed
+        if (on := each.tenant.engine_instance_id)
+    ]
+
+
+def carried(placed: Iterable[PlacedTenant]) -> Counter[str]:
+    load: Counter[str] = Counter()
+    for each in placed:
+        load[each.tenant.engine_instance_id] += each.load
+    return load
+
+
+def spread(placed: list[PlacedTenant], instances: list[EngineInstance]) -> tuple[float, float]:
+    """What the fullest and the emptiest carry, as a multiple of their share."""
+    load, capacity = carried(placed), sum(each.capacity for each in instances)
+    fullness = [load[each.id] * capacity / (load.total() * each.capacity) for each in instances]
+    return max(fullness), min(fullness)
+
+
+@pytest.fixture(scope="module")
+def sizes() -> list[int]:
+    """10,000 tenants, each with a project and Applications: 25,000, of which most have one or two, and one has 400."""
+    return [1 + int(400 / (number * 7919 % 10_000 + 1) ** 0.64) for number in range(10_000)]
+
+
+def test_fleet_when_it_is_even_then_nobody_moves(sizes: list[int]) -> None:
+    assert rebalance(settled(sizes, FLEET), FLEET) == []
+
+
+def test_fleet_when_an_instance_is_added_then_it_gets_its_share_from_those_who_prefer_it(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET[:9])
+    moves = rebalance(placed, FLEET)
+    assert {move.target for move in moves} == {FLEET[9]}
+    assert len(moves) <= MOST_MOVED * len(placed)
+    assert sum(move.placed.load for move in moves) <= MOST_MOVED * sum(sizes)
+    assert spread(after(placed, moves), FLEET)[0] <= BOUND
+    assert carried(after(placed, moves))[FLEET[9].id] >= 0.95 * sum(sizes) / len(FLEET)
+
+
+def test_fleet_when_an_instance_leaves_then_its_tenants_move_and_nobody_else(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET)
+    left = [*FLEET[:9], replace(FLEET[9], **LEAVING)]
+    moves = rebalance(placed, left)
+    assert {move.placed.tenant.engine_instance_id for move in moves} == {FLEET[9].id}
+    assert carried(after(placed, moves))[FLEET[9].id] == 0
+    assert len(moves) <= MOST_MOVED * len(placed)
+    assert spread(after(placed, moves), FLEET[:9])[0] <= BOUND
+
+
+def test_instance_when_it_carries_too_much_then_it_is_brought_to_its_share_by_few_moves(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET)
+    crowded = [
+        replace(each, load=each.load * 2) if each.tenant.engine_instance_id == "engine-0" else each for each in placed
+    ]
+    assert spread(crowded, FLEET)[0] > BOUND
+    moves = rebalance(crowded, FLEET)
+    assert {move.placed.tenant.engine_instance_id for move in moves} == {"engine-0"}
+    assert len(moves) < MOST_MOVED * len(placed)
+    assert 0.95 < spread(after(crowded, moves), FLEET)[0] < 1.1
+
+
+def test_instance_when_it_is_full_then_nobody_comes_and_nobody_has_to_go(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET[:9])
+    full = [*FLEET[:8], replace(FLEET[8], accepting=False), FLEET[9]]
+    moves = rebalance(placed, full)
+    assert {move.target for move in moves} == {FLEET[9]}
+
+
+def test_workspace_when_an_instance_is_dedicated_to_it_then_its_tenants_go_there_and_no_others() -> None:
+    own = replace(FLEET[9], dedicated_to="workspace-3")
+    placed = settled([5] * 50, FLEET[:9])
+    (move,) = [each for each in rebalance(placed, [*FLEET[:9], own]) if each.target == own]
+    assert move.placed.tenant.workspace == "workspace-3"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50)), max_size=60),
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["accepting", "full", "leaving"])), min_size=1, max_size=10),
+)
+def test_fleet_whatever_it_is_when_evened_out_then_nobody_moves_twice_and_it_stays_so(
+    given_tenants: list[tuple[int, int]], given_instances: list[tuple[int, str]]
+) -> None:
+    fleet = [
+        replace(FLEET[number], capacity=capacity, accepting=state == "accepting", leaving=state == "leaving")
+        for number, (capacity, state) in enumerate(given_instances)
+    ]
+    placed = [
+        PlacedTenant(replace(tenant(number), engine_instance_id=f"engine-{at}"), load)
+        for number, (at, load) in enumerate(given_tenants)
+    ]
+    moves = rebalance(placed, fleet)
+    assert len({move.placed.tenant.id for move in moves}) == len(moves)
+    assert moves == rebalance(list(reversed(placed)), fleet[::-1])
+    assert rebalance(after(placed, moves), fleet) == []
