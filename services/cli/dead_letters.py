@@ -33,6 +33,9 @@ LETTER, DONE = "gitops-dead-letter", "gitops-done"
 KEYED_BY_TENANT = frozenset({COMMANDS, OBSERVATIONS, "parked_events"})
 """The last is no topic: it stands for what was kept of a parked tenant."""
 
+MOST_BYTES = 256 * 1024 * 1024
+"""Of messages that are kept in memory at once: all that a command acts on."""
+
 Done = Literal["redriven", "dropped"]
 
 
@@ -52,6 +55,11 @@ class StoredLetter:
     def source(self) -> TopicPartition:
         """Where the message was consumed."""
         return TopicPartition(self.letter.topic, self.letter.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its message."""
+        return len(self.letter.key or b"") + len(self.letter.value or b"")
 
 
 class LetterFilter(NamedTuple):
@@ -99,13 +107,19 @@ def without_content(stored: StoredLetter) -> StoredLetter:
 
 
 def chosen(letters: Iterable[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:
-    """Those that are meant. Raises InvalidConfiguration if an id is none."""
+    """Those that are meant. Raises InvalidConfiguration if an id is none, or they hold too much to be kept at once."""
     unknown = dict.fromkeys(wanted.ids)
-    meant = []
+    meant, size = [], 0
     for stored in letters:
         unknown.pop(stored.id, None)
         if wanted.matches(stored):
             meant.append(stored)
+            size += stored.size
+        if size > MOST_BYTES:
+            raise InvalidConfiguration(
+                f"the dead letters that match hold more than {MOST_BYTES // 1024**2} MiB of messages; "
+                "take fewer at once: one --tenant, --service or --topic, or newer ones by --since"
+            )
     if unknown:
         raise InvalidConfiguration(f"there is no dead letter {', '.join(unknown)}; 'gitopsctl dlq list' shows them")
     return meant

@@ -177,8 +177,11 @@ def _read_meant(
     """Those that something shall be done about. Raises InvalidConfiguration if that is not said, or one is unknown."""
     if wanted == LetterFilter() and not every:
         raise InvalidConfiguration("which dead letters? Name them, give a filter, or --all")
-    found = read_letters(settings, registry, wanted, with_content=with_content)
-    return [stored for stored in found if wanted.ids or not stored.done]
+    found = read_letters(settings, registry, wanted, with_content=False)
+    meant = [stored for stored in found if wanted.ids or not stored.done]
+    if not with_content or not meant:
+        return meant
+    return read_letters(settings, registry, LetterFilter(tuple(stored.id for stored in meant)))
 
 
 def _row(stored: StoredLetter) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from services.cli import dead_letters, redrive
-from services.cli.dead_letters import LetterFilter, StoredLetter, chosen
+from services.cli.dead_letters import LetterFilter, StoredLetter, chosen, without_content
 from services.cli.redrive import LogJudge, send_letters, supersedes, table_of
 from services.common.avro import SchemaRegistry
 from services.common.errors import InvalidConfiguration, Poison
@@ -200,6 +200,17 @@ def test_filter_when_all_of_it_fits_then_the_letter_is_meant(wanted: LetterFilte
 def test_letters_when_an_id_is_none_then_the_error_names_it() -> None:
     with pytest.raises(InvalidConfiguration, match="there is no dead letter 0/8, 0/9; 'gitopsctl dlq list'"):
         chosen([stored()], LetterFilter(("0/7", "0/8", "0/9")))
+
+
+def test_letters_when_they_hold_more_than_memory_is_given_to_then_the_error_says_how_to_ask_for_fewer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letters, "MOST_BYTES", 5 * len(KEY + VALUE))
+    letters = [stored(id=f"0/{number}") for number in range(6)]
+    assert len(chosen(letters, LetterFilter(("0/1", "0/2")))) == 2
+    assert len(chosen(map(without_content, letters), LetterFilter())) == 6
+    with pytest.raises(InvalidConfiguration, match="more than 0 MiB of messages; take fewer at once"):
+        chosen(letters, LetterFilter())
 
 
 def test_letters_when_read_then_each_tells_what_was_done_and_what_is_none_is_shown_like_one(
