@@ -10,9 +10,14 @@ import pytest
 from devstack.harness.hosted import HostedStack, hosted
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
+QUOTA = 200
+"""GitOpsDeployments of a tenant: fewer than users have, for it takes time to exhaust it."""
+
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
-    with hosted(stacks_folder / "e2e", output=stacks_folder / "e2e.out") as running:
+    with hosted(
+        stacks_folder / "e2e", "--set", f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}", output=stacks_folder / "e2e.out"
+    ) as running:
         yield running

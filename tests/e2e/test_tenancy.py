@@ -9,10 +9,10 @@ import pytest
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient, Rejected
 from tests.e2e.api import Api, Cluster
+from tests.e2e.conftest import QUOTA
 from tests.e2e.tenant import Tenant, application_name, condition, find
 
-QUOTA = 1000
-CROWD = 1060
+CROWD = QUOTA + 60
 WRITERS = 8
 
 
