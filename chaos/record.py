@@ -9,6 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos.api import DEPLOYMENT
+from chaos.sync_starts import SyncStarts
 from services.common.kubernetes import Manifest
 
 Key = tuple[str, str, str]
@@ -22,6 +24,21 @@ class Asked:
     uid: str
     deployment: str
     """Uid of the GitOpsDeployment that had the name then; empty: there was none."""
+    version: int
+    """Resource version with which it was stored."""
+
+
+@dataclass(slots=True)
+class Gap:
+    """Resource versions between which nobody watched syncs."""
+
+    since: int
+    until: int | None = None
+    """None: nothing was seen yet since then."""
+
+    def overlaps(self, since: int, until: int) -> bool:
+        """With a life from one version to another."""
+        return self.since < until and (self.until is None or since < self.until)
 
 
 @dataclass(slots=True)
@@ -42,12 +59,12 @@ class Record:
     """What engines held when the run began: others' whose tests came first."""
     foreign: dict[Key, Manifest] = field(default_factory=dict)
     """What an intruder has made that is not ours to delete."""
-    starts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """When each sync run was seen to start, by its uid; what starts a second time has another time."""
+    starts: SyncStarts = field(default_factory=SyncStarts)
+    """As they were seen."""
     failed_calls: int = 0
     """That our services made to the API server, and that were made to fail."""
-    witness_gaps: int = 0
-    """How often nobody watched syncs for a moment."""
+    witness_gaps: list[Gap] = field(default_factory=list)
+    """In which syncs may have started unseen."""
     restarted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How often a process that had ended by itself was started again."""
 
@@ -59,6 +76,10 @@ class Record:
         contents = self.contents[manifest["metadata"]["uid"]]
         if not contents or contents[-1] != content:
             contents.append(content)
+
+    def disturb(self, namespace: str) -> None:
+        """An intruder has touched what all of a tenant's Applications need."""
+        self.disturbed |= {uid for uid, key in self.names.items() if key[:2] == (DEPLOYMENT.kind, namespace)}
 
     def forget(self, key: Key) -> None:
         """Its deletion was acknowledged."""
@@ -74,6 +95,11 @@ def key_of(manifest: Manifest) -> Key:
     """By which an object is known."""
     meta = manifest["metadata"]
     return manifest["kind"], meta.get("namespace", ""), meta["name"]
+
+
+def version_of(manifest: Manifest) -> int:
+    """Of one and the same API server all objects' versions are in one order."""
+    return int(manifest["metadata"]["resourceVersion"])
 
 
 def content_of(manifest: Manifest) -> Any:

@@ -42,9 +42,10 @@ class Report:
             "faults": {name: number for name, number in self.outcome.done.items() if name in faults},
             "without_effect": dict(self.outcome.without_effect),
             "seconds": round(self.outcome.seconds, 1),
-            "syncs_seen": len(self.record.starts),
+            "syncs_seen": len(self.record.starts.runs),
+            "sync_runs_judged_strictly": self.verdict.strictly_judged,
             "failed_calls": self.record.failed_calls,
-            "witness_gaps": self.record.witness_gaps,
+            "witness_gaps": len(self.record.witness_gaps),
             "started_again": dict(self.record.restarted),
             "there_is": self.verdict.counts,
             "seconds_to_converge": round(self.verdict.seconds, 1),
@@ -62,6 +63,8 @@ def print_report(console: Console, report: Report) -> None:
         parts = ", ".join(f"{number} {what}" for what, number in sorted(content[name].items()))
         table.add_row(name.replace("_", " "), f"{sum(content[name].values())}: {parts}")
     table.add_row("syncs seen", f"{content['syncs_seen']}, {content['witness_gaps']} moments without a witness")
+    runs = content["there_is"]["sync runs"]
+    table.add_row("sync runs judged strictly", f"{content['sync_runs_judged_strictly']} of {runs}")
     table.add_row("calls made to fail", str(content["failed_calls"]))
     if content["started_again"]:
         table.add_row("ended by itself", json.dumps(content["started_again"]))

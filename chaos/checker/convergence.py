@@ -27,6 +27,8 @@ class Verdict:
     differences: list[Difference]
     counts: dict[str, int]
     """Of what there is."""
+    strictly_judged: int
+    """Of the sync runs that there are."""
 
 
 async def await_convergence(kube: KubeClient, facts: Facts, record: Record, deadline_seconds: float) -> Verdict:
@@ -39,7 +41,8 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, dead
         except Retry:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             continue
-        differences = judge(world, facts, record)
+        judgement = judge(world, facts, record)
+        differences = judgement.differences
         passed = time.monotonic() - began
         if differences:
             in_a_row, since = 0, passed
@@ -56,5 +59,5 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, dead
                 "AppProjects": len(world.projects),
                 "Secrets": len(world.engine_secrets),
             }
-            return Verdict(since, differences, counts)
+            return Verdict(since, differences, counts, judgement.strictly_judged)
         await asyncio.sleep(LOOK_EVERY_SECONDS)

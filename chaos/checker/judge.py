@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from chaos.checker.acknowledged import acknowledged_differences
 from chaos.checker.difference import Difference
 from chaos.checker.objects import object_differences
 from chaos.checker.statuses import status_differences
-from chaos.checker.sync_runs import sync_run_differences
+from chaos.checker.sync_runs import count_strict, sync_run_differences
 from chaos.checker.tenants import Tenant
 from chaos.checker.world import Facts, World
 from chaos.record import Record
 
 
-def judge(world: World, facts: Facts, record: Record) -> list[Difference]:
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Of one world."""
+
+    differences: list[Difference]
     """Empty: everything is as it must be."""
+    strictly_judged: int
+    """Sync runs that must have succeeded, and been seen to start exactly once."""
+
+
+def judge(world: World, facts: Facts, record: Record) -> Judgement:
+    """See the module."""
     tenants = [Tenant(namespace, world, facts, record) for namespace in world.namespaces]
-    return sorted(
+    differences = sorted(
         {
             *acknowledged_differences(world, record),
             *object_differences(world, tenants, record),
@@ -23,3 +35,4 @@ def judge(world: World, facts: Facts, record: Record) -> list[Difference]:
             *sync_run_differences(tenants, record),
         }
     )
+    return Judgement(differences, count_strict(tenants, record))

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chaos.checker.difference import Difference
 from chaos.checker.tenants import Tenant
-from chaos.record import Record
+from chaos.record import Record, version_of
 from services.common.kubernetes import Manifest
 
 UNSETTLED = {"Running", "Terminating", None}
 
 
-def sync_run_differences(tenants: list[Tenant], record: Record) -> Iterator[Difference]:
+def sync_run_differences(tenants: Sequence[Tenant], record: Record) -> Iterator[Difference]:
     """Of all runs that were ever asked for, and of those that are there."""
-    for uid, starts in record.starts.items():
-        if len(starts) > 1:
+    for uid in record.starts.runs:
+        if (count := record.starts.count(uid)) > 1:
             _, namespace, name = record.names.get(uid, ("", "", uid))
-            times = ", ".join(sorted(starts))
-            yield Difference(
-                "sync", f"run {namespace}/{name}", f"it took place {len(starts)} times: {times}", namespace
-            )
+            times = ", ".join(record.starts.times(uid))
+            yield Difference("sync", f"run {namespace}/{name}", f"it took place {count} times: {times}", namespace)
     for tenant in tenants:
         for run in tenant.own(tenant.world.runs):
             if text := _problem(run, tenant, record):
@@ -29,15 +27,24 @@ def sync_run_differences(tenants: list[Tenant], record: Record) -> Iterator[Diff
                 yield Difference("sync", name, text, tenant.name)
 
 
+def count_strict(tenants: Sequence[Tenant], record: Record) -> int:
+    """How many runs that are there must have succeeded, and have been seen to start exactly once."""
+    return sum(
+        _must_succeed(run, tenant, record) and _was_witnessed(run, record)
+        for tenant in tenants
+        for run in tenant.own(tenant.world.runs)
+    )
+
+
 def _problem(run: Manifest, tenant: Tenant, record: Record) -> str:
-    uid, status = run["metadata"]["uid"], run.get("status") or {}
+    status = run.get("status") or {}
     operation: dict[str, Any] = status.get("operation") or {}
     phase = operation.get("phase")
-    if _must_succeed(uid, tenant, record):
+    if _must_succeed(run, tenant, record):
         if phase != "Succeeded":
             return f"it is {phase}, not Succeeded: {operation.get('message')}"
-        seen = record.starts.get(uid, set())
-        return "" if seen or record.witness_gaps else "it is Succeeded, and nobody saw it run"
+        was_seen = record.starts.count(run["metadata"]["uid"]) > 0
+        return "" if was_seen or not _was_witnessed(run, record) else "it is Succeeded, and nobody saw it run"
     if status.get("conditions") is None:
         return "it has no status"
     has_error = any(each["type"] == "ErrorOccurred" and each["status"] == "True" for each in status["conditions"])
@@ -46,9 +53,9 @@ def _problem(run: Manifest, tenant: Tenant, record: Record) -> str:
     return ""
 
 
-def _must_succeed(uid: str, tenant: Tenant, record: Record) -> bool:
+def _must_succeed(run: Manifest, tenant: Tenant, record: Record) -> bool:
     """Its deployment was there, as it was made always manual and in its own namespace, and nobody touched it."""
-    asked = record.runs.get(uid)
+    asked = record.runs.get(run["metadata"]["uid"])
     if asked is None or not asked.deployment or asked.deployment in record.disturbed:
         return False
     if not any(each.uid == asked.deployment for each in tenant.deployments):
@@ -57,3 +64,9 @@ def _must_succeed(uid: str, tenant: Tenant, record: Record) -> bool:
         spec["type"] == "manual" and not (spec.get("destination") or {}).get("environment")
         for spec in record.contents[asked.deployment]
     )
+
+
+def _was_witnessed(run: Manifest, record: Record) -> bool:
+    """Somebody watched from when it was asked for until its status was written last, which is after its end."""
+    asked_at = record.runs[run["metadata"]["uid"]].version
+    return not any(gap.overlaps(asked_at, version_of(run)) for gap in record.witness_gaps)

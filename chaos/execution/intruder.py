@@ -77,6 +77,7 @@ class Intruder:
         application = await self._find("application", f"{APPLICATION_PREFIX}{uid}")
         if application is None or wanted.kind == "application":
             return application
+        self._record.disturb(self._around.namespace(wanted.tenant))
         return await self._find("project", application["spec"].get("project", ""))
 
     async def _find(self, kind: EngineKind, name: str) -> Manifest | None:

@@ -31,7 +31,7 @@ from chaos.plan.operations import (
     Remove,
     UserOperation,
 )
-from chaos.record import Asked, Record, key_of
+from chaos.record import Asked, Record, key_of, version_of
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest
 
 KUBECONFIG, LOGIN = "kubeconfig", "login"
@@ -151,7 +151,8 @@ class Users:
         stored = await self._calls.create(SYNC_RUN, manifest)
         self._record.acknowledge(stored)
         deployment = found["metadata"]["uid"] if found is not None else ""
-        self._record.runs[stored["metadata"]["uid"]] = Asked(stored["metadata"]["uid"], deployment)
+        uid = stored["metadata"]["uid"]
+        self._record.runs[uid] = Asked(uid, deployment, version_of(stored))
 
     async def _remove(self, unwanted: Remove) -> None:
         """Delete a resource or Secret."""

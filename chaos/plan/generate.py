@@ -41,6 +41,8 @@ from chaos.plan.plan import Plan, Step
 T = TypeVar("T")
 
 DEPLOYMENTS = tuple(f"d{number}" for number in range(6))
+STEADY = ("s0", "s1")
+"""Deployments that are always manual and that nobody touches: each run of one must succeed, exactly once."""
 ENVIRONMENTS = ("e0", "e1")
 CREDENTIALS = ("c0", "c1")
 REPOSITORIES, PATHS = 3, 4
@@ -54,6 +56,10 @@ SLOTS = 6
 """Of forged objects; half of them in each of two engine namespaces, in three kinds: an agent takes ten for few."""
 WEB, WEB_2 = "web", "web-2"
 """Namespaces of environments; deployments go to the first."""
+RESTLESS = 4
+"""One in so many tenants loses its namespace, and has its projects meddled with: of these no run is left, or sure."""
+RUNS = 150
+"""That a tenant has at a time, at most: its quota is 200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +157,23 @@ def _operations(random: Random, size: Size, targets: Targets) -> Iterator[Operat
     for tenant in range(size.tenants):
         yield PutKubeconfig(tenant, 0)
         yield PutEnvironment(tenant, "e0")
+        yield from _steady(tenant)
     makers = _makers(targets, _Syncs())
     kinds, weights = list(makers), [weight for weight, _ in makers.values()]
     while True:
         chosen = random.choices(kinds, weights)[0]
-        yield makers[chosen][1](random, random.randrange(size.tenants))
+        yield (operation := makers[chosen][1](random, random.randrange(size.tenants)))
+        if isinstance(operation, RemakeNamespace):
+            yield from _steady(operation.tenant)
+
+
+def _steady(tenant: int) -> Iterator[Operation]:
+    for name in STEADY:
+        yield PutDeployment(tenant, name, repository=0, path="apps/0", revision="", automated=False)
 
 
 class _Syncs:
-    """Runs have names of their own, and one in eight that was asked for is taken back."""
+    """Runs have names of their own, and one in eight that was asked for is taken back. Most are of steady ones."""
 
     def __init__(self) -> None:
         self._asked: dict[int, list[str]] = {}
@@ -167,10 +181,12 @@ class _Syncs:
 
     def make(self, random: Random, tenant: int) -> Operation:
         asked = self._asked.setdefault(tenant, [])
+        if len(asked) >= RUNS:
+            return Remove(tenant, "run", asked.pop(0))
         if asked and _one_in(random, 8):
             return Remove(tenant, "run", random.choice(asked[-4:]))
         asked.append(f"r{next(self._number)}")
-        return AskForSync(tenant, asked[-1], random.choice(DEPLOYMENTS))
+        return AskForSync(tenant, asked[-1], random.choice(DEPLOYMENTS if _one_in(random, 6) else STEADY))
 
 
 Maker = Callable[[Random, int], Operation]
@@ -180,13 +196,13 @@ def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
     """What may be done, how often, and how one is chosen."""
     return {
         "deployment": (40, lambda random, tenant: _deployment(random, tenant, targets)),
-        "sync": (14, syncs.make),
+        "sync": (60, syncs.make),
         "environment": (5, _environment),
         "kubeconfig": (5, _kubeconfig),
         "login": (3, lambda random, tenant: PutLogin(tenant, random.randrange(3))),
         "credential": (4, _credential),
         "remove": (14, _removal),
-        "namespace": (1, lambda _, tenant: RemakeNamespace(tenant)),
+        "namespace": (1, lambda _, tenant: RemakeNamespace(_restless(tenant))),
         "meddle": (10, _meddling),
         "forge": (4, _forgery),
     }
@@ -244,6 +260,8 @@ def _removal(random: Random, tenant: int) -> Remove:
 
 def _meddling(random: Random, tenant: int) -> Meddle:
     kind = random.choices(["application", "project", "cluster-secret"], [6, 2, 2])[0]
+    if kind == "project":
+        tenant = _restless(tenant)
     how = random.choice(["edit", "delete", "unlabel"])
     name = random.choice(ENVIRONMENTS if kind == "cluster-secret" else DEPLOYMENTS)
     return Meddle(tenant, kind, name, how)  # type: ignore[arg-type]
@@ -252,6 +270,11 @@ def _meddling(random: Random, tenant: int) -> Meddle:
 def _forgery(random: Random, tenant: int) -> Forge:
     kind = random.choice(["application", "project", "cluster-secret"])
     return Forge(tenant, kind, random.randrange(SLOTS), ours=_one_in(random, 2))  # type: ignore[arg-type]
+
+
+def _restless(tenant: int) -> int:
+    """The tenant that has this one's share of what leaves no run to judge."""
+    return tenant - tenant % RESTLESS
 
 
 def _one_in(random: Random, number: int) -> bool:

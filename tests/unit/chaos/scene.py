@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from chaos.checker.difference import Difference
-from chaos.checker.judge import judge
+from chaos.checker.judge import Judgement, judge
 from chaos.checker.world import Facts, World
 from chaos.identity import resource_id
 from chaos.record import Asked, Record
@@ -23,6 +23,8 @@ TENANT = "e6578532-0ac2-56f5-b388-1cea957290f5"
 PROJECT = f"app-project-{TENANT}"
 CLUSTER = "managed-env-3acca8b2-b193-5f5a-b707-49edc218723e"
 LABELS = {"app.kubernetes.io/managed-by": "gitops-service"}
+ASKED_AT, OVER_AT = 100, 110
+"""Resource versions of the run: as it was made, and with its last status."""
 BEGUN, ENDED = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
 FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), login=None)
 
@@ -36,6 +38,10 @@ class Scene:
 
     def judged(self) -> list[Difference]:
         """What the checker says."""
+        return self.judgement().differences
+
+    def judgement(self) -> Judgement:
+        """All that it says."""
         return judge(self._world(), FACTS, self.record)
 
     def sorts(self) -> list[str]:
@@ -80,8 +86,8 @@ def settled() -> Scene:
     scene.put("remote", deployment("remote", "u-remote", destination={"environment": "prod", "namespace": "web"}))
     scene.put("manual", deployment("manual", "u-manual", automated=False))
     scene.put("run", run())
-    scene.record.runs["u-run"] = Asked("u-run", "u-manual")
-    scene.record.starts["u-run"].add(BEGUN)
+    scene.record.runs["u-run"] = Asked("u-run", "u-manual", ASKED_AT)
+    scene.record.starts.note(syncing("u-run", BEGUN, version=ASKED_AT + 1))
     scene.objects |= {
         "web application": application("u-web", automated=True),
         "remote application": application("u-remote", automated=True, cluster=CLUSTER, namespace="web"),
@@ -180,7 +186,21 @@ def run() -> Manifest:
         "operation": {"phase": "Succeeded", "startedAt": BEGUN, "finishedAt": ENDED},
     }
     item = thing("GitOpsDeploymentSyncRun", HOME, "run", "u-run")
+    item["metadata"]["resourceVersion"] = str(OVER_AT)
     return item | {"spec": {"gitopsDeploymentName": "manual"}, "status": status}
+
+
+def syncing(run_uid: str, started: str = "", *, version: int, requested: bool = True) -> Manifest:
+    """A version of an Application whose operation is one of a run; ``started``: when its state says that it has."""
+    operation = {"info": [{"name": "gitops-sync-run", "value": run_uid}], "sync": {}}
+    state = {"operation": operation, "phase": "Running", "startedAt": started}
+    item = thing("Application", ENGINE, "gitopsdepl-u-manual", "a-u-manual")
+    item["metadata"]["resourceVersion"] = str(version)
+    return (
+        item
+        | {"status": {"operationState": state if started else None}}
+        | ({"operation": operation} if requested else {})
+    )
 
 
 def cluster_secret(token: str) -> Manifest:

@@ -8,12 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from chaos.checker.world import token_of
-from chaos.record import Asked
+from chaos.record import Asked, Gap
+from chaos.sync_starts import SyncStarts
 from tests.unit.chaos.scene import (
+    ASKED_AT,
     CLUSTER,
     ENGINE,
     HOME,
     LABELS,
+    OVER_AT,
     Scene,
     application,
     cluster_secret,
@@ -21,6 +24,7 @@ from tests.unit.chaos.scene import (
     deployment,
     kubeconfig,
     settled,
+    syncing,
     thing,
 )
 
@@ -195,20 +199,32 @@ def test_deployment_when_its_environment_does_not_exist_and_it_says_nothing_then
 
 
 def test_run_when_it_took_place_twice_then_it_is_told_although_it_is_gone(scene: Scene) -> None:
-    scene.record.starts["u-run"].add("2026-01-01T00:01:00Z")
+    scene.record.starts.note(syncing("u-run", "2026-01-01T00:01:00Z", version=OVER_AT))
     scene.remove("run")
     assert scene.sorts() == ["sync"]
 
 
 def test_run_when_it_says_that_it_succeeded_and_nobody_saw_it_then_it_is_told(scene: Scene) -> None:
-    scene.record.starts.clear()
+    scene.record.starts = SyncStarts()
     assert scene.sorts() == ["sync"]
 
 
-def test_run_when_nobody_watched_for_a_moment_then_what_was_not_seen_is_not_judged(scene: Scene) -> None:
-    scene.record.starts.clear()
-    scene.record.witness_gaps = 1
-    assert scene.judged() == []
+@pytest.mark.parametrize("gap", [Gap(0, ASKED_AT + 1), Gap(OVER_AT - 1, None), Gap(0, None)])
+def test_run_when_nobody_watched_while_it_lived_then_it_is_not_judged_that_nobody_saw_it(
+    scene: Scene, gap: Gap
+) -> None:
+    scene.record.starts = SyncStarts()
+    scene.record.witness_gaps.append(gap)
+    assert (scene.judged(), scene.judgement().strictly_judged) == ([], 0)
+
+
+@pytest.mark.parametrize("gap", [Gap(0, ASKED_AT), Gap(OVER_AT, None)])
+def test_run_when_nobody_watched_before_or_after_it_lived_then_it_is_told_that_nobody_saw_it(
+    scene: Scene, gap: Gap
+) -> None:
+    scene.record.starts = SyncStarts()
+    scene.record.witness_gaps.append(gap)
+    assert (scene.sorts(), scene.judgement().strictly_judged) == (["sync"], 1)
 
 
 @pytest.mark.parametrize("phase", ["Waiting", "Running", "Failed"])
@@ -218,9 +234,17 @@ def test_run_when_nothing_stood_in_its_way_and_it_did_not_succeed_then_it_is_tol
 
 
 def test_run_when_somebody_deleted_its_application_then_it_may_have_failed_but_has_ended(scene: Scene) -> None:
-    scene.record.runs["u-run"] = Asked("u-run", "u-manual")
+    scene.record.runs["u-run"] = Asked("u-run", "u-manual", ASKED_AT)
     scene.record.disturbed.add("u-manual")
     scene.objects["run"]["status"]["operation"]["phase"] = "Error"
     assert scene.judged() == []
     scene.objects["run"]["status"]["operation"]["phase"] = "Running"
     assert scene.sorts() == ["sync"]
+
+
+def test_run_when_somebody_touched_what_all_applications_of_its_tenant_need_then_it_is_not_judged_strictly(
+    scene: Scene,
+) -> None:
+    assert scene.judgement().strictly_judged == 1
+    scene.record.disturb(HOME)
+    assert scene.judgement().strictly_judged == 0

@@ -1,4 +1,4 @@
-"""How a plan is carried out, and what is noted of syncs."""
+"""How a plan is carried out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any, cast
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
-from chaos.execution.sync_watch import note_start
 from chaos.execution.users import Users
 from chaos.plan.faults import Kill
 from chaos.plan.operations import Meddle, PutLogin
 from chaos.plan.plan import Plan
-from chaos.record import Record
 
 FAST = 1e6
 
@@ -62,17 +60,3 @@ async def test_faults_when_there_are_two_then_the_second_begins_when_the_first_i
 async def test_meddling_when_there_is_nothing_to_meddle_with_then_it_is_counted_as_without_effect() -> None:
     outcome = await executor(Everybody()).run(Plan(1, (Meddle(0, "application", "d0", "edit"),)))
     assert outcome.without_effect == {"Meddle": 1}
-
-
-def test_sync_when_it_starts_again_then_two_starts_are_noted() -> None:
-    record = Record()
-    for started in ("10:00:00", "10:00:00", "10:00:05"):
-        operation = {"info": [{"name": "gitops-sync-run", "value": "r1"}]}
-        note_start({"status": {"operationState": {"operation": operation, "startedAt": started}}}, record)
-    assert record.starts == {"r1": {"10:00:00", "10:00:05"}}
-
-
-def test_sync_when_it_is_automations_own_then_nothing_is_noted() -> None:
-    record = Record()
-    note_start({"status": {"operationState": {"operation": {}, "startedAt": "10:00:00"}}}, record)
-    assert record.starts == {}

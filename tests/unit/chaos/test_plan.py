@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from chaos.plan.faults import FAULTS
-from chaos.plan.generate import Size, Targets, generate
-from chaos.plan.operations import OPERATIONS
+from chaos.plan.generate import STEADY, Size, Targets, generate
+from chaos.plan.operations import OPERATIONS, AskForSync, Meddle, PutDeployment, RemakeNamespace, Remove
 from chaos.plan.plan import Plan
 
 TARGETS = Targets(("planner", "agent-1"), ("kafka",), (("planner", "postgres"),), ("watcher",), (1, 2))
@@ -36,3 +36,36 @@ def test_faults_when_spread_then_operations_come_before_the_first_and_after_the_
 
 def test_plan_when_kept_in_a_file_then_it_comes_back() -> None:
     assert Plan.from_json(PLAN.to_json()) == PLAN
+
+
+def test_runs_when_a_plan_is_long_then_most_are_of_deployments_that_nobody_changes_or_takes_away() -> None:
+    runs = Counter(each.deployment in STEADY for each in PLAN.operations if isinstance(each, AskForSync))
+    changes = {each for each in PLAN.operations if isinstance(each, PutDeployment) and each.name in STEADY}
+    assert runs[True] > 3 * runs[False]
+    assert changes == {
+        PutDeployment(tenant, name, 0, "apps/0", "", automated=False) for tenant in range(5) for name in STEADY
+    }
+    assert not [each for each in PLAN.operations if isinstance(each, Remove | Meddle) and each.name in STEADY]
+
+
+def test_namespace_when_it_is_made_again_then_its_steady_deployments_are() -> None:
+    steps = PLAN.operations
+    after = [steps[place + 1 : place + 3] for place, step in enumerate(steps) if isinstance(step, RemakeNamespace)]
+    assert after
+    assert all([each.name for each in two if isinstance(each, PutDeployment)] == list(STEADY) for two in after)
+
+
+def test_project_when_it_is_meddled_with_then_its_tenant_is_one_of_few() -> None:
+    meddled = {each.tenant for each in PLAN.operations if isinstance(each, Meddle) and each.kind == "project"}
+    assert meddled == {0, 4}
+
+
+def test_runs_when_a_tenant_has_many_then_it_takes_the_oldest_back_before_its_quota_is_reached() -> None:
+    there, most = set[str](), 0
+    for each in generate(7, Size(operations=2000, tenants=1, faults=0), TARGETS).operations:
+        if isinstance(each, AskForSync):
+            there.add(each.name)
+        if isinstance(each, Remove) and each.kind == "run":
+            there.discard(each.name)
+        most = max(most, len(there))
+    assert 100 < most <= 150
