@@ -14,6 +14,7 @@ from chaos.checker.convergence import Verdict
 from chaos.execution.executor import Outcome
 from chaos.plan.faults import FAULTS
 from chaos.record import Record
+from chaos.sources import Sources
 
 SHOWN = 40
 """Differences."""
@@ -23,6 +24,7 @@ SHOWN = 40
 class Report:
     """Of one run."""
 
+    sources: Sources
     seed: int
     outcome: Outcome
     verdict: Verdict
@@ -37,9 +39,12 @@ class Report:
         """All of it but what was recorded."""
         faults = {fault.__name__ for fault in FAULTS}
         return {
+            "commit": self.sources.commit,
+            "with_changes": self.sources.are_changed,
             "seed": self.seed,
             "operations": {name: number for name, number in self.outcome.done.items() if name not in faults},
             "faults": {name: number for name, number in self.outcome.done.items() if name in faults},
+            "targets": {name: dict(targets) for name, targets in self.outcome.targets.items()},
             "without_effect": dict(self.outcome.without_effect),
             "seconds": round(self.outcome.seconds, 1),
             "syncs_seen": len(self.record.starts.runs),
@@ -58,11 +63,14 @@ def print_report(console: Console, report: Report) -> None:
     """Figures first, then what is wrong."""
     content = report.as_json()
     table = Table("", "", box=None, show_header=False)
+    table.add_row("commit", content["commit"] + (", with changes" if content["with_changes"] else ""))
     table.add_row("seed", str(report.seed))
     for name in ("operations", "faults", "there_is"):
         parts = ", ".join(f"{number} {what}" for what, number in sorted(content[name].items()))
         table.add_row(name.replace("_", " "), f"{sum(content[name].values())}: {parts}")
     table.add_row("syncs seen", f"{content['syncs_seen']}, {content['witness_gaps']} moments without a witness")
+    for name, targets in sorted(content["targets"].items()):
+        table.add_row(f"targets of {name}", ", ".join(f"{number} {what}" for what, number in sorted(targets.items())))
     runs = content["there_is"]["sync runs"]
     table.add_row("sync runs judged strictly", f"{content['sync_runs_judged_strictly']} of {runs}")
     table.add_row("calls made to fail", str(content["failed_calls"]))

@@ -25,6 +25,7 @@ from chaos.plan.generate import REPOSITORIES, WEB, WEB_2
 from chaos.plan.plan import Plan
 from chaos.record import Record, key_of
 from chaos.report import Report
+from chaos.sources import read_sources
 from devstack.git.site import site_of
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import NAMESPACE, connect
@@ -50,7 +51,7 @@ def stack_options(*, argocd: bool = False) -> list[str]:
 
 async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, deadline_seconds: float) -> Report:
     """Carry ``plan`` out for tenants whose namespaces begin with ``prefix``, which nobody else's do."""
-    record = Record()
+    record, sources = Record(), read_sources()
     kubeconfig = Path(stack.environment["KUBECONFIG"])
     engine_namespaces = tuple(
         each.partition("=")[2] or each for each in stack.environment["ENGINE_NAMESPACES"].split(",")
@@ -68,7 +69,7 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
         async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive()):
             outcome = await Executor(users, intruder, faults, rate).run(plan)
             verdict = await await_convergence(kube, facts, record, deadline_seconds)
-    return Report(plan.seed, outcome, verdict, record)
+    return Report(sources, plan.seed, outcome, verdict, record)
 
 
 def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str, ...]) -> Surroundings:

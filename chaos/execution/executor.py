@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
-from chaos.plan.faults import Fault
+from chaos.plan.faults import Fault, target_of
 from chaos.plan.operations import Forge, Meddle, Operation
 from chaos.plan.plan import Plan
 
@@ -24,6 +24,8 @@ class Outcome:
 
     done: Counter[str] = field(default_factory=Counter)
     """By kind of operation or fault."""
+    targets: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Processes and links, by kind of fault."""
     without_effect: Counter[str] = field(default_factory=Counter)
     """There was nothing to meddle with."""
     seconds: float = 0
@@ -59,6 +61,8 @@ class Executor:
                     await fault
                 fault = asyncio.create_task(self._faults.carry_out(step))
                 self._outcome.done[type(step).__name__] += 1
+                if target := target_of(step):
+                    self._outcome.targets[type(step).__name__][target] += 1
             else:
                 await self._lanes[step.tenant].put(step)
                 await asyncio.sleep(1 / self._rate)

@@ -107,3 +107,14 @@ Fault = (
     | RestoreBackup
 )
 FAULTS: tuple[type[Fault], ...] = get_args(Fault)
+
+
+def target_of(fault: Fault) -> str:
+    """The process or link that it concerns; empty: it is not about one."""
+    match fault:
+        case Kill(process) | Stop(process) | FillDisk(process) | StepClock(process):
+            return process
+        case Cut(process, server) | Slow(process, server):
+            return f"{process} to {server}"
+        case _:
+            return ""

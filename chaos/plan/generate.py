@@ -84,6 +84,8 @@ class Targets:
     """Processes whose clocks can be set."""
     seconds: tuple[float, float]
     """Least and most."""
+    first: tuple[str | tuple[str, str], ...] = ()
+    """Of the processes and links those that all depends on: each kind of fault hits all of them before any other."""
     kinds: tuple[type[Fault], ...] = FAULTS
     """Of faults."""
     paths: tuple[str, ...] = field(default=tuple(f"apps/{number}" for number in range(PATHS)))
@@ -141,10 +143,20 @@ class _FaultMakers:
         return round(self._random.uniform(*self._targets.seconds), 1)
 
     def each(self, targets: Sequence[T], make: Callable[[T, float], Fault]) -> Iterator[Fault]:
-        """Of one target after the other, in an order that differs each time."""
+        """Of one target after the other: at first of those that come first, then in an order that differs each time."""
+        order = self._targets.first
+        first = sorted((target for target in targets if target in order), key=order.index)
+        rest = [target for target in targets if target not in first]
+        turn = [*self._rotated(first), *self._random.sample(rest, len(rest))]
         while True:
-            for target in self._random.sample(targets, len(targets)):
+            for target in turn:
                 yield make(target, self.seconds())
+            turn = self._random.sample(targets, len(targets))
+
+    def _rotated(self, targets: Sequence[T]) -> Sequence[T]:
+        """In their order, but not always from the same on: few faults of a seed hit others than those of another."""
+        start = self._random.randrange(len(targets)) if targets else 0
+        return [*targets[start:], *targets[:start]]
 
     def always(self, make: Callable[[], Fault]) -> Iterator[Fault]:
         """Of one that has no target."""

@@ -9,7 +9,7 @@ from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
-from chaos.plan.faults import Kill
+from chaos.plan.faults import Cut, Kill, KillAll
 from chaos.plan.operations import Meddle, PutLogin
 from chaos.plan.plan import Plan
 
@@ -55,6 +55,12 @@ async def test_faults_when_there_are_two_then_the_second_begins_when_the_first_i
     faults = (Kill("planner", 1), Kill("agent-1", 1))
     await executor(everybody).run(Plan(1, (PutLogin(0, 1), *faults, PutLogin(0, 2))))
     assert [step for step in everybody.done if isinstance(step, Kill)] == list(faults)
+
+
+async def test_faults_when_they_are_carried_out_then_their_targets_are_counted_by_kind() -> None:
+    faults = (Kill("kafka", 1), Kill("kafka", 2), Cut("agent-1", "kafka", 1), KillAll())
+    outcome = await executor(Everybody()).run(Plan(1, (PutLogin(0, 1), *faults)))
+    assert outcome.targets == {"Kill": {"kafka": 2}, "Cut": {"agent-1 to kafka": 1}}
 
 
 async def test_meddling_when_there_is_nothing_to_meddle_with_then_it_is_counted_as_without_effect() -> None:

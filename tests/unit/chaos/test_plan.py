@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from chaos.plan.faults import FAULTS
+import pytest
+
+from chaos.plan.faults import FAULTS, Cut, Fault, Kill, Slow, Stop, target_of
 from chaos.plan.generate import STEADY, Size, Targets, generate
 from chaos.plan.operations import OPERATIONS, AskForSync, Meddle, PutDeployment, RemakeNamespace, Remove
 from chaos.plan.plan import Plan
@@ -69,3 +71,28 @@ def test_runs_when_a_tenant_has_many_then_it_takes_the_oldest_back_before_its_qu
             there.discard(each.name)
         most = max(most, len(there))
     assert 100 < most <= 150
+
+
+FIRST = ("planner-1", "kafka", "postgres", "etcd", "agent-1", ("planner-1", "kafka"), ("agent-1", "kafka"))
+MANY = ("agent-1", "agent-2", "etcd", "kafka", "planner-1", "planner-2", "postgres", "registry")
+WAYS = (("agent-1", "kafka"), ("agent-1", "registry"), ("planner-1", "kafka"), ("planner-1", "registry"))
+
+
+@pytest.mark.parametrize(("kind", "number"), [(Kill, 5), (Stop, 5), (Cut, 2), (Slow, 2)])
+def test_faults_when_there_are_few_of_a_kind_then_each_hits_another_of_what_comes_first(
+    kind: type[Fault], number: int
+) -> None:
+    targets = Targets(MANY, MANY, WAYS, (), (1, 2), FIRST, (kind,))
+    begun = set[str]()
+    for seed in range(20):
+        hit = [target_of(each) for each in generate(seed, Size(100, 1, number), targets).faults]
+        first = {" to ".join(each) if isinstance(each, tuple) else each for each in FIRST}
+        assert len(set(hit)) == number
+        assert set(hit) <= first
+        begun.add(hit[0])
+    assert len(begun) > 1, "not every seed begins with the same"
+
+
+def test_faults_when_what_comes_first_was_hit_then_all_others_are_before_any_comes_again() -> None:
+    plan = generate(3, Size(100, 1, len(MANY)), Targets(MANY, MANY, WAYS, (), (1, 2), FIRST, (Kill,)))
+    assert sorted(map(target_of, plan.faults)) == sorted(MANY)
