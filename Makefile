@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search years chaos bench packages containers node
+.PHONY: test unit search years chaos failover bench packages containers node
 # Three processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
@@ -65,6 +65,10 @@ ARGOCD :=
 SHRINK := 0
 chaos: toolchain ## Random changes and faults, then a proof that nothing was lost: make chaos SEED=7 OPERATIONS=10000 SHRINK=20
 	@$(RUN)python -m chaos $(CHAOS)
+
+FOR := 60
+failover: toolchain ## Stop and cut off each service for a minute, and see that it changes nothing any more: make failover FOR=20
+	@FAILS_FOR_SECONDS=$(FOR) $(RUN)python -m pytest tests/chaos/test_failover.py $(CHOSEN)
 
 ##@ Change it
 GENERATED := k8s/crds k8s/rbac/tenants.yaml k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md

@@ -24,7 +24,7 @@ from tests.e2e.tenant import Tenant, application_name, path
 RESUMED_SECONDS = 60
 """Of a busy machine; ``python -m bench.failover`` measures."""
 FAILS_FOR_SECONDS = float(os.environ.get("FAILS_FOR_SECONDS", "0"))
-"""At least; others have done its work by then in any case. For one minute: ``FAILS_FOR_SECONDS=60 pytest …``."""
+"""At least; others have done its work by then in any case. For one minute: ``make failover``."""
 
 
 async def until_synced(tenant: Tenant, *names: str) -> None:
