@@ -49,7 +49,7 @@ def manifests(source: str, namespace: str, trusted: Trusted) -> list[Manifest]:
     """All of one instance; config maps of one name are one."""
     merged: dict[tuple[str, str], Manifest] = {}
     given = [config_map(name, data) for name, data in trusted.items()]
-    for manifest in (*requirements(namespace), *yaml.safe_load_all(source), *given):
+    for manifest in (*requirements(), *yaml.safe_load_all(source), *given):
         name = manifest["metadata"]["name"]
         place = (manifest["kind"], name)
         data = merged.get(place, {}).get("data", {}) | (manifest.get("data") or {})

@@ -14,8 +14,6 @@ from services.common.kubernetes.builtin_kinds import Manifest
 FOLDER = ROOT / "k8s" / "argocd"
 RIGHTS = FOLDER / "rights"
 """What its application controllers may do in their own cluster."""
-CONFIG = "argocd-cm"
-INSTALLATION_ID = "installationID"
 PARAMETERS = "argocd-cmd-params-cm"
 REPO_SERVER_VARIABLES = {
     "reposerver.enable.git.submodule": "ARGOCD_GIT_MODULES_ENABLED",
@@ -34,8 +32,8 @@ CONTROLLER_VARIABLES = {
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 
 
-def requirements(namespace: str) -> Iterator[Manifest]:
-    """For the instance in ``namespace``; who applies them puts them there."""
+def requirements() -> Iterator[Manifest]:
+    """Without a namespace: who applies them puts them there."""
     for path in sorted(FOLDER.glob("*.yaml")):
         manifest = yaml.safe_load(path.read_text())
         if "metadata" not in manifest or manifest["kind"] in {
@@ -43,8 +41,6 @@ def requirements(namespace: str) -> Iterator[Manifest]:
             "StatefulSet",
         }:  # of kustomize's own; there are no pods
             continue
-        if manifest["metadata"]["name"] == CONFIG:
-            manifest["data"][INSTALLATION_ID] = namespace
         yield manifest
 
 

@@ -146,7 +146,11 @@ def build(
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
     messages = MessageHandler(decode, desired, instances, dead_letters, limit, offsets, look_for=follower.look_for)
     stream.connect_callbacks(messages, instances)
-    accepted = Acceptance(unseen=settings.accept_unseen_engines, unisolated=settings.accept_unisolated_engines)
+    accepted = Acceptance(
+        unseen=settings.accept_unseen_engines,
+        unisolated=settings.accept_unisolated_engines,
+        installation_id=settings.installation_id,
+    )
     inspection = EngineInspection(cluster, fleet, dependencies.engines, clock, accepted)
     follower.call_on_change(instances.follow_fleet)
     follower.call_on_change(inspection.follow_fleet)

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
+from services.common.argocd_names import INSTALLATION_ID
 from services.common.kafka import ENGINE, FLEET, OBSERVATIONS
 from services.common.platform_namespaces import is_platform
 from services.common.settings import AllowedAddresses, Names, ServiceSettings
@@ -34,9 +35,14 @@ class AgentSettings(ServiceSettings):
     accept_unisolated_engines: bool = Field(
         default=False,
         description="Deploy by an Argo CD that does not keep tenants apart: without the exclusions, the closed default "
-        "project, the own installation id or the script of k8s/argocd, with more rights than tenants may have, or with "
+        "project, an installation id or the script of k8s/argocd, with more rights than tenants may have, or with "
         "a workload that is not found; with ACCEPT_UNSEEN_ENGINES, also by one of which none of that can be read. Only "
         "where all who deploy by it trust each other, or nothing is deployed.",
+    )
+    installation_id: str = Field(
+        default=INSTALLATION_ID,
+        min_length=1,
+        description="installationID of every Argo CD of the fleet, in all engine clusters, and of no other Argo CD.",
     )
     platform_namespaces: Names = Field(
         default=frozenset(),

@@ -11,6 +11,9 @@ SECRET_TYPE_LABEL = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
 LOCAL_CLUSTER = "in-cluster"
 """The cluster that Argo CD itself runs in."""
 
+INSTALLATION_ID = "gitops-service-argocd"
+"""By which all Argo CDs of a fleet know what any of them has deployed, unless operators say another."""
+
 APPLICATION_PREFIX = "gitopsdepl-"
 
 

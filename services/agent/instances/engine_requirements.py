@@ -8,7 +8,6 @@ Pure: ``engine_inspection`` reads, and reports. What concerns its Deployments is
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -26,10 +25,11 @@ from services.agent.instances.workload_requirements import (
     unwrapped_generators,
     version_of,
 )
-from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP
+from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP, INSTALLATION_ID
 from services.common.kubernetes import Manifest
 
 CONFIG = "argocd-cm"
+INSTALLATION = "installationID"
 DEFAULT_PROJECT = "default"
 EXCLUDED = (APPLICATION, "ApplicationSet", APP_PROJECT)
 VALUES = "helm.valuesFileSchemes"
@@ -70,6 +70,8 @@ class Acceptance:
     """An instance is used though its workloads are not found."""
     unisolated: bool = False
     """An instance is used though it does not keep tenants apart; with ``unseen``, though it may not be read at all."""
+    installation_id: str = INSTALLATION_ID
+    """By which the Argo CDs of the fleet know what they have deployed: one for all, so that a tenant can be moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,8 @@ class Verdict:
 
 
 def verdicts(engines: Mapping[str, Found], accepted: Acceptance) -> dict[str, Verdict]:
-    """By instance; the instances are of one cluster."""
-    ids = Counter((found.config or {}).get("installationID", "") for found in engines.values())
-    return {name: _verdict(found, ids, accepted) for name, found in engines.items()}
+    """By instance."""
+    return {name: _verdict(found, accepted) for name, found in engines.items()}
 
 
 def verdict_on_unreadable(error: str, refusal: str, accepted: Acceptance) -> Verdict:
@@ -101,16 +102,17 @@ def verdict_on_unreadable(error: str, refusal: str, accepted: Acceptance) -> Ver
     return Verdict(None, (f"the agent may not see it: {error}",), refusal, not refusal)
 
 
-def _verdict(found: Found, ids: Mapping[str, int], accepted: Acceptance) -> Verdict:
+def _verdict(found: Found, accepted: Acceptance) -> Verdict:
     version = version_of(found.workloads)
     isolation = (
-        *_of_isolation(found.config, ids),
+        *_of_isolation(found.config),
         *_of_default_project(found.default_project),
         *_of_rights(found.excessive_rights),
         *unwrapped_generators(found.workloads),
     )
     missing = tuple(missing_workloads(found.workloads))
-    others = (*_of_schemas(found.unserved), *_of_config(found.config), *unmet_of_workloads(found.workloads))
+    config = _of_config(found.config, accepted.installation_id)
+    others = (*_of_schemas(found.unserved), *config, *unmet_of_workloads(found.workloads))
     unisolated = (*isolation, *(missing if found.workloads.any_seen else ()))
     refusal = (
         _refusal_of_version(found, version, accepted)
@@ -161,26 +163,27 @@ def _of_rights(excessive: tuple[str, ...]) -> Iterator[str]:
         yield f"its application controller may write {', '.join(excessive)} in its own cluster: so may tenants, there"
 
 
-def _of_isolation(config: Mapping[str, str] | None, ids: Mapping[str, int]) -> Iterator[str]:
+def _of_isolation(config: Mapping[str, str] | None) -> Iterator[str]:
     """What keeps a tenant from what is another's, or the platform's."""
     if config is None:
         yield f"there is no ConfigMap {CONFIG}"
         return
     if missing := [kind for kind in EXCLUDED if not _is_excluded(kind, config.get("resource.exclusions", ""))]:
         yield f"resource.exclusions leaves out {', '.join(missing)} of {GROUP}: a tenant's repository can bring them"
-    installation = config.get("installationID", "")
-    if not installation or ids[installation] > 1:
-        yield "installationID is not the instance's own: it takes another's resources for its own"
+    if not config.get(INSTALLATION):
+        yield f"{INSTALLATION} is empty: it takes resources of any Argo CD for its own"
     if config.get("application.resourceTrackingMethod") not in TRACKING:
         yield "application.resourceTrackingMethod is not 'annotation': labels are cut off, and tenants' to set"
     if options := sorted(name for name, value in config.items() if name.startswith(KUSTOMIZE) and value.strip()):
         yield f"{', '.join(options)}: kustomize is called with options, or by another path"
 
 
-def _of_config(config: Mapping[str, str] | None) -> Iterator[str]:
+def _of_config(config: Mapping[str, str] | None, fleet: str) -> Iterator[str]:
     """What else it should have; that there is none is told already."""
     if config is None:
         return
+    if config.get(INSTALLATION) not in ("", None, fleet):
+        yield f"{INSTALLATION} is not '{fleet}', the fleet's: what other instances have deployed is none of its own"
     if config.get("resource.respectRBAC") not in RESPECTING:
         yield "resource.respectRBAC is not 'normal': a tenant's cluster with few rights cannot be deployed to"
     if config.get("jsonnet.enable") != "false":

@@ -203,11 +203,11 @@ def test_rights_when_installed_then_nothing_can_be_written_that_gives_rights_or_
 
 def test_local_stack_when_it_configures_argo_cd_then_as_the_component_does(installed: list[Manifest]) -> None:
     for namespace in NAMESPACES:
-        for manifest in requirements(namespace):
+        for manifest in requirements():
             name = manifest["metadata"]["name"]
             there = of_kind(manifest["kind"], within(namespace, installed))[name]
             assert manifest.get("data", {}).items() <= there.get("data", {}).items()
             assert manifest.get("spec") == there.get("spec")
-    assert {item["metadata"]["name"] for item in requirements("any")} == {
+    assert {item["metadata"]["name"] for item in requirements()} == {
         CONFIG, PARAMETERS, "default", "argocd-generators",
     }  # fmt: skip

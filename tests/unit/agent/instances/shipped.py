@@ -11,7 +11,7 @@ from devstack.setup.argocd_requirements import FOLDER, requirements
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
 from services.common.kubernetes import Manifest
 
-SHIPPED = {item["metadata"]["name"]: item for item in requirements("argocd")}
+SHIPPED = {item["metadata"]["name"]: item for item in requirements()}
 CONFIG: dict[str, str] = SHIPPED["argocd-cm"]["data"]
 PROJECT: Manifest = SHIPPED["default"]
 

@@ -14,6 +14,7 @@ from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS
 from services.agent.instances.argocd_versions import TESTED
 from services.agent.instances.engine_requirements import Acceptance, Found, Verdict, verdicts
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
+from services.common.argocd_names import INSTALLATION_ID
 from services.common.kubernetes import Manifest
 from tests.unit.agent.instances.shipped import CONFIG, PROJECT, SHIPPED, workloads_of
 
@@ -72,10 +73,14 @@ def test_exclusions_when_they_leave_a_kind_out_then_it_is_named(text: str, kinds
     assert f" {kinds} of argoproj.io" in told
 
 
-def test_installation_ids_when_two_instances_have_the_same_then_both_are_told_of() -> None:
-    found = verdicts({name: Found(CONFIG, PROJECT, workloads_of("v3.2.11")) for name in ("one", "two")}, Acceptance())
-    told = (*found["one"].shortcomings, *found["two"].shortcomings)
-    assert [each.split(" ")[0] for each in told] == ["installationID"] * 2
+def test_installation_id_when_it_is_not_the_fleets_then_that_is_told() -> None:
+    (told,) = of_one(CONFIG | {"installationID": "another"})
+    assert told.startswith(f"installationID is not '{INSTALLATION_ID}'")
+
+
+def test_installation_id_when_operators_say_which_the_fleets_is_then_that_one_will_do() -> None:
+    found = {"one": Found(CONFIG | {"installationID": "another"}, PROJECT, workloads_of("v3.2.11"))}
+    assert verdicts(found, Acceptance(installation_id="another"))["one"].shortcomings == ()
 
 
 @pytest.mark.parametrize(("name", "value"), [
