@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from devstack.node.commands import run
 from devstack.stack.node_addresses import (
@@ -30,53 +30,101 @@ PUBLIC = "203.0.113.7"
 PRIVATE = "10.245.0.7"
 """On the node's network, but not the node."""
 
-SERVED = {METADATA: (80, 443), PUBLIC: (22, 80, 443, 6443, 8443), PRIVATE: (22, 443)}
-"""Ports that somebody listens on there."""
 
-Place = tuple[str, int]
+class Place(NamedTuple):
+    """What somebody connects to."""
+
+    address: str
+    port: int
+    protocol: str = "TCP"
+
+
+ELSEWHERE: Mapping[str, Place] = {
+    "metadata": Place(METADATA, 80),
+    "metadata over TLS": Place(METADATA, 443),
+    "metadata at Alibaba": Place("100.100.100.200", 443),
+    "metadata at Azure": Place("168.63.129.16", 443),
+    "metadata at Oracle": Place("192.0.0.192", 443),
+    "public ssh": Place(PUBLIC, 22),
+    "public http": Place(PUBLIC, 80),
+    "public https": Place(PUBLIC, 443),
+    "public 6443": Place(PUBLIC, 6443),
+    "public, another port": Place(PUBLIC, 8443),
+    "public https over UDP": Place(PUBLIC, 443, "UDP"),
+    "public dns": Place(PUBLIC, 53),
+    "public dns over UDP": Place(PUBLIC, 53, "UDP"),
+    "private https": Place(PRIVATE, 443),
+    "private ssh": Place(PRIVATE, 22),
+    "private 172.16/12": Place("172.31.255.7", 443),
+    "private 192.168/16": Place("192.168.255.7", 443),
+    "provider's 100.64/10": Place("100.127.255.7", 443),
+    "reserved 192.0.0/24": Place("192.0.0.7", 443),
+    "benchmarks' 198.18/15": Place("198.19.255.7", 443),
+}
+"""Places that are not on the machine otherwise: see ``on_this_machine``."""
+PRIVATE_PLACES = {"private https", "private ssh", "private 172.16/12", "private 192.168/16"}
+RESERVED_PLACES = {"provider's 100.64/10", "reserved 192.0.0/24", "benchmarks' 198.18/15"}
 
 OF_ALL: Mapping[str, Place] = {
-    "dns": (DNS, 53),
-    "kafka": (NODE, KAFKA),
-    "registry": (NODE, REGISTRY),
-    "postgres": (NODE, POSTGRES),
-    "connect": (NODE, CONNECT),
-    "api server": (API_SERVER, 443),
-    "kubelet": (NODE, 10250),
-    "metadata": (METADATA, 80),
-    "metadata over TLS": (METADATA, 443),
-    "public ssh": (PUBLIC, 22),
-    "public http": (PUBLIC, 80),
-    "public https": (PUBLIC, 443),
-    "public 6443": (PUBLIC, 6443),
-    "public, another port": (PUBLIC, 8443),
-    "private https": (PRIVATE, 443),
-    "private ssh": (PRIVATE, 22),
+    "dns": Place(DNS, 53),
+    "dns over UDP": Place(DNS, 53, "UDP"),
+    "kafka": Place(NODE, KAFKA),
+    "registry": Place(NODE, REGISTRY),
+    "postgres": Place(NODE, POSTGRES),
+    "connect": Place(NODE, CONNECT),
+    "api server": Place(API_SERVER, 443),
+    "kubelet": Place(NODE, 10250),
+    **ELSEWHERE,
 }
 """Places whose addresses are the same on every node."""
 
 TRY = """
 import concurrent.futures, json, socket, sys
+# Who has domain cluster.local? Any DNS server answers; what stands in for one sends it back.
+QUESTION = bytes.fromhex("00010100000100000000000007636c7573746572056c6f63616c0000060001")
+def connect(address, port):
+    socket.create_connection((address, port), timeout=2).close()
+def ask(address, port):
+    with socket.socket(type=socket.SOCK_DGRAM) as asking:
+        asking.connect((address, port))
+        asking.settimeout(1)
+        for last in (False, True):  # a datagram may be lost
+            asking.send(QUESTION)
+            try:
+                return asking.recv(512)
+            except TimeoutError:
+                if last:
+                    raise
 def attempt(place):
+    address, port, protocol = place
     try:
-        socket.create_connection(place, timeout=2).close()
+        {"TCP": connect, "UDP": ask}[protocol](address, port)
     except TimeoutError:
         return "timeout"
     except OSError as error:
         return str(error)
     return "open"
-places = {name: tuple(place) for name, place in json.loads(sys.argv[1]).items()}
+places = json.loads(sys.argv[1])
 with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
     print(json.dumps(dict(zip(places, pool.map(attempt, places.values())))))
 """
 LISTEN = """
 import selectors, socket, sys
 selector = selectors.DefaultSelector()
-for port in map(int, sys.argv[1:]):
-    selector.register(socket.create_server(("", port)), selectors.EVENT_READ)
+for place in sys.argv[1:]:
+    address, port = place.split(":")
+    connections = socket.create_server((address, int(port)))
+    datagrams = socket.socket(type=socket.SOCK_DGRAM)
+    datagrams.bind((address, int(port)))
+    for listening in (connections, datagrams):
+        selector.register(listening, selectors.EVENT_READ)
+print("ready", flush=True)
 while True:
     for key, _ in selector.select():
-        key.fileobj.accept()[0].close()
+        if key.fileobj.type == socket.SOCK_STREAM:
+            key.fileobj.accept()[0].close()
+        else:
+            key.fileobj.sendto(*key.fileobj.recvfrom(512))
 """
 
 
@@ -103,7 +151,7 @@ class Source:
 
 
 def stand_in(namespace: str, name: str, labels: Mapping[str, str], ports: tuple[int, ...]) -> dict[str, Any]:
-    """A pod that listens on ``ports``, as restricted as ours are."""
+    """A pod that listens on ``ports``, over TCP and UDP, as restricted as ours are."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -121,7 +169,7 @@ def stand_in(namespace: str, name: str, labels: Mapping[str, str], ports: tuple[
                 {
                     "name": "any",
                     "image": IMAGE,
-                    "command": ["python", "-c", LISTEN, *map(str, ports)],
+                    "command": ["python", "-c", LISTEN, *(f":{port}" for port in ports)],
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                     "readinessProbe": {"tcpSocket": {"port": ports[0]}, "periodSeconds": 1},
                 }
@@ -136,21 +184,16 @@ def labelled(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def on_this_machine(places: Mapping[str, tuple[int, ...]]) -> Iterator[None]:
+def on_this_machine(places: Iterable[Place]) -> Iterator[None]:
     """Servers at addresses that are elsewhere otherwise: on the node's bridge, which nothing leaves."""
+    listeners = sorted({f"{place.address}:{place.port}" for place in places})
     with ExitStack() as stack:
-        for address, ports in places.items():
+        for address in sorted({place.address for place in places}):
             run("ip", "address", "add", f"{address}/32", "dev", NODE_BRIDGE)
             stack.callback(run, "ip", "address", "delete", f"{address}/32", "dev", NODE_BRIDGE)
-            for port in ports:
-                server = stack.enter_context(socket.create_server((address, port)))
-                # Otherwise it goes on listening while somebody waits for a connection, though it is closed.
-                stack.callback(server.shutdown, socket.SHUT_RDWR)
-                threading.Thread(target=_serve, args=(server,), daemon=True).start()
+        command = [sys.executable, "-c", LISTEN, *listeners]
+        server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(server.kill)
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
         yield
-
-
-def _serve(server: socket.socket) -> None:
-    with suppress(OSError):  # it is closed at the end
-        while True:
-            server.accept()[0].close()

@@ -5,7 +5,8 @@ A Service is reached by its address, and judged by the pods and ports behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +18,11 @@ from devstack.stack.node_addresses import NODE
 from tests.component.k8s.manifests import FOLDER
 from tests.node.kubectl import OURS, Kubectl
 from tests.node.paths import (
+    ELSEWHERE,
     OF_ALL,
+    PRIVATE_PLACES,
     PUBLIC,
-    SERVED,
+    RESERVED_PLACES,
     Place,
     Source,
     labelled,
@@ -33,97 +36,168 @@ ENGINE, OTHER_ENGINE = "gitops-service-argocd", "gitops-service-argocd-2"
 TENANT, MONITORING, CONNECT = "paths-tenant", "monitoring", "paths-connect"
 
 REPO_SERVER, CONTROLLER, REDIS = "argocd-repo-server", "argocd-application-controller", "argocd-redis"
+PROXY, REPLICA = "argocd-redis-ha-haproxy", "argocd-redis-ha"
+APPLICATION_SETS, NOTIFICATIONS = "argocd-applicationset-controller", "argocd-notifications-controller"
+AT_A_TIME = 4
+"""Pods that connect: each waits for what does not answer."""
+OTHER_PORT = 4000
+"""That no policy names."""
+
+TENANTS_PORTS = {
+    "a tenant's pod": 8080,
+    "a tenant's pod over TLS": 443,
+    "a tenant's Kafka": 9093,
+    "a tenant's registry": 8443,
+    "a tenant's database": 5432,
+    "a tenant's Connect": 8083,
+    "a tenant's DNS": 53,
+    "a tenant's redis": 6379,
+    "a tenant's repo server": 8081,
+}
+"""What a tenant's pod listens on, beside the API server's port: a policy must not mean anybody's port."""
+
 STAND_INS = {
-    "tenant": (TENANT, labelled("any"), (8080, 8083, 443)),
-    # As a tenant may label a pod: in its own namespace that is no way in.
+    # A tenant may label a pod as it likes: in its own namespace that is no way in.
+    "tenant": (TENANT, labelled("any") | {"k8s-app": "kube-dns"}, (*TENANTS_PORTS.values(),)),
     "tenant's keeper": (TENANT, labelled("connector-keeper"), (8080,)),
     "tenant's controller": (TENANT, labelled(CONTROLLER), (8080,)),
     "monitoring": (MONITORING, {}, (8080,)),
+    "beside DNS": ("kube-system", labelled("any"), (53,)),
     "migration": (OURS, labelled("database-upgrade"), (8080,)),
     "key rotation": (OURS, labelled("key-rotation"), (8080,)),
     "backup": (OURS, labelled("backup"), (8080,)),
-    "Connect": (CONNECT, labelled("kafka-connect"), (8083,)),
+    "beside ours": (OURS, labelled("any"), (8080,)),
+    "Connect": (CONNECT, labelled("kafka-connect"), (8083, OTHER_PORT)),
     "Connect's other worker": (CONNECT, labelled("kafka-connect"), (8083,)),
     "beside Connect": (CONNECT, labelled("any"), (8080,)),
-    "repo server": (ENGINE, labelled(REPO_SERVER), (8081, 8084)),
-    "controller": (ENGINE, labelled(CONTROLLER), (8082,)),
-    "redis": (ENGINE, labelled(REDIS), (6379,)),
+    "repo server": (ENGINE, labelled(REPO_SERVER), (8081, 8084, OTHER_PORT)),
+    "controller": (ENGINE, labelled(CONTROLLER), (8082, OTHER_PORT)),
+    "redis": (ENGINE, labelled(REDIS), (6379, OTHER_PORT)),
+    # Of a highly available Argo CD.
+    "redis proxy": (ENGINE, labelled(PROXY), (6379,)),
+    "redis replica": (ENGINE, labelled(REPLICA), (6379, 26379, OTHER_PORT)),
+    "other redis replica": (ENGINE, labelled(REPLICA), (6379,)),
+    # Of an Argo CD that has more than is needed.
+    "application sets": (ENGINE, labelled(APPLICATION_SETS), (8080, OTHER_PORT)),
+    "notifications": (ENGINE, labelled(NOTIFICATIONS), (9001,)),
+    "Argo CD's server": (ENGINE, labelled("argocd-server"), (8080,)),
     "other controller": (OTHER_ENGINE, labelled(CONTROLLER), (8082,)),
-    "beside Argo CD": (ENGINE, labelled("any"), (8080,)),
+    "beside Argo CD": (ENGINE, labelled("any"), (6379, 8081)),
 }
 """Namespace, labels and ports of pods that stand for others."""
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
+NAME_SERVICE = {"dns", "dns over UDP"}
 PUBLIC_PORTS = {"public ssh", "public https", "public 6443"}
+# A tenant's cluster may be on a private network: agents try there, and only there, what Argo CD is told of apart.
+TRIED_BY_AGENTS = PUBLIC_PORTS | PRIVATE_PLACES | RESERVED_PLACES
 PATHS = {
-    "watcher": {"dns", "kafka", "registry", "api server"},
-    "planner": {"dns", "kafka", "registry", "postgres"},
-    "agent": {"dns", "kafka", "registry", "api server", *PUBLIC_PORTS},
-    "connector-keeper": {"dns", "connect", "Connect"},
-    "migration": {"dns", "postgres"},
-    "key rotation": {"dns", "api server"},
-    "backup": {"dns", "postgres", "public https"},  # where its store is
-    "repo server": {"dns", "redis", *PUBLIC_PORTS, "public http"},
-    "controller": {"dns", "redis", "repo server", "api server", *PUBLIC_PORTS, "public http"},
+    "watcher": {*NAME_SERVICE, "kafka", "registry", "api server"},
+    "planner": {*NAME_SERVICE, "kafka", "registry", "postgres"},
+    "agent": {*NAME_SERVICE, "kafka", "registry", "api server", *TRIED_BY_AGENTS},
+    "connector-keeper": {*NAME_SERVICE, "connect", "Connect"},
+    "migration": {*NAME_SERVICE, "postgres"},
+    "key rotation": {*NAME_SERVICE, "api server"},
+    "backup": {*NAME_SERVICE, "postgres", "public https"},  # where its store is
+    "beside ours": set[str](),
+    "repo server": {*NAME_SERVICE, "redis", "redis proxy", *PUBLIC_PORTS, "public http"},
+    "controller": {
+        *NAME_SERVICE, "redis", "redis proxy", "repo server", "api server", *PUBLIC_PORTS, "public http",
+    },
     "redis": {"api server"},
-}
+}  # fmt: skip
 """Where each of our pods, and of Argo CD's, gets to; nothing comes back from any other place."""
 
-GUARDED = {
+METRICS = {
     "watcher's metrics",
     "planner's metrics",
     "agent's metrics",
-    "redis",
-    "repo server",
     "repo server's metrics",
     "controller's metrics",
-    "Connect",
+    "application sets' metrics",
+    "notifications' metrics",
 }
-METRICS = {place for place in GUARDED if place.endswith("metrics")}
+CACHES = {"redis", "redis proxy"}
+GUARDED = METRICS | CACHES | {
+    "migration",
+    "key rotation",
+    "backup",
+    "beside ours",
+    "redis, another port",
+    "redis replica",
+    "redis replica's sentinel",
+    "redis replica, another port",
+    "repo server",
+    "repo server, another port",
+    "controller, another port",
+    "application sets, another port",
+    "Connect",
+    "Connect, another port",
+}  # fmt: skip
 VISITORS = {
     "tenant": set[str](),
     "tenant's keeper": set[str](),
     "tenant's controller": set[str](),
     "other controller": set[str](),
+    "beside DNS": set[str](),
     "beside Argo CD": set[str](),
     "beside Connect": set[str](),
     "Connect's other worker": {"Connect"},
+    "redis proxy": {"redis replica", "redis replica's sentinel"},
+    "other redis replica": {"redis replica", "redis replica's sentinel"},
+    "application sets": {"repo server"},
+    "notifications": {"repo server"},
+    "Argo CD's server": {*CACHES, "repo server"},
     "monitoring": METRICS,
 }
 """Which guarded places others get to."""
 
 
 @pytest.fixture(scope="module")
-def sources(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
+def api_port(stack: HostedStack) -> int:
+    """What the API server itself listens on."""
+    return int(stack.state.recall("ports")["kube-apiserver"])
+
+
+@pytest.fixture(scope="module")
+def sources(kubectl: Kubectl, api_port: int) -> Iterator[dict[str, Source]]:
     """Pods by the names that the tables have for them: our own, and those that stand for others."""
     ours = {name: Source(OURS, kubectl.pods_of(name)[0]["metadata"]["name"]) for name in list(PATHS)[:4]}
-    with stand_ins(kubectl) as others:
+    with stand_ins(kubectl, api_port) as others:
         yield ours | others
 
 
 @contextmanager
-def stand_ins(kubectl: Kubectl) -> Iterator[dict[str, Source]]:
-    """While the block lasts."""
+def stand_ins(kubectl: Kubectl, tenants_port: int) -> Iterator[dict[str, Source]]:
+    """While the block lasts; the tenant's listens on one more port."""
     namespaces = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (TENANT, MONITORING, CONNECT)
     ]
     policies = policies_of_overlays()
     found = {name: Source(place, f"paths-{number}") for number, (name, (place, _, _)) in enumerate(STAND_INS.items())}
     pods = [
-        stand_in(source.namespace, source.pod, labels, ports)
-        for source, (_, labels, ports) in zip(found.values(), STAND_INS.values(), strict=True)
+        stand_in(found[name].namespace, found[name].pod, labels, (*ports, tenants_port) if name == "tenant" else ports)
+        for name, (_, labels, ports) in STAND_INS.items()
     ]
     kubectl.apply(*namespaces)
     kubectl.apply(*pods, *policies)
     try:
-        for source in found.values():
-            kubectl.run("wait", "--for=condition=Ready", f"--namespace={source.namespace}", f"pod/{source.pod}")
+        for namespace, names in by_namespace(found.values()).items():
+            kubectl.run("wait", "--for=condition=Ready", f"--namespace={namespace}", "pod", *names)
         yield found
     finally:
-        for source in found.values():
-            kubectl.run("delete", "pod", f"--namespace={source.namespace}", source.pod, "--force", "--ignore-not-found")
+        for namespace, names in by_namespace(found.values()).items():
+            kubectl.run("delete", "pod", f"--namespace={namespace}", *names, "--force", "--ignore-not-found")
         for name, namespace in ((each["metadata"]["name"], each["metadata"]["namespace"]) for each in policies):
             kubectl.run("delete", "networkpolicy", f"--namespace={namespace}", name, "--ignore-not-found")
+
+
+def by_namespace(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """The names of pods."""
+    found: dict[str, list[str]] = {}
+    for source in sources:
+        found.setdefault(source.namespace, []).append(source.pod)
+    return found
 
 
 def policies_of_overlays() -> list[dict[str, Any]]:
@@ -146,57 +220,90 @@ def address_of(source: Source, kubectl: Kubectl) -> str:
 
 
 @pytest.fixture(scope="module")
-def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) -> Iterator[dict[str, Place]]:
+def places(kubectl: Kubectl, sources: Mapping[str, Source], api_port: int) -> Iterator[dict[str, Place]]:
     """Everything that somebody may or may not reach."""
-    api_port = int(stack.state.recall("ports")["kube-apiserver"])
-
-    def address(name: str) -> str:
-        return address_of(sources[name], kubectl)
-
-    with on_this_machine(SERVED):
-        yield {
-            **OF_ALL,
-            "a tenant's pod": (address("tenant"), 8080),
-            "a tenant's pod over TLS": (address("tenant"), 443),
-            "a tenant's Connect": (address("tenant"), 8083),
-            **{f"{name}'s metrics": (address(name), 8000) for name in ("watcher", "planner", "agent")},
-            "redis": (address("redis"), 6379),
-            "repo server": (address("repo server"), 8081),
-            "repo server's metrics": (address("repo server"), 8084),
-            "controller's metrics": (address("controller"), 8082),
-            "Connect": (address("Connect"), 8083),
-            "api server itself": (NODE, api_port),
-        }
+    of_pods = {name: address_of(source, kubectl) for name, source in sources.items()}
+    (dns,) = kubectl.get("pods", "--namespace=kube-system", "--selector=k8s-app=kube-dns")["items"]
+    of_pods["DNS"] = dns["status"]["podIP"]
+    with on_this_machine(ELSEWHERE.values()):
+        yield places_of(of_pods, api_port)
 
 
+def places_of(addresses: Mapping[str, str], api_port: int) -> dict[str, Place]:
+    """By name, where pods have these addresses."""
+
+    def at(name: str, port: int) -> Place:
+        return Place(addresses[name], port)
+
+    return {
+        **OF_ALL,
+        "api server itself": Place(NODE, api_port),
+        **{name: at("tenant", port) for name, port in TENANTS_PORTS.items()},
+        "a tenant's API server": at("tenant", api_port),
+        "a tenant's DNS over UDP": at("tenant", 53)._replace(protocol="UDP"),
+        "DNS, another port": at("DNS", 8080),
+        "beside DNS": at("beside DNS", 53),
+        "beside DNS over UDP": at("beside DNS", 53)._replace(protocol="UDP"),
+        **{f"{name}'s metrics": at(name, 8000) for name in ("watcher", "planner", "agent")},
+        **{name: at(name, 8080) for name in ("migration", "key rotation", "backup", "beside ours")},
+        **{name: at(name, 6379) for name in ("redis", "redis proxy", "redis replica")},
+        "redis replica's sentinel": at("redis replica", 26379),
+        "repo server": at("repo server", 8081),
+        "repo server's metrics": at("repo server", 8084),
+        "controller's metrics": at("controller", 8082),
+        "application sets' metrics": at("application sets", 8080),
+        "notifications' metrics": at("notifications", 9001),
+        "beside Argo CD's redis": at("beside Argo CD", 6379),
+        "beside Argo CD's repo server": at("beside Argo CD", 8081),
+        "Connect": at("Connect", 8083),
+        **{f"{name}, another port": at(name, OTHER_PORT) for name in WITH_ANOTHER_PORT},
+    }
+
+
+WITH_ANOTHER_PORT = [name for name, (_, _, ports) in STAND_INS.items() if OTHER_PORT in ports]
 SAME_AS = {"api server": "api server itself"}
 """What is reached by its Service is reached without."""
-REFUSED_TO_ARGOCD = {"private https", "private ssh"}
+
+
+@pytest.fixture(scope="module")
+def reached(
+    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
+) -> Iterator[dict[str, Future[set[str]]]]:
+    """Where each gets to of all places that are not itself."""
+
+    def of(source: Source) -> set[str]:
+        own = address_of(source, kubectl)
+        return source.reached(kubectl, {name: place for name, place in places.items() if place.address != own})
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        yield {name: pool.submit(of, source) for name, source in sources.items()}
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_pod_when_it_connects_then_it_gets_to_the_places_of_the_table_alone(
-    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place], name: str
+    reached: Mapping[str, Future[set[str]]], name: str
 ) -> None:
     expected = PATHS[name] | {SAME_AS[place] for place in PATHS[name] if place in SAME_AS}
-    # A tenant's cluster may be on a private network: agents try there, and only there, what Argo CD is told of apart.
-    expected |= REFUSED_TO_ARGOCD if name == "agent" else set()
-    own = address_of(sources[name], kubectl)
-    others = {place: target for place, target in places.items() if target[0] != own}
-    assert sources[name].reached(kubectl, others) == expected
+    assert reached[name].result() == expected
 
 
 @pytest.mark.parametrize("name", VISITORS)
 def test_stranger_when_it_connects_then_what_is_guarded_answers_as_the_table_says(
-    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place], name: str
+    reached: Mapping[str, Future[set[str]]], name: str
 ) -> None:
-    guarded = {place: places[place] for place in GUARDED}
-    assert sources[name].reached(kubectl, guarded) == VISITORS[name]
+    assert reached[name].result() & GUARDED == VISITORS[name]
 
 
 def test_tenant_when_no_policy_holds_for_its_pod_then_it_gets_to_all_that_nobody_guards(
-    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
+    reached: Mapping[str, Future[set[str]]], places: Mapping[str, Place]
 ) -> None:
-    # So that what does not answer others is there.
-    unguarded = {name: place for name, place in places.items() if name not in GUARDED}
-    assert sources["tenant"].reached(kubectl, unguarded) == set(unguarded)
+    # So that what does not answer others is there; that a pod reaches itself tells nothing.
+    unguarded = {name for name in places if not name.startswith("a tenant's")} - GUARDED
+    assert reached["tenant"].result() == unguarded
+
+
+def test_tenants_pod_when_another_connects_that_no_policy_holds_for_then_every_port_answers(
+    reached: Mapping[str, Future[set[str]]], places: Mapping[str, Place]
+) -> None:
+    of_tenant = {name for name in places if name.startswith("a tenant's")}
+    assert reached["monitoring"].result() >= of_tenant

@@ -13,8 +13,8 @@ from devstack.stack.node_addresses import GIT, NODE
 from devstack.toolchain.service_image import NAME as IMAGE
 from tests.node.kubectl import Kubectl
 from tests.node.paths import (
+    ELSEWHERE,
     OF_ALL,
-    SERVED,
     Place,
     Source,
     labelled,
@@ -41,13 +41,11 @@ PODS = {
 PUBLIC_PORTS = {"public ssh", "public http", "public https", "public 6443"}
 METRICS = {"repo server's metrics", "controller's metrics", "other repo server's metrics"}
 """Argo CD's own policies would show them to every pod of the cluster; who asks for them gives no password."""
-UNGUARDED = (
-    {"dns", "git", "api server", "api server itself", "kubelet", "metadata", "metadata over TLS", *PUBLIC_PORTS}
-    | {"kafka", "registry", "postgres", "connect", "private https", "private ssh", "public, another port"}
-)  # fmt: skip
+UNGUARDED = {*OF_ALL, "git", "api server itself"}
+NAME_SERVICE = {"dns", "dns over UDP"}
 PATHS = {
-    "repo server": {"dns", "git", "redis", *PUBLIC_PORTS},
-    "controller": {"dns", "redis", "repo server", "api server", "api server itself", *PUBLIC_PORTS},
+    "repo server": {*NAME_SERVICE, "git", "redis", *PUBLIC_PORTS},
+    "controller": {*NAME_SERVICE, "redis", "repo server", "api server", "api server itself", *PUBLIC_PORTS},
     "redis": {"api server", "api server itself"},
     "tenant": UNGUARDED,
     "monitoring": UNGUARDED | METRICS,
@@ -98,17 +96,17 @@ def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) 
         found = kubectl.get("pod", f"--namespace={sources[name].namespace}", sources[name].pod)["status"]["podIP"]
         return str(found)
 
-    with on_this_machine(SERVED):
+    with on_this_machine(ELSEWHERE.values()):
         yield {
             **OF_ALL,
-            "git": (NODE, GIT),
-            "api server itself": (NODE, int(stack.state.recall("ports")["kube-apiserver"])),
-            "redis": (address("redis"), 6379),
-            "repo server": (address("repo server"), 8081),
-            "repo server's metrics": (address("repo server"), 8084),
-            "controller's metrics": (address("controller"), 8082),
-            "other repo server": (address("other repo server"), 8081),
-            "other repo server's metrics": (address("other repo server"), 8084),
+            "git": Place(NODE, GIT),
+            "api server itself": Place(NODE, int(stack.state.recall("ports")["kube-apiserver"])),
+            "redis": Place(address("redis"), 6379),
+            "repo server": Place(address("repo server"), 8081),
+            "repo server's metrics": Place(address("repo server"), 8084),
+            "controller's metrics": Place(address("controller"), 8082),
+            "other repo server": Place(address("other repo server"), 8081),
+            "other repo server's metrics": Place(address("other repo server"), 8084),
         }
 
 
