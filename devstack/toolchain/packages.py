@@ -1,11 +1,11 @@
-"""Packages of Debian or Ubuntu: what an engine of containers and a node take of the machine."""
+"""What an engine of containers and a node take of the machine: packages of Debian or Ubuntu, and of the kernel."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from devstack.toolchain.processes import run_checked
@@ -21,6 +21,8 @@ class Needs:
     what: str
     packages: Mapping[str, str]
     """Package by the program that it brings, which has a path where none is searched for it."""
+    kernel: Mapping[str, str] = field(default_factory=dict)
+    """What the kernel has to offer, by a file that is there then."""
 
     def missing(self) -> list[str]:
         """Packages that are not installed, sorted."""
@@ -50,14 +52,20 @@ NODE = Needs(
         "debootstrap": "debootstrap",
         "/usr/lib/cni/bridge": "containernetworking-plugins",
     },
+    {
+        "/sys/fs/cgroup/memory/cgroup.procs": "cgroups of version 1",
+        "/proc/sys/net/bridge/bridge-nf-call-iptables": "the module br_netfilter ('modprobe br_netfilter')",
+    },
 )
 
 
 def require(needs: Needs) -> None:
-    """Raises NoPermission without root, Unavailable naming the packages that are missing."""
+    """Raises NoPermission without root, Unavailable naming the packages that are missing, or what the kernel lacks."""
     _require_root(needs)
     if missing := needs.missing():
         raise Unavailable(f"{needs.what} needs packages that are not here: {', '.join(missing)}; run 'make packages'")
+    if lacking := [what for file, what in needs.kernel.items() if not Path(file).exists()]:
+        raise Unavailable(f"{needs.what} needs of the kernel what is not here: {', '.join(lacking)}")
 
 
 def install(needs: Needs) -> None:

@@ -86,3 +86,22 @@ def test_node_when_started_by_another_than_root_then_it_says_so(monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(NoPermission, match="a node is started by root alone"):
         packages.require(NODE)
+
+
+@pytest.mark.parametrize(
+    ("absent", "named"),
+    [("/sys/fs/cgroup/memory/cgroup.procs", "cgroups of version 1"), ("bridge-nf-call-iptables", "br_netfilter")],
+)
+def test_node_when_the_kernel_lacks_something_then_one_line_names_it(
+    installed: set[str], monkeypatch: pytest.MonkeyPatch, absent: str, named: str
+) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: not str(path).endswith(absent))
+    installed.update(NODE.packages)
+    with pytest.raises(Unavailable, match=f"a node needs of the kernel what is not here: [^,]*{named}[^,]*$"):
+        packages.require(NODE)
+
+
+def test_node_when_all_is_there_then_nothing_is_said(installed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    installed.update(NODE.packages)
+    packages.require(NODE)
