@@ -59,11 +59,18 @@ def export(
     fresh: Annotated[bool, typer.Option(help="Use nothing of earlier builds.")] = False,
 ) -> None:
     """Build the production image, write it to TARGET as an OCI archive, and print its digest."""
-    revision, epoch = output_of("git", "-C", str(ROOT), "log", "-1", "--format=%H %ct").split()
-    environment = os.environ | {"REVISION": revision, "VERSION": version("gitops-service")}
+    epoch = output_of("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip()
+    environment = os.environ | {"REVISION": revision(ROOT), "VERSION": version("gitops-service")}
     build = ["docker", "compose", "--file", str(COMPOSE / "compose.yaml"), "build"]
     run_checked([*build, *(["--no-cache"] if fresh else []), "watcher"], environment)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(prefix="gitops-image-", suffix=".tar") as saved:
         run_checked(["docker", "save", "--output", saved.name, IMAGE])
         typer.echo(write_archive(Path(saved.name), target, IMAGE, int(epoch)))
+
+
+def revision(folder: Path) -> str:
+    """The commit of a checkout, and whether it is more than that. Raises Unavailable."""
+    git = ("git", "-C", str(folder))
+    commit = output_of(*git, "rev-parse", "HEAD").strip()
+    return f"{commit}-dirty" if output_of(*git, "status", "--porcelain").strip() else commit

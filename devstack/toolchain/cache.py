@@ -12,12 +12,14 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 MANIFEST = ".manifest.json"
 NANOSECONDS = 1_000_000_000
+IN_USE_SECONDS = 3600
 
 
 def cache_root() -> Path:
@@ -36,6 +38,22 @@ def provide(folder: Path, build: Callable[[Path], None]) -> Path:
         if not intact(folder):
             _build(folder, build)
     return folder
+
+
+def forget_older(folder: Path, kept: int) -> None:
+    """Say that ``folder`` is in use, and remove of those beside it all but the ``kept`` that were in use last.
+
+    One that was within an hour stays: another checkout on this machine may be reading it.
+    """
+    os.utime(folder)
+    beside = [path for path in folder.parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    for path in sorted(beside, key=_changed, reverse=True)[kept:]:
+        if _changed(path) < time.time() - IN_USE_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def intact(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from devstack.paths import COMPOSE, ROOT
 from devstack.toolchain import image_archive
-from devstack.toolchain.cache import cache_root, provide
+from devstack.toolchain.cache import cache_root, forget_older, provide
 from devstack.toolchain.containerfile import Instruction, Stage, lineage, read_arguments, read_stages
 from devstack.toolchain.debian import ARCHIVE, digest_of, pack, provide_python, run
 from devstack.toolchain.image_archive import Image
@@ -24,6 +24,8 @@ CONTAINERFILE = COMPOSE / "Containerfile"
 BUILT, SHIPPED = "root", "service"
 """The stage that fills a folder, and the one that is this folder."""
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+KEPT = 2
+"""Archives that stay when there are newer ones: an upgrade takes two."""
 NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
 """Instructions that change nothing in the folder."""
 
@@ -33,7 +35,9 @@ def provide_archive(report: Reporter) -> Path:
     debian = provide_python(report)
     read = [CONTAINERFILE, *sources(lineage(read_stages(CONTAINERFILE.read_text()), BUILT))]
     key = digest_of(debian.name, *(_digest(file) for path in read for file in _files(path)))
-    return provide(cache_root() / "service-image" / key, lambda fresh: _build(debian, fresh, report)) / "image.tar"
+    folder = provide(cache_root() / "service-image" / key, lambda fresh: _build(debian, fresh, report))
+    forget_older(folder, KEPT)
+    return folder / "image.tar"
 
 
 def sources(instructions: Iterable[Instruction]) -> list[Path]:

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from devstack.paths import ROOT
+from devstack.toolchain.processes import output_of
 from tests.containers.conftest import docker, export
 
 pytestmark = pytest.mark.short
@@ -93,10 +95,12 @@ def test_files_when_listed_then_none_gives_rights_and_no_user_may_write_outside_
 
 
 def test_image_when_inspected_then_it_says_what_it_is_and_how_to_ask_whether_it_serves(image: str) -> None:
+    head = output_of("git", "-C", str(ROOT), "rev-parse", "HEAD").strip()
     (found,) = json.loads(docker("image", "inspect", image).stdout)
     labels = found["Config"]["Labels"]
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
-    assert {"title", "description", "version", "revision"} <= {name.rpartition(".")[2] for name in labels}
+    assert {"title", "description", "version"} <= {name.rpartition(".")[2] for name in labels}
+    assert labels["org.opencontainers.image.revision"].removesuffix("-dirty") == head
     assert found["Config"]["User"] == "10001:10001"
     assert found["Config"]["Healthcheck"]["Test"][:2] == ["CMD", "python"]
     assert found["Size"] < LARGEST

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from devstack.toolchain.cache import cache_root, provide
+from devstack.toolchain.cache import IN_USE_SECONDS, cache_root, forget_older, provide
 
 
 @pytest.fixture
@@ -102,3 +104,22 @@ def test_cache_when_the_user_moved_it_then_it_is_there(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", variable)
     assert cache_root() == Path(expected.format(home=Path.home())) / "gitops-service"
+
+
+def aged(folder: Path, seconds: float) -> Path:
+    """A folder of the cache that was in use so long ago."""
+    folder.mkdir()
+    os.utime(folder, times=(time.time() - seconds,) * 2)
+    return folder
+
+
+def test_folders_when_there_are_newer_ones_then_as_many_stay_as_are_kept(tmp_path: Path) -> None:
+    oldest, old, used = (aged(tmp_path / str(hours), hours * IN_USE_SECONDS) for hours in (4, 3, 5))
+    forget_older(used, 2)
+    assert {path for path in (oldest, old, used) if path.exists()} == {old, used}
+
+
+def test_folder_when_somebody_may_be_reading_it_then_it_stays(tmp_path: Path) -> None:
+    recent, used = aged(tmp_path / "recent", IN_USE_SECONDS / 2), aged(tmp_path / "used", 0)
+    forget_older(used, 1)
+    assert recent.exists()
