@@ -58,6 +58,7 @@ class Operator:
         passwords = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
         self._environment = stack.environment | passwords | {"BACKUP_STORE": str(backups)}
         self._environment |= {"SCHEMA_REGISTRY_COPY": str(backups.with_name("registry.zip"))}
+        self._environment |= {"ENGINE_KUBECONFIGS": f"default={stack.environment['KUBECONFIG']}"}
         self.new_keys = {half: backups.with_name(f"{half}.json") for half in ("PRIVATE", "PUBLIC")}
         """Where an operator makes sealing keys: elsewhere than where agents and watchers have theirs."""
         self._environment |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}

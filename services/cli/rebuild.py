@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 import typer
@@ -30,6 +31,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from services.cli import connector, streamed_topics, topic_sweep
 from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
+from services.cli.fleet_orders import fleet
+from services.cli.live_placements import parse_kubeconfigs, read_placements
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild_start import END, Known, begin
 from services.cli.sending import CLIENT
@@ -66,6 +69,13 @@ APPROVED = typer.Option(
 )
 WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, for Connect, and for agents.")
 RESTORED = typer.Option(False, "--restored", help="The database is not empty: it was restored from a backup.")
+ENGINES = typer.Option(
+    None,
+    "--engines",
+    metavar="CLUSTER=FILE",
+    envvar="ENGINE_KUBECONFIGS",
+    help="Kubeconfig of an engine cluster: tenants of which no topic tells stay where their Applications are.",
+)
 CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
 
 POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
@@ -77,7 +87,12 @@ Offsets = Mapping[TopicPartition, int]
 
 @app.command()
 def start(
-    url: str = URL, timeout: float = TIMEOUT, *, incomplete: bool = INCOMPLETE, restored: bool = RESTORED
+    url: str = URL,
+    timeout: float = TIMEOUT,
+    engines: list[str] | None = ENGINES,
+    *,
+    incomplete: bool = INCOMPLETE,
+    restored: bool = RESTORED,
 ) -> None:
     """Prepare a database that is empty or restored: tell it where tenants were, and note how far the logs go.
 
@@ -90,6 +105,8 @@ def start(
         _require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     known = await_dependency("Kafka", lambda: _known(settings, topics), timeout)
+    if engines:
+        known = _with_live_placements(known, engines, url, timeout)
     logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
     first = await_dependency(
         "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
@@ -169,6 +186,15 @@ def sweep(
     with connected(url) as connection:
         connection.execute(END)
     typer.echo("the rebuild is complete")
+
+
+def _with_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
+    """What topics tell of a tenant counts, before what its Applications tell."""
+    stored = await_dependency("database", lambda: fleet(url), timeout)
+    instances = {**stored.instances, **known.fleet}.values()
+    kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
+    live = await_dependency("engine clusters", lambda: read_placements(kubeconfigs, instances), timeout)
+    return replace(known, placements={**live, **known.placements})
 
 
 def _require_lists(settings: KafkaSettings, timeout: float) -> None:

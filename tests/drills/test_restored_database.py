@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, EDGES, Operator
 from services.common.kubernetes import Manifest
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
+from tests.e2e.operators import of_instances, sole_instance
 from tests.e2e.tenant import Tenant, application_name, find, path
 
 DRILL_SECONDS = 600
+SECOND = "gitops-service-argocd-2"
 
 
 class History:
@@ -82,10 +85,17 @@ async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_r
 
 
 async def test_kafka_and_database_when_both_are_lost_then_backup_and_lists_bring_them_back_and_nothing_comes_back(
-    operator: Operator, tenant: Tenant, api: Api
+    stack: HostedStack, operator: Operator, tenant: Tenant, other_tenant: Tenant, api: Api
 ) -> None:
     history = History(tenant, api, operator)
+    assert of_instances(stack, "drain", SECOND).exit_code == 0  # so by the backup no newcomer would be placed there
     await history.live_through()
+    assert of_instances(stack, "undrain", SECOND).exit_code == 0
+    with sole_instance(stack, SECOND):
+        newcomers = await other_tenant.create()
+        await other_tenant.application_of(newcomers)
+    await other_tenant.until_status("Synced", sync__status="Synced")
+    before = identity(other_tenant, newcomers)[:2]
     by_hand = {
         1: [operator.stop(*AGENTS, "planner", "watcher", "connect")],
         2: [operator.stop("kafka"), operator.lose_disk("kafka"), operator.start("kafka"), operator.lose_database],
@@ -95,3 +105,5 @@ async def test_kafka_and_database_when_both_are_lost_then_backup_and_lists_bring
     }
     await asyncio.to_thread(operator.follow_runbook, "lost-kafka-and-database.md", by_hand)
     await history.require_unchanged()
+    assert identity(other_tenant, newcomers)[:2] == before, "who came after the backup stays where they were"
+    assert of_instances(stack, "undrain", SECOND).exit_code == 0
