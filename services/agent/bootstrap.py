@@ -125,7 +125,9 @@ def build(
     fleet = follower.fleet
     session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
-    reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock)
+    reports = ObservationSink(
+        publisher, messaging.messages, settings.observations_topic, clock, session.require_membership
+    )
     dependencies = Dependencies(
         cluster=cluster.fenced(session.require_membership),
         follow=partial(follow, cluster),

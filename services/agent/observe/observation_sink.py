@@ -10,6 +10,7 @@ import structlog
 
 from services.common.avro import AvroCodec
 from services.common.clock import Clock
+from services.common.errors import Retry
 from services.common.kafka import Publisher, tenant_key
 from services.common.messages import EngineResource, Observation
 from services.common.messages.observation import ObservationEvent
@@ -17,15 +18,31 @@ from services.common.telemetry import TRACEPARENT
 
 log = structlog.get_logger(__name__)
 
+AGAIN_SECONDS = 1.0
+"""Until one is told to be lost that could not be sent: whoever waits for it then looks, and sends what is so by now."""
+
 Delivered = Callable[[bool], None]
 """Called in the event loop once: True if the observation is in the log."""
 
 
 class ObservationSink:
-    """Observations to Kafka. In order per tenant: the producer is idempotent and the key is the tenant."""
+    """Observations to Kafka. In order per tenant: the producer is idempotent and the key is the tenant.
 
-    def __init__(self, publisher: Publisher, codec: AvroCodec[Observation], topic: str, clock: Clock) -> None:
+    None is sent while another agent may have our instances. What a process sees that was stopped for long is of
+    yesterday, but it would say that it is of now, and be believed.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        codec: AvroCodec[Observation],
+        topic: str,
+        clock: Clock,
+        require_membership: Callable[[], object],
+    ) -> None:
+        """``require_membership`` raises Retry if another agent may have our instances by now."""
         self._publisher, self._codec, self._topic, self._clock = publisher, codec, topic, clock
+        self._require_membership = require_membership
 
     def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
         """Queue what was observed of ``row``'s object. Raises Retry if it cannot even be queued."""
@@ -47,6 +64,12 @@ class ObservationSink:
         self._send(instance.encode(), observation, {}, delivered)
 
     def _send(self, key: bytes, observation: Observation, headers: dict[str, str], delivered: Delivered) -> None:
+        try:
+            self._require_membership()  # after the observation has got its time, which may be before we were stopped
+        except Retry as error:
+            log.warning("observation not sent", error=str(error))
+            self._clock.call_later(AGAIN_SECONDS, lambda: delivered(False))
+            return
         loop = asyncio.get_running_loop()
         sent = self._publisher.send_message(self._topic, key, self._codec.encode_message(observation), headers)
         sent.add_done_callback(lambda future: _hand_over(loop, future, delivered))
