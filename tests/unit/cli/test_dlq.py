@@ -21,7 +21,7 @@ from services.common.messages import DeadLetter
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import at
 
-LARGE_LETTERS, LARGE_BYTES = 100, 100_000
+LARGE_LETTERS, LARGE_BYTES = 100, 200_000
 ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:1", "SCHEMA_REGISTRY_URL": "http://localhost:1"}
 
 
