@@ -16,6 +16,7 @@ from services.cli.owner_connection import TIMEOUT as DATABASE_TIMEOUT
 from services.cli.owner_connection import URL
 from services.cli.signals import quoted, send_signal
 from services.common.backoff import Backoff
+from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.settings import load
 from services.common.startup import await_dependency
@@ -28,6 +29,8 @@ STOPPED = "STOPPED"
 LOOK_EVERY_SECONDS = 0.1
 SETTLE_SECONDS = 3.0
 KEEP_LIMIT_SECONDS = 60.0
+SILENT_SECONDS = 30.0
+"""Within these a task that runs has told how far it is: three of its heartbeats."""
 
 EVERY = typer.Option(2.0, help="Seconds between two looks; longer and longer while restarting does not help.")
 TABLE = typer.Argument(..., metavar="TABLE", help="Such as engine_instances.")
@@ -99,39 +102,65 @@ def resend(table: str = TABLE, url: str = URL, timeout: float = DATABASE_TIMEOUT
 
 @app.command()
 def keep(every: float = EVERY) -> None:
-    """Restart the connector's task whenever it has failed, for ever; with the settings of 'apply'.
+    """Restart the connector's task whenever it has ended, for ever; with the settings of 'apply'.
 
     Debezium retries what the database and Kafka do; a converter that meets a registry in the middle of its own
     restart ends the task instead, and Connect leaves an ended task ended.
     """
     delays = Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
     with connect_client(load(ConnectSettings)) as client:
+        keeper = Keeper(client)
         while True:
-            delays = delays if _revived(client) else Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
+            delays = delays if keeper.revived() else Backoff(first=every, limit=KEEP_LIMIT_SECONDS)
             time.sleep(delays.next_delay())
 
 
-def _revived(client: httpx2.Client) -> bool:
-    """Whether the task had failed and was told to start again; while Connect is away there is nothing to do."""
-    try:
-        state, reason = _state(client)
-        if state != "FAILED":
-            return False
-        typer.echo(f"connector {NAME} failed and is restarted: {reason}")
-        _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
-    except Retry as error:
-        typer.echo(f"Kafka Connect does not answer: {error}")
-    return True
+class Keeper:
+    """Restarts a task that has failed, or runs by Connect's word alone.
+
+    A task that Connect could not stop in time ends later, and calls itself running on its way: then nobody runs, and
+    Connect shows nothing of it.
+    """
+
+    def __init__(self, client: httpx2.Client, clock: Clock | None = None) -> None:
+        self._client, self._clock = client, clock or SystemClock()
+        self._told_at = self._clock.time()
+
+    def revived(self) -> bool:
+        """Whether there was something to do; while Connect is away there is nothing that could be done."""
+        try:
+            state, reason = _state(self._client)
+            if state == "FAILED":
+                self._restart(f"failed: {reason}", only_failed=True)
+                return True
+            if state != "RUNNING" or _json(_call(self._client, "GET", f"/connectors/{NAME}/offsets")).get("offsets"):
+                self._told_at = self._clock.time()
+            if self._clock.time() - self._told_at < SILENT_SECONDS:
+                return False
+            self._restart("runs, and tells nothing", only_failed=False)
+        except Retry as error:
+            typer.echo(f"Kafka Connect does not answer: {error}")
+        return True
+
+    def _restart(self, why: str, *, only_failed: bool) -> None:
+        typer.echo(f"connector {NAME} is restarted, it {why}")
+        self._told_at = self._clock.time()
+        failed = str(only_failed).lower()
+        _call(self._client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed={failed}")
 
 
 def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
-    """Hand the definition over, unless Connect has just that: it would interrupt a running connector for nothing."""
+    """Hand the definition over, unless Connect has just that: it would interrupt a running connector for nothing.
+
+    Its task is started once: of two, each would make the replication slot that the other makes.
+    """
+    is_stopped = _state(client)[0] == STOPPED
     known = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
-    if known.is_success and _json(known) == definition | {"name": NAME}:
-        _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
-    else:
+    if not known.is_success or _json(known) != definition | {"name": NAME}:
         _call(client, "PUT", f"/connectors/{NAME}/config", definition)
-    if _state(client)[0] == STOPPED:
+    elif not is_stopped:
+        _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
+    if is_stopped:
         _call(client, "PUT", f"/connectors/{NAME}/resume")
 
 

@@ -8,7 +8,9 @@ import httpx2
 import pytest
 
 from services.cli import connector
+from services.cli.connector import SILENT_SECONDS, Keeper
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from tests.unit.fake_clock import FakeClock
 
 DEFINITION = {"connector.class": "x"}
 RUNNING = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}
@@ -20,6 +22,7 @@ class Connect:
     def __init__(self) -> None:
         self.config: dict[str, str] | None = None
         self.status: dict[str, object] = RUNNING
+        self.offsets: list[object] = [{"offset": {"lsn": 1}}]
         self.changes: list[str] = []
         self.refusal: httpx2.Response | None = None
 
@@ -31,6 +34,8 @@ class Connect:
                 return self.refusal
         if path.endswith("/status"):
             return httpx2.Response(200, json=self.status)
+        if path.endswith("/offsets") and request.method == "GET":
+            return httpx2.Response(200, json={"offsets": self.offsets})
         if request.method == "PUT" and path.endswith("/config"):
             self.config = json.loads(request.content) | {"name": connector.NAME}
         if self.config is None:
@@ -110,26 +115,44 @@ def test_definition_when_it_needs_an_address_or_a_password_then_it_takes_it_from
 def test_keeper_when_the_task_has_failed_then_it_is_restarted(connect: Connect, client: httpx2.Client) -> None:
     connect.config = DEFINITION
     connect.status = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": "no registry"}]}
-    assert connector._revived(client)
+    assert Keeper(client).revived()
     assert connect.changes == ["POST /connectors/gitops/restart"]
 
 
 def test_keeper_when_all_runs_then_nothing_is_touched(connect: Connect, client: httpx2.Client) -> None:
-    assert not connector._revived(client)
+    assert not Keeper(client).revived()
     assert connect.changes == []
+
+
+def test_keeper_when_the_task_runs_by_connects_word_alone_then_it_is_restarted(
+    connect: Connect, client: httpx2.Client
+) -> None:
+    connect.config, clock = DEFINITION, FakeClock()
+    keeper = Keeper(client, clock)
+    told = connect.offsets
+    for seconds, offsets, revived in (
+        (SILENT_SECONDS, told, False),
+        (SILENT_SECONDS - 1, [], False),
+        (1, [], True),
+        (SILENT_SECONDS - 1, [], False),
+        (1, told, False),
+    ):
+        clock.seconds, connect.offsets = clock.seconds + seconds, offsets
+        assert keeper.revived() == revived
+    assert connect.changes == ["POST /connectors/gitops/restart"]
 
 
 def test_keeper_when_connect_is_away_then_it_comes_back_later() -> None:
     def away(_: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("refused")
 
-    assert connector._revived(httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(away)))
+    assert Keeper(httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(away))).revived()
 
 
 def test_put_when_the_connector_was_stopped_then_it_runs_again(connect: Connect, client: httpx2.Client) -> None:
     connect.config, connect.status = DEFINITION | {"name": connector.NAME}, {"connector": {"state": "STOPPED"}}
     connector._put(client, DEFINITION)
-    assert connect.changes[-1] == "PUT /connectors/gitops/resume"
+    assert connect.changes == ["PUT /connectors/gitops/resume"]
 
 
 def test_offsets_when_a_task_still_ends_then_they_are_forgotten_later(connect: Connect, client: httpx2.Client) -> None:
