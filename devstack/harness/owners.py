@@ -36,9 +36,7 @@ def agent_of(stack: HostedStack, engine_namespace: str) -> str:
 
 def leading_watcher(stack: HostedStack) -> str:
     """The watcher that follows the workspace."""
-    ports = {item["name"]: item["ports"].get("metrics") for item in stack.processes() if item["ready"]}
-    watchers = {str(name): port for name, port in ports.items() if name.startswith("watcher")}
-    return next(name for name, port in watchers.items() if _readiness(port) == "ok")
+    return next(name for name, readiness in _watchers(stack).items() if readiness == "ok")
 
 
 def await_shares(stack: HostedStack, service: str) -> None:
@@ -51,6 +49,22 @@ def await_shares(stack: HostedStack, service: str) -> None:
         if time.monotonic() > deadline:
             raise Unavailable(f"not every {service} has a share")
         time.sleep(LOOK_SECONDS)
+
+
+def await_replaced(stack: HostedStack, service: str, process: str) -> None:
+    """Return when a process whose work another does by now has noticed that. Raises Unavailable."""
+    await_shares(stack, service)
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while service == "watcher" and _watchers(stack).get(process) != "standby":
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{process} does not know that it does not lead any more")
+        time.sleep(LOOK_SECONDS)
+
+
+def _watchers(stack: HostedStack) -> dict[str, str]:
+    """What each one that is ready says: ok, or that it stands by."""
+    ready = [item for item in stack.processes() if item["ready"] and item["name"].startswith("watcher")]
+    return {item["name"]: _readiness(item["ports"]["metrics"]) for item in ready}
 
 
 def _are_apart(shares: list[tuple[str, list[Any]]]) -> bool:
@@ -83,6 +97,10 @@ def _newest(stack: HostedStack, process: str, event: str) -> dict[str, Any]:
 
 
 def _readiness(port: int) -> str:
-    with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=ANSWER_SECONDS) as answer:
-        text: str = answer.read().decode()
+    """What a process says of itself; empty: nothing, or that it is not ready."""
+    try:
+        with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=ANSWER_SECONDS) as answer:
+            text: str = answer.read().decode()
+    except OSError:
+        return ""
     return text
