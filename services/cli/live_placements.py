@@ -39,20 +39,22 @@ def read_placements(kubeconfigs: Mapping[str, Path], instances: Iterable[EngineI
     Raises InvalidConfiguration if a kubeconfig is none, Retry if a cluster does not answer.
     """
     found: defaultdict[UUID, Counter[str]] = defaultdict(Counter)
-    for instance in instances:
-        if not instance.is_retired and instance.engine_cluster in kubeconfigs:
-            for tenant in asyncio.run(_tenants_in(kubeconfigs[instance.engine_cluster], instance.namespace)):
-                found[tenant][instance.id] += 1
+    there = [each for each in instances if not each.is_retired]
+    for cluster, kubeconfig in kubeconfigs.items():
+        of_cluster = {each.namespace: each.id for each in there if each.engine_cluster == cluster}
+        for namespace, tenant in asyncio.run(_tenants_in(kubeconfig, of_cluster)):
+            found[tenant][of_cluster[namespace]] += 1
     return {tenant: max(sorted(on), key=on.__getitem__) for tenant, on in found.items()}
 
 
-async def _tenants_in(kubeconfig: Path, namespace: str) -> list[UUID]:
-    """Of each Application of ours in an engine namespace, whose it is."""
-    tenants = []
+async def _tenants_in(kubeconfig: Path, namespaces: Iterable[str]) -> list[tuple[str, UUID]]:
+    """Of each Application of ours in the engine namespaces of a cluster, where it is and whose."""
+    found = []
     async with await connect(kubeconfig) as kube:
-        async for page in kube.list_pages(APPLICATION, namespace):
-            for application in page.items:
-                project = text_of(dict_of(application.get("spec")).get("project"))
-                if (tenant := tenant_of(project.removesuffix(CLUSTER_SUFFIX))) is not None:
-                    tenants.append(tenant)
-    return tenants
+        for namespace in namespaces:
+            async for page in kube.list_pages(APPLICATION, namespace):
+                for application in page.items:
+                    project = text_of(dict_of(application.get("spec")).get("project"))
+                    if (tenant := tenant_of(project.removesuffix(CLUSTER_SUFFIX))) is not None:
+                        found.append((namespace, tenant))
+    return found

@@ -23,17 +23,17 @@ LEAVING = {"accepting": False, "leaving": True}
 MOST_MOVED = 0.15
 
 
-def tenant(number: int, workspace: str = "") -> Tenant:
-    workspace = workspace or f"workspace-{number}"
+def tenant(number: int) -> Tenant:
+    workspace = f"workspace-{number}"
     return Tenant(tenant_id(workspace, "web"), workspace, "web", 0, "")
 
 
-def settled(sizes: Iterable[int], instances: list[EngineInstance], workspace: str = "") -> list[PlacedTenant]:
+def settled(sizes: Iterable[int], instances: list[EngineInstance]) -> list[PlacedTenant]:
     """Tenants as they are placed when they come one after the other."""
     load: Counter[str] = Counter()
     found = []
     for number, size in enumerate(sizes):
-        chosen = place(tenant(number, workspace and f"{workspace}"), instances, load)
+        chosen = place(tenant(number), instances, load)
         load[chosen.id] += size
         found.append(PlacedTenant(replace(tenant(number), engine_instance_id=chosen.id), size))
     return found
@@ -42,9 +42,10 @@ def settled(sizes: Iterable[int], instances: list[EngineInstance], workspace: st
 def after(placed: Iterable[PlacedTenant], moves: Iterable[Relocation]) -> list[PlacedTenant]:
     targets = {move.placed.tenant.id: move.target.id for move in moves}
     return [
-        replace(each, tenant=replace(each.tenant, engine_instance_id=targets.get(each.tenant.id, on)))
+        replace(each, tenant=replace(each.tenant, engine_instance_id=targets[each.tenant.id]))
+        if each.tenant.id in targets
+        else each
         for each in placed
-        if (on := each.tenant.engine_instance_id)
     ]
 
 
