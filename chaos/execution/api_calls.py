@@ -33,7 +33,9 @@ class ApiCalls:
     async def find(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest | None:
         """The object, if it is there."""
         try:
-            return await until_acknowledged(lambda: self._kube.get_object(resource, namespace, name))
+            return await until_acknowledged(
+                lambda: of_known_kind(resource, name, self._kube.get_object(resource, namespace, name))
+            )
         except NotFound:
             return None
 
@@ -63,7 +65,11 @@ class ApiCalls:
     ) -> Manifest | None:
         try:
             return await until_acknowledged(
-                lambda: self._kube.patch_object(resource, namespace, name, patch, field_manager=self._field_manager)
+                lambda: of_known_kind(
+                    resource,
+                    name,
+                    self._kube.patch_object(resource, namespace, name, patch, field_manager=self._field_manager),
+                )
             )
         except NotFound:
             return None
@@ -71,7 +77,19 @@ class ApiCalls:
     async def delete(self, resource: ApiResource, namespace: str | None, name: str) -> None:
         """Ask for its deletion; it may be gone already."""
         with suppress(NotFound):
-            await until_acknowledged(lambda: self._kube.delete_object(resource, namespace, name))
+            await until_acknowledged(
+                lambda: of_known_kind(resource, name, self._kube.delete_object(resource, namespace, name))
+            )
+
+    async def clear(self, resource: ApiResource, namespace: str) -> None:
+        """Delete all of a kind in a namespace, and wait until it is gone. Raises Unavailable."""
+        for name in await until_acknowledged(lambda: of_known_kind(resource, "", self._names(resource, namespace))):
+            await self.delete(resource, namespace, name)
+            await self.until_gone(resource, namespace, name)
+
+    async def _names(self, resource: ApiResource, namespace: str) -> list[str]:
+        items = [item async for page in self._kube.list_pages(resource, namespace) for item in page.items]
+        return [item["metadata"]["name"] for item in items]
 
     async def until_gone(self, resource: ApiResource, namespace: str | None, name: str) -> None:
         """Wait for the end of what is being deleted. Raises Unavailable."""
@@ -106,6 +124,19 @@ class ApiCalls:
             raise Unavailable(
                 f"not within {PATIENCE_SECONDS:g} s: {resource.kind} {namespace or ''}/{name} {what}"
             ) from None
+
+
+async def of_known_kind(resource: ApiResource, name: str, answer: Awaitable[T]) -> T:
+    """The answer about one object. Raises NotFound if it is not there, Retry if the API server does not know its kind.
+
+    An API server that has just started knows no custom resources for a moment, and says 404 of each.
+    """
+    try:
+        return await answer
+    except NotFound as error:
+        if error.is_of(resource.plural, name):
+            raise
+        raise Retry(str(error)) from error
 
 
 async def until_acknowledged(call: Callable[[], Awaitable[T]]) -> T:
