@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from devstack.stack.identities import WORKSPACE
+from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
 from services.common.argocd_names import uid_of
 from services.common.avro import AvroCodec, Registry, SchemaRegistry, decode_record, value_subject
 from services.common.errors import Poison, Retry
@@ -30,7 +30,8 @@ from services.common.messages import (
 
 GROUP = "gitopsctl-journeys"
 POLL_SECONDS = 0.05
-TOPICS = (topics.COMMANDS, topics.ENGINE, topics.OBSERVATIONS, topics.workspace_topic(WORKSPACE))
+ROWS = topics.engine_topic(ENGINE_CLUSTER)
+TOPICS = (topics.COMMANDS, ROWS, topics.OBSERVATIONS, topics.workspace_topic(WORKSPACE))
 
 
 class Stage(StrEnum):
@@ -116,7 +117,7 @@ class _Decoder:
                     yield from _of_command(self._commands.decode_message(message.value))
                 case topics.OBSERVATIONS:
                     yield from _of_observation(self._observations.decode_message(message.value))
-                case topics.ENGINE:
+                case topic if topic == ROWS:
                     record = decode_record(self._registry, message.value)
                     planned = datetime.fromisoformat(record["updated_at"]) if record.get("updated_at") else None
                     yield from _of_engine(EngineResource.from_record(record), planned, written)

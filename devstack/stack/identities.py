@@ -12,6 +12,9 @@ from dataclasses import dataclass
 WORKSPACE = "local"
 """The one workspace cluster of a stack."""
 
+ENGINE_CLUSTER = "default"
+"""The one engine cluster of a stack."""
+
 ACCOUNTS_NAMESPACE = "gitops-service"
 """Namespace of the service accounts in ``k8s/rbac``."""
 
@@ -31,7 +34,7 @@ class Identity:
 IDENTITIES: Mapping[str, Identity] = {
     "watcher": Identity(principal=f"watcher-{WORKSPACE}", account="watcher"),
     "planner": Identity(principal="planner", database_role="planner"),
-    "agent": Identity(principal="agent", account="agent"),
+    "agent": Identity(principal=f"agent-{ENGINE_CLUSTER}", account="agent"),
     "argocd-simulator": Identity(account="argocd-simulator"),
 }
 """By service; several processes of one service are one."""

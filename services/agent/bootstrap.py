@@ -38,7 +38,6 @@ from services.common.avro import SchemaRegistry, decode_record, report_token_exp
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kafka import (
-    ENGINE,
     OBSERVATIONS,
     Brokers,
     DeadLetterLimit,
@@ -65,7 +64,7 @@ def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     report_token_expiry(SERVICE, settings)
-    keys, topic = OpeningKeys.load(settings.sealing_private_keys), _engine_topic(settings.engine_topic)
+    keys, topic = OpeningKeys.load(settings.sealing_private_keys), _topic_of_rows(settings)
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
     follower = _read_fleet(settings, messaging.registry)
     check_cluster(settings.kubeconfig, follower.fleet.namespaces.values(), settings.start_timeout_seconds)
@@ -121,7 +120,7 @@ def build(
     follower: FleetFollower,
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
-    clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _engine_topic(settings.engine_topic)
+    clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _topic_of_rows(settings)
     fleet = follower.fleet
     session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
@@ -182,12 +181,10 @@ def _instance(registry: SchemaRegistry, key: bytes | None, value: bytes | None) 
     return FleetInstance.from_record(decode_record(registry, value))
 
 
-def _engine_topic(name: str) -> Topic:
-    """The declaration of gitops.engine, which may go by another name."""
-    for topic in load_topics():
-        if topic.name == ENGINE:
-            return topic.model_copy(update={"name": name})
-    raise InvalidConfiguration(f"topics.yaml declares no topic {ENGINE}")
+def _topic_of_rows(settings: AgentSettings) -> Topic:
+    """The declaration of the cluster's topic, which may go by another name."""
+    (declared,) = load_topics(engine_cluster=settings.engine_cluster)
+    return declared.model_copy(update={"name": settings.topic_of_rows})
 
 
 def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> CredentialChecker:

@@ -8,21 +8,20 @@ from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
 from services.common.argocd_names import INSTALLATION_ID
-from services.common.kafka import ENGINE, FLEET, OBSERVATIONS
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, FLEET, OBSERVATIONS, engine_topic
 from services.common.platform_namespaces import is_platform
 from services.common.settings import AllowedAddresses, Names, ServiceSettings
 
-DEFAULT_CLUSTER = "default"
-"""Id of the engine cluster of those who have one."""
 GROUP = "gitops-agent"
+"""What the consumer groups of agents begin with."""
 
 
 class AgentSettings(ServiceSettings):
     """What an agent needs to know."""
 
     engine_cluster: str = Field(
-        default=DEFAULT_CLUSTER,
-        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+        default=DEFAULT_ENGINE_CLUSTER,
+        pattern=ENGINE_CLUSTER_NAME,
         description="Id of the engine cluster, as operators have added it: all its instances are this agent's.",
     )
     accept_unseen_engines: bool = Field(
@@ -53,8 +52,7 @@ class AgentSettings(ServiceSettings):
     agent_group: str = Field(
         default="",
         pattern=r"^[a-zA-Z0-9._-]{0,100}$",
-        description="Consumer group; if left out gitops-agent, of another cluster than default "
-        "gitops-agent-<ENGINE_CLUSTER>.",
+        description="Consumer group; gitops-agent-<ENGINE_CLUSTER> if left out.",
     )
     group_instance_id: str = Field(
         default="",
@@ -62,7 +60,9 @@ class AgentSettings(ServiceSettings):
         description="Name of this process in the group, no other's and the same after a restart, such as a pod's: one "
         "that was killed and starts again in time has its partitions back at once. None if left out.",
     )
-    engine_topic: str = Field(default=ENGINE, description="Topic of compiled rows; as in topics.yaml.")
+    engine_topic: str = Field(
+        default="", description="Topic of compiled rows; gitops.engine.<ENGINE_CLUSTER> if left out."
+    )
     fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
     observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
     concurrency_per_instance: int = Field(
@@ -116,9 +116,12 @@ class AgentSettings(ServiceSettings):
     @property
     def consumer_group(self) -> str:
         """The group that this cluster's agents share."""
-        if self.agent_group:
-            return self.agent_group
-        return GROUP if self.engine_cluster == DEFAULT_CLUSTER else f"{GROUP}-{self.engine_cluster}"
+        return self.agent_group or f"{GROUP}-{self.engine_cluster}"
+
+    @property
+    def topic_of_rows(self) -> str:
+        """The topic that this cluster's agents share out."""
+        return self.engine_topic or engine_topic(self.engine_cluster)
 
     def is_platform(self, namespace: str) -> bool:
         """Whether operators have kept a namespace of the engine cluster from tenants, that of an engine aside."""

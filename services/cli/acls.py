@@ -73,7 +73,6 @@ def _bindings(name: str, rights: Rights) -> Iterable[AclBinding]:
         (ResourceType.TOPIC, ResourcePatternType.LITERAL, rights.topics),
         (ResourceType.TOPIC, ResourcePatternType.PREFIXED, rights.topic_prefixes),
         (ResourceType.GROUP, ResourcePatternType.LITERAL, rights.groups),
-        (ResourceType.GROUP, ResourcePatternType.PREFIXED, rights.group_prefixes),
     ]
     for kind, pattern, operations_by_name in named:
         for resource, operations in operations_by_name.items():

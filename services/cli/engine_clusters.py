@@ -1,4 +1,4 @@
-"""``gitopsctl engine-clusters``: the clusters that engine instances run in."""
+"""``gitopsctl engine-clusters``: the clusters that engine instances run in, and what each has at the brokers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 
 import typer
 
+from services.cli import topics
 from services.cli.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.cli.owner_connection import TIMEOUT, URL
+from services.common.kafka import load_acls, load_topics
 from services.common.messages import AddEngineCluster
 from services.common.startup import await_dependency
 from services.planner.domain.fleet_rows import Fleet
@@ -29,10 +31,29 @@ def list_(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> 
 
 @app.command()
 def add(
-    cluster: str = ID, region: str = REGION, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
+    cluster: str = ID,
+    region: str = REGION,
+    url: str = URL,
+    timeout: float = WAIT,
+    replication_factor: int = topics.REPLICATION_FACTOR,
+    *,
+    dry_run: bool = DRY_RUN,
 ) -> None:
-    """Order that there is a cluster; if there is, nothing changes. Needs a planner at work, and KAFKA_…."""
-    give_order(AddEngineCluster(cluster, region), url, timeout, dry_run=dry_run)
+    """Give a cluster a topic, and its agents a principal that reads no other; then order that there is the cluster.
+
+    The password of the principal agent-<ID> is taken from KAFKA_PASSWORD_AGENT_<ID>. Needs a planner at work, and
+    KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes.
+
+    1. The topic.      Crash: nothing is written to it yet.
+    2. The principal.  Crash: it reads a topic that is empty.
+    3. The order.      From then on instances may be added, and Connect writes the rows of their tenants to the topic:
+                       if there were none, everybody's rows would wait for it.
+    """
+    (name,) = topics.known_clusters([cluster])
+    topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, dry_run=dry_run)
+    if not dry_run:
+        topics.grant_rights(load_acls(engine_cluster=name), timeout)
+    give_order(AddEngineCluster(name, region), url, timeout, dry_run=dry_run)
 
 
 def cluster_rows(shown: Fleet) -> list[Row]:

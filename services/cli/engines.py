@@ -14,6 +14,7 @@ from services.cli.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.errors import InvalidConfiguration
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
     AddEngineInstance,
     DrainEngineInstance,
@@ -29,11 +30,11 @@ from services.planner.rows import DEFAULT_ENGINE
 app = typer.Typer(help="Engine instances.", no_args_is_help=True)
 
 LOOK_EVERY_SECONDS = 2.0
-DEFAULT_CAPACITY, DEFAULT_CLUSTER = 2500, "default"
+DEFAULT_CAPACITY = 2500
 
 ID = typer.Argument(..., metavar="ID", help="Of the instance, as 'engines list' shows it.")
 NEW_ID = typer.Argument(..., metavar="ID", help="DNS label, which is never given out again.")
-CLUSTER = typer.Option(DEFAULT_CLUSTER, "--cluster", help="Engine cluster that it runs in.")
+CLUSTER = typer.Option(DEFAULT_ENGINE_CLUSTER, "--cluster", help="Engine cluster that it runs in.")
 NAMESPACE = typer.Option("", "--namespace", help="Where its objects are; if not given, the namespace of its id.")
 ENGINE = typer.Option(DEFAULT_ENGINE, "--engine", help=f"What it runs: {', '.join(ENGINES)}.")
 CLASS = typer.Option("shared", "--class", help=f"{' or '.join(CLASSES)}.")
@@ -49,7 +50,7 @@ NAMESPACES = typer.Option(
 UPSERT = f"""
 INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                                        dedicated_to, ring, capacity, ordered_at)
-SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_CLUSTER}', '', 'shared',
+SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_ENGINE_CLUSTER}', '', 'shared',
        '', 'general', {DEFAULT_CAPACITY}, now()
   FROM unnest(%s::text[], %s::text[]) AS wanted(id, namespace)
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace

@@ -35,6 +35,7 @@ from services.common.kafka import (
     Publisher,
     TopicPartition,
     count_partitions,
+    is_engine_topic,
     kafka_at,
 )
 from services.common.messages import (
@@ -257,7 +258,7 @@ def send_letters(
 
 def table_of(topic: str) -> str | None:
     """The table whose rows ``topic`` streams, as a signal names it; None if it streams none."""
-    if topic == ENGINE:
+    if is_engine_topic(topic):
         return quoted("engine_resources")
     if topic == WORKSPACE:
         return quoted("workspace_resources")
@@ -269,7 +270,7 @@ def table_of(topic: str) -> str | None:
 def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:
     """The condition by which the database finds the row of a letter; empty if its key cannot be decoded."""
     key = row_of(stored.letter.key, registry)
-    columns = IDENTITY[ENGINE if stored.letter.topic == ENGINE else WORKSPACE]
+    columns = IDENTITY[ENGINE if is_engine_topic(stored.letter.topic) else WORKSPACE]
     if not all(isinstance(key.get(column), str) for column in columns):
         return ""
     return " AND ".join(f"{column} = {sql.Literal(key[column]).as_string(None)}" for column in columns)

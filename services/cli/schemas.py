@@ -15,10 +15,11 @@ from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     COMMANDS,
-    ENGINE,
+    DEFAULT_ENGINE_CLUSTER,
     OBSERVATIONS,
     TopicPartition,
     count_partitions,
+    engine_topic,
     kafka_at,
     read_extents,
 )
@@ -27,7 +28,7 @@ from services.common.startup import await_dependency
 
 app = typer.Typer(help="Avro schemas of the messages.", no_args_is_help=True)
 
-LOGS = (COMMANDS, OBSERVATIONS, ENGINE)
+LOGS = (COMMANDS, OBSERVATIONS, engine_topic(DEFAULT_ENGINE_CLUSTER))
 FILE = Annotated[Path, typer.Argument(envvar="SCHEMA_REGISTRY_COPY", help="The copy, a ZIP file.")]
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the registry.")
 

@@ -17,11 +17,11 @@ from services.cli.sending import CLIENT
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison
 from services.common.kafka import (
-    ENGINE,
     FLEET,
     Brokers,
     ConsumedMessage,
     PartitionReader,
+    engine_topic,
     workspace_topic,
 )
 from services.common.messages import EngineResource, WorkspaceResource
@@ -57,8 +57,7 @@ class StreamedTopics:
 
     def placements(self) -> dict[str, str]:
         """The instance of each tenant, by its lane."""
-        rows = self._newest(ENGINE, EngineResource, lambda row: (row.lane, row.engine_instance_id))
-        return dict(rows.values())
+        return dict(self._newest_objects(lambda row: (row.lane, row.engine_instance_id)).values())
 
     def fleet(self) -> dict[str, EngineInstanceRow]:
         """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
@@ -66,21 +65,28 @@ class StreamedTopics:
         return {row["id"]: instance_of(row) for row in rows}
 
     def engine_digests(self) -> dict[Key, str]:
-        """What each key of the engines' topic stands for."""
-        return self._newest(ENGINE, EngineResource, lambda row: f"{row.desired} {row.digest}")
+        """What each key of the engine clusters' topics stands for."""
+        return self._newest_objects(lambda row: f"{row.desired} {row.digest}")
 
     def status_digests(self, workspace: str) -> dict[Key, str]:
         """What each key of a workspace's topic stands for."""
         return self._newest(workspace_topic(workspace), WorkspaceResource, lambda row: row.digest)
 
     def unknown_objects(self, known: Mapping[Key, str]) -> dict[Key, EngineResource]:
-        """Keys of the engines' topic that are not among the ``known``."""
-        return _kept(self._newest(ENGINE, EngineResource, lambda row: None if row.identity in known else row))
+        """Keys of the engine clusters' topics that are not among the ``known``."""
+        return _kept(self._newest_objects(lambda row: None if row.identity in known else row))
 
     def unknown_statuses(self, workspace: str, known: Mapping[Key, str]) -> dict[Key, WorkspaceResource]:
         """Keys of a workspace's topic that are not among the ``known``."""
         topic = workspace_topic(workspace)
         return _kept(self._newest(topic, WorkspaceResource, lambda row: None if key_of(row) in known else row))
+
+    def _newest_objects(self, keep: Callable[[EngineResource], Kept]) -> dict[Key, Kept]:
+        """Likewise of the engine clusters that have an instance: no key is on the topics of two."""
+        newest: dict[Key, Kept] = {}
+        for cluster in sorted({row.engine_cluster for row in self.fleet().values()}):
+            newest |= self._newest(engine_topic(cluster), EngineResource, keep)
+        return newest
 
     def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""

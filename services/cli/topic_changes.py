@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, Topic
+from services.common.kafka import COMMANDS, OBSERVATIONS, Topic, is_engine_topic
 
-PARTITIONED_FOR_EVER = (COMMANDS, OBSERVATIONS, ENGINE)
-"""With another number of partitions keys move. Of tenants that moved a resync in their former partition would miss
-everything, and instances would lose their desired state: either way live Applications are deleted."""
+PARTITIONED_FOR_EVER = (COMMANDS, OBSERVATIONS)
+"""And the topics of engine clusters. With another number of partitions keys move. Of tenants that moved a resync in
+their former partition would miss everything, and instances would lose their desired state: either way live
+Applications are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def _changes(topic: Topic, state: TopicState | None, replicas: int) -> Iterator[
     if state is None:
         yield CreateTopic(topic, replicas)
         return
-    if state.partitions != topic.partitions and topic.name in PARTITIONED_FOR_EVER:
+    is_kept = topic.name in PARTITIONED_FOR_EVER or is_engine_topic(topic.name)
+    if state.partitions != topic.partitions and is_kept:
         raise InvalidConfiguration(
             f"topics.yaml: {topic.name} has {state.partitions} partitions, not {topic.partitions}, and their number "
             "must not change: keys would move, and Applications that are in use would be deleted; write "

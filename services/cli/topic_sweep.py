@@ -53,10 +53,12 @@ SELECT workspace || '/' || namespace FROM tenants
 """
 INSERT_OBJECT = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
-                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind, owner_id)
-VALUES (%(engine_instance_id)s, %(kind)s, %(namespace)s, %(name)s, %(workspace)s, %(tenant_namespace)s, %(lane)s,
-        %(wave)s, 'absent', %(manifest)s, %(digest)s, %(trace_id)s, %(seen_at)s, clock_timestamp(), %(owner_kind)s,
-        %(owner_id)s)
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind, owner_id,
+                              engine_cluster)
+SELECT id, %(kind)s, %(namespace)s, %(name)s, %(workspace)s, %(tenant_namespace)s, %(lane)s, %(wave)s,
+       'absent', %(manifest)s, %(digest)s, %(trace_id)s, %(seen_at)s, clock_timestamp(), %(owner_kind)s, %(owner_id)s,
+       engine_cluster
+  FROM engine_instances WHERE id = %(engine_instance_id)s
     ON CONFLICT DO NOTHING
 """
 DELETE_OBJECT = """

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,17 @@ from confluent_kafka.admin import (
 from services.cli import acls as brokers_acls
 from services.cli.topic_changes import AddPartitions, AlterSettings, CreateTopic, TopicChange, TopicState, topic_changes
 from services.common.errors import InvalidConfiguration, Retry
-from services.common.kafka import Rights, Topic, check_login, client_properties, kafka_at, load_acls, load_topics
+from services.common.kafka import (
+    DEFAULT_ENGINE_CLUSTER,
+    ENGINE_CLUSTER_NAME,
+    Rights,
+    Topic,
+    check_login,
+    client_properties,
+    kafka_at,
+    load_acls,
+    load_topics,
+)
 from services.common.kafka.topics import ACLS_FILE
 from services.common.settings import BrokerSettings, load
 from services.common.startup import await_dependency
@@ -43,6 +54,12 @@ REPLICATION_FACTOR = typer.Option(
     min=0,
     help=f"Copies of each new topic; 0: one on each broker, at most {MOST_REPLICAS}.",
 )
+ENGINE_CLUSTERS = typer.Option(
+    [DEFAULT_ENGINE_CLUSTER],
+    "--engine-cluster",
+    metavar="ID",
+    help="Also what this engine cluster has of its own; once for each, as after the brokers were lost.",
+)
 RIGHTS = typer.Option(ACLS_FILE, "--from", help="Declaration of rights, as services/common/kafka/acls.yaml.")
 
 
@@ -51,21 +68,35 @@ def apply(
     *,
     timeout: float = TIMEOUT,
     replication_factor: int = REPLICATION_FACTOR,
+    engine_clusters: list[str] = ENGINE_CLUSTERS,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Print what would be created or changed, and change nothing."
     ),
 ) -> None:
     """Create missing topics, add missing partitions where that is safe, set the declared settings. Deletes nothing."""
-    make_topics(load_topics(), timeout, replication_factor, dry_run=dry_run)
+    declared = [load_topics(), *(load_topics(engine_cluster=each) for each in known_clusters(engine_clusters))]
+    make_topics(chain.from_iterable(declared), timeout, replication_factor, dry_run=dry_run)
 
 
 @app.command()
-def acls(timeout: float = TIMEOUT, source: Path = RIGHTS) -> None:
+def acls(timeout: float = TIMEOUT, source: Path = RIGHTS, engine_clusters: list[str] = ENGINE_CLUSTERS) -> None:
     """Give each principal that is declared exactly its rights; and its password, if that is given.
 
     The password of a principal is taken from KAFKA_PASSWORD_<NAME>; without that variable it stays as it is.
     """
-    grant_rights(load_acls(source), timeout)
+    rights = load_acls(source)
+    for each in known_clusters(engine_clusters):
+        rights |= load_acls(source, engine_cluster=each)
+    grant_rights(rights, timeout)
+
+
+def known_clusters(names: Iterable[str]) -> list[str]:
+    """``names``, if an engine cluster can be called so. Raises InvalidConfiguration."""
+    names = list(names)
+    for name in names:
+        if not re.fullmatch(ENGINE_CLUSTER_NAME, name):
+            raise InvalidConfiguration(f"'{name}' cannot be an engine cluster: it is no DNS label")
+    return names
 
 
 def password_variable(principal: str) -> str:

@@ -16,9 +16,11 @@ GHOST = "00000000-0000-4000-8000-00000000dead"
 
 HAUNT = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
-                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind)
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind,
+                              engine_cluster)
 SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(ghost)s), workspace, tenant_namespace, lane, wave,
-       desired, replace(manifest, %(uid)s, %(ghost)s), digest, trace_id, seen_at, updated_at, owner_kind
+       desired, replace(manifest, %(uid)s, %(ghost)s), digest, trace_id, seen_at, updated_at, owner_kind,
+       engine_cluster
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
 STREAMED_SECONDS = 30

@@ -11,13 +11,20 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from devstack.harness.hosted import HostedStack
-from devstack.stack.identities import WORKSPACE
+from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
 from services.common.avro import AvroCodec, SchemaRegistry
-from services.common.kafka import COMMANDS, DEAD_LETTERS, ENGINE, OBSERVATIONS, load_topics, workspace_topic
+from services.common.kafka import (
+    COMMANDS,
+    DEAD_LETTERS,
+    OBSERVATIONS,
+    engine_topic,
+    load_topics,
+    workspace_topic,
+)
 from services.common.messages import Command, DeadLetter, ResourceChanged
 from tests.e2e.tenant import Tenant
 
-STATUSES = workspace_topic(WORKSPACE)
+ENGINE, STATUSES = engine_topic(ENGINE_CLUSTER), workspace_topic(WORKSPACE)
 UNKNOWN_SCHEMA = struct.pack(">bI", 0, 2_000_000) + b"x"
 
 
@@ -62,7 +69,7 @@ def dead_letter(stack: HostedStack, key: str) -> DeadLetter:
 
 def most_bytes(topic: str) -> int:
     """Length of the largest message that a topic takes, with what surrounds it."""
-    declared = (*load_topics(), *load_topics(workspace=WORKSPACE))
+    declared = (*load_topics(), *load_topics(workspace=WORKSPACE), *load_topics(engine_cluster=ENGINE_CLUSTER))
     (config,) = [known.config for known in declared if known.name == topic]
     return int(config["max.message.bytes"])
 

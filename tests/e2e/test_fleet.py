@@ -9,15 +9,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
+from services.cli import engine_clusters
 from services.cli.rbac import KINDS, placed
 from services.common.kubernetes import KubeClient
 from services.common.package_data import RBAC
 from tests.component.agent.conftest import until
 from tests.component.agent.worker import AGENT, Worker
 from tests.e2e.operators import of_clusters, of_instances, sole_instance
-from tests.e2e.tenant import Tenant, condition, create_namespace
+from tests.e2e.tenant import Tenant, condition, create_namespace, path
 
 AGENTS = ("agent-1", "agent-2")
 SIMULATOR = "devstack.argocd_simulator"
@@ -51,13 +53,23 @@ async def namespace(stack: HostedStack, kube: KubeClient, tmp_path: Path) -> Asy
 
 
 @pytest.fixture
-def start_agent(stack: HostedStack, tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
-    """Starts an agent of an engine cluster, with the credentials that every agent has."""
+def elsewhere(stack: HostedStack) -> dict[str, str]:
+    """What an agent of another engine cluster is given that other agents are not: the cluster is added."""
+    password = uuid.uuid4().hex
+    environment = stack.environment | {"KAFKA_PASSWORD_AGENT_ELSEWHERE": password}
+    added = CliRunner(env=environment).invoke(engine_clusters.app, ["add", ELSEWHERE])
+    assert added.exit_code == 0, added.output
+    return {"ENGINE_CLUSTER": ELSEWHERE, "KAFKA_USERNAME": f"agent-{ELSEWHERE}", "KAFKA_PASSWORD": password}
+
+
+@pytest.fixture
+def start_agent(stack: HostedStack, tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Worker]]:
+    """Starts an agent; what it is given takes the place of what the stack's are."""
     with ExitStack() as started:
 
-        def start(cluster: str) -> Worker:
-            given = stack.environment_of("agent") | {"ENGINE_CLUSTER": cluster}
-            agent = Worker(given, tmp_path / f"{cluster}.log", AGENT)
+        def start(own: dict[str, str]) -> Worker:
+            given = stack.environment_of("agent") | own
+            agent = Worker(given, tmp_path / "agent.log", AGENT)
             started.callback(agent.kill)
             until(lambda: agent.is_ready)
             return agent
@@ -84,12 +96,16 @@ async def test_instance_when_it_is_added_while_agents_run_then_tenants_are_serve
     await tenant.leave()  # while its engine runs
 
 
-async def test_cluster_when_its_agents_join_then_those_of_the_other_pass_its_tenants_over(
-    stack: HostedStack, tenant: Tenant, namespace: str, start_agent: Callable[[str], Worker]
+async def test_cluster_when_its_agents_join_then_its_tenants_are_served_by_them_alone(
+    stack: HostedStack,
+    tenant: Tenant,
+    namespace: str,
+    elsewhere: dict[str, str],
+    start_agent: Callable[[dict[str, str]], Worker],
 ) -> None:
-    """Before, these reported its rows failed for good, and its tenants' deployments said so."""
+    """No agent of another cluster can read its rows, let alone refuse them."""
     before = len(await asyncio.to_thread(refused, stack))
-    agent = await asyncio.to_thread(start_agent, ELSEWHERE)
+    agent = await asyncio.to_thread(start_agent, elsewhere)
     with added(stack, ELSEWHERE, namespace):
         created = await tenant.create()
         application = await tenant.application_of(created)
@@ -99,4 +115,28 @@ async def test_cluster_when_its_agents_join_then_those_of_the_other_pass_its_ten
 
     assert condition(tenant.status(), "ErrorOccurred").get("status") != "True"
     assert len(await asyncio.to_thread(refused, stack)) == before
+    await tenant.leave()  # while its engine and its agent run
+
+
+async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice_nothing_and_its_own_wait_for_it(
+    stack: HostedStack,
+    tenant: Tenant,
+    other_tenant: Tenant,
+    namespace: str,
+    elsewhere: dict[str, str],
+    start_agent: Callable[[dict[str, str]], Worker],
+) -> None:
+    agent = await asyncio.to_thread(start_agent, elsewhere)
+    with added(stack, ELSEWHERE, namespace):
+        created = await tenant.create()
+        await tenant.application_of(created)
+    agent.kill()
+    await tenant.patch("web", path("since"))
+    here = await other_tenant.application_of(await other_tenant.create())
+    assert here["metadata"]["namespace"] != namespace
+    await other_tenant.until_status("it is synced", sync__status="Synced")
+    assert (await tenant.application_of(created))["spec"]["source"]["path"] != "since"
+
+    await asyncio.to_thread(start_agent, elsewhere)
+    await tenant.until_path(created, "since")
     await tenant.leave()  # while its engine and its agent run

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from devstack.harness.hosted import HostedStack
-from devstack.stack.identities import WORKSPACE
-from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, workspace_topic
+from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
+from services.common.kafka import COMMANDS, OBSERVATIONS, engine_topic, workspace_topic
 from services.common.telemetry import trace_id, traceparent
 from tests.e2e.tenant import Tenant
 
-STATUSES = workspace_topic(WORKSPACE)
+ENGINE, STATUSES = engine_topic(ENGINE_CLUSTER), workspace_topic(WORKSPACE)
 SERVICES = ("watcher", "planner", "agent-1", "agent-2")
 MEASURED = (
     ("agents", 'gitops_end_to_end_seconds_count{kind="Application",stage="applied"}'),

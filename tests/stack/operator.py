@@ -125,7 +125,7 @@ def contents_of_secrets(servers: HostedStack, tokens: Mapping[str, str]) -> dict
     checked = "sslmode=verify-full&sslrootcert=/authorities/database.crt"
     roles = ("planner", "owner", "backup")
     urls = {role: f"postgresql://gitops_{role}:{secrets[role]}@{place}?{checked}" for role in roles}
-    principals = {"watcher": "watcher-local", "planner": "planner", "agent": "agent"}
+    principals = {"watcher": "watcher-local", "planner": "planner", "agent": "agent-default"}
     return {
         **{f"kafka-{service}": {"password": secrets[f"kafka-{name}"]} for service, name in principals.items()},
         **{f"registry-{service}": {"token": tokens[service]} for service in principals},

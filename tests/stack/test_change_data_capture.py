@@ -20,7 +20,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import connector, dlq, workspaces
+from services.cli import connector, dlq, topics, workspaces
 from services.cli.connector import DEFINITION
 from services.cli.streamed_topics import StreamedTopics
 from services.common.avro import (
@@ -33,11 +33,11 @@ from services.common.avro import (
 )
 from services.common.kafka import (
     DEAD_LETTERS,
-    ENGINE,
     FLEET,
     WORKSPACE,
     PartitionReader,
     Publisher,
+    engine_topic,
     load_topics,
     workspace_topic,
 )
@@ -48,7 +48,8 @@ ARRIVAL_SECONDS = 15
 COMPACTION_SECONDS = 90
 GENERATIONS, PER_GENERATION = 10, 100
 """How often rows come and go, and how many messages that is each time."""
-PARTITIONS = 12
+ENGINE_PARTITIONS, PARTITIONS = 6, 12
+ENGINE = engine_topic("default")
 WORKSPACE_PARTITIONS = 3
 LOCAL = workspace_topic("local")
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -56,10 +57,10 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
 UPSERT_ENGINE = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
-                              desired, manifest, digest, trace_id, seen_at, updated_at)
+                              desired, manifest, digest, trace_id, seen_at, updated_at, engine_cluster)
 VALUES (%(instance)s, 'Application', 'argocd', %(name)s, 'local', 'team-a', 'lane-1', 1,
-        'present', '{"a":"ü"}', %(digest)s, %(trace)s, '2026-01-02T03:04:05.678901Z', now())
-    ON CONFLICT (engine_instance_id, kind, namespace, name) DO UPDATE SET digest = EXCLUDED.digest
+        'present', '{"a":"ü"}', %(digest)s, %(trace)s, '2026-01-02T03:04:05.678901Z', now(), %(cluster)s)
+    ON CONFLICT (engine_instance_id, kind, namespace, name, engine_cluster) DO UPDATE SET digest = EXCLUDED.digest
 """
 INSERT_WORKSPACE = """
 INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
@@ -67,7 +68,13 @@ INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generatio
 VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
 """
 
-
+ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
+ADD_INSTANCE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+VALUES (%(instance)s, %(instance)s, 'accepting', now(), 'argocd', %(cluster)s, '', 'shared', '', 'general', 7, now())
+    ON CONFLICT DO NOTHING
+"""
 UPSERT_INSTANCE = """
 INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                               dedicated_to, ring, capacity, ordered_at)
@@ -99,7 +106,8 @@ class Log:
             {"bootstrap.servers": bootstrap_servers, "group.id": str(uuid.uuid4()), "fetch.wait.max.ms": 5}
         )
         self.consumer.assign(
-            [self._end(topic, number) for topic in (ENGINE, WORKSPACE) for number in range(PARTITIONS)]
+            [self._end(WORKSPACE, number) for number in range(PARTITIONS)]
+            + [self._end(ENGINE, number) for number in range(ENGINE_PARTITIONS)]
             + [self._end(LOCAL, number) for number in range(WORKSPACE_PARTITIONS)]
         )
 
@@ -125,7 +133,7 @@ class Log:
 
     def names_of_instance(self, instance: str) -> list[str]:
         """The name in the key of every message about ``instance`` that gitops.engine still holds."""
-        source = Source(ENGINE, (_java_hash(instance) & 0x7FFFFFFF) % PARTITIONS)
+        source = Source(ENGINE, (_java_hash(instance) & 0x7FFFFFFF) % ENGINE_PARTITIONS)
         with PartitionReader(self._brokers, "tests") as reader:
             messages = reader.read_messages(reader.end_offsets([source]))
             keys = [decode_record(self._registry, message.key) for message in messages]
@@ -138,9 +146,9 @@ class Log:
             rows = [decode_record(self._registry, message.value) for message in messages]
         return [row for row in rows if row["id"] == instance]
 
-    def follow(self, topic: str) -> None:
-        """Read this topic too, which is a workspace's, from its beginning."""
-        self.consumer.incremental_assign([TopicPartition(topic, number, 0) for number in range(WORKSPACE_PARTITIONS)])
+    def follow(self, topic: str, partitions: int = WORKSPACE_PARTITIONS) -> None:
+        """Read this topic too, from its beginning."""
+        self.consumer.incremental_assign([TopicPartition(topic, number, 0) for number in range(partitions)])
 
     def nothing_follows(self, seconds: float = 0.5) -> bool:
         """Whether no event arrives for a while."""
@@ -197,10 +205,20 @@ def name() -> str:
 def upsert(planner: psycopg.Connection, name: str) -> Callable[..., None]:
     """Write the row ``name`` of engine_resources."""
 
-    def upsert(instance: str = "engine-a", digest: str = "d1") -> None:
-        planner.execute(UPSERT_ENGINE, {"instance": instance, "name": name, "digest": digest, "trace": TRACE})
+    def upsert(instance: str = "engine-a", digest: str = "d1", cluster: str = "default") -> None:
+        write_row(planner, instance, name, digest, cluster)
 
     return upsert
+
+
+def write_row(
+    planner: psycopg.Connection, instance: str, name: str, digest: str = "d1", cluster: str = "default"
+) -> None:
+    """The row of an object, and of its instance and cluster if there are none."""
+    planner.execute(ADD_CLUSTER, [cluster])
+    planner.execute(ADD_INSTANCE, {"instance": instance, "cluster": cluster})
+    row = {"instance": instance, "name": name, "digest": digest, "trace": TRACE, "cluster": cluster}
+    planner.execute(UPSERT_ENGINE, row)
 
 
 def test_engine_row_when_inserted_then_it_arrives_flat_with_its_key_and_trace(
@@ -236,7 +254,25 @@ def test_engine_row_when_changed_in_any_way_then_it_stays_on_the_partition_of_it
     upsert(instance, "d2")
     planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
     partitions = {event.partition for event in log.take(3, of=name)}
-    assert partitions == {(_java_hash(instance) & 0x7FFFFFFF) % PARTITIONS}
+    assert partitions == {(_java_hash(instance) & 0x7FFFFFFF) % ENGINE_PARTITIONS}
+
+
+def test_engine_row_when_its_instance_is_of_a_cluster_that_was_just_added_then_all_of_it_is_on_that_clusters_topic(
+    log: Log, infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    cluster = f"cluster-{name}"
+    made = CliRunner(env=infrastructure.environment).invoke(topics.app, ["apply", "--engine-cluster", cluster])
+    assert made.exit_code == 0, made.output
+    log.follow(engine_topic(cluster), ENGINE_PARTITIONS)
+    for digest in ("d1", "d2"):
+        upsert(f"engine-{name}", digest, cluster)
+    planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
+    inserted, updated, tombstone = events = log.take(3, of=name)
+    assert {event.topic for event in events} == {engine_topic(cluster)}
+    assert len({(event.raw_key, event.partition) for event in events}) == 1
+    assert [(event.value or {}).get("digest") for event in (inserted, updated)] == ["d1", "d2"]
+    assert tombstone.value is None
+    assert log.nothing_follows()
 
 
 def test_engine_row_when_deleted_then_a_tombstone_under_its_key_is_all_that_follows(
@@ -255,20 +291,20 @@ def test_engine_row_when_deleted_then_it_is_none_of_those_that_its_topic_holds(
 ) -> None:
     environment = infrastructure.environment
     registry = SchemaRegistry(environment["SCHEMA_REGISTRY_URL"])
-    topics = StreamedTopics(environment["KAFKA_BOOTSTRAP_SERVERS"], registry)
+    streamed = StreamedTopics(environment["KAFKA_BOOTSTRAP_SERVERS"], registry)
     upsert()
     log.take(1, of=name)
-    assert name in {key[-1] for key in topics.engine_digests()}
+    assert name in {key[-1] for key in streamed.engine_digests()}
     planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
     log.take(1, of=name)
-    assert name not in {key[-1] for key in topics.engine_digests()}
+    assert name not in {key[-1] for key in streamed.engine_digests()}
 
 
 @pytest.fixture
 def hasty_compaction(infrastructure: HostedStack) -> Iterator[None]:
     """The brokers compact what is older than a second, and do not wait between two rounds."""
     admin = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]})
-    declared = next(topic.config for topic in load_topics() if topic.name == ENGINE)
+    declared = load_topics(engine_cluster="default")[0].config
     hasty = {"segment.ms": "500", "max.compaction.lag.ms": "500", "delete.retention.ms": "0"}
     hasty["min.cleanable.dirty.ratio"] = "0"
 
@@ -298,7 +334,7 @@ def test_engine_topic_when_rows_come_and_go_for_ever_then_it_does_not_grow(
         rows = [f"{name}-{generation}-{number}" for number in range(PER_GENERATION // 2)]
         with planner.transaction():
             for row in rows:
-                planner.execute(UPSERT_ENGINE, {"instance": name, "name": row, "digest": "d1", "trace": TRACE})
+                write_row(planner, name, row)
             planner.execute("DELETE FROM engine_resources WHERE engine_instance_id = %s", (name,))
         log.read_until(rows[-1])
         generation += 1
@@ -443,10 +479,10 @@ def test_internal_rows_when_written_then_they_leave_no_trace_in_kafka(
     owner.execute("INSERT INTO debezium_heartbeat VALUES (2, now()) ON CONFLICT (id) DO UPDATE SET beat_at = now()")
     upsert()
     log.take(1, of=name)
-    topics = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]}).list_topics(
+    known = AdminClient({"bootstrap.servers": infrastructure.environment["KAFKA_BOOTSTRAP_SERVERS"]}).list_topics(
         timeout=10
     )
-    assert [topic for topic in topics.topics if "debezium" in topic or "public" in topic] == []
+    assert [topic for topic in known.topics if "debezium" in topic or "public" in topic] == []
 
 
 def test_snapshot_when_signalled_then_the_rows_asked_for_are_sent_again(
@@ -495,7 +531,7 @@ def test_connector_when_its_database_was_killed_then_it_goes_on_without_a_loss(
     infrastructure.kill("postgres")
     infrastructure.start("postgres")
     with psycopg.connect(infrastructure.environment["DATABASE_URL"], autocommit=True) as planner:
-        planner.execute(UPSERT_ENGINE, {"instance": "engine-a", "name": name, "digest": "d1", "trace": TRACE})
+        write_row(planner, "engine-a", name)
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while (message := log.consumer.poll(0.1)) is None:
         assert time.monotonic() < deadline

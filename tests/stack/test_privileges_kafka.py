@@ -21,18 +21,18 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import workspaces
+from services.cli import topics, workspaces
 from services.common.errors import NoPermission
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
-    ENGINE,
     FLEET,
     FLEET_ORDERS,
     OBSERVATIONS,
     WORKSPACE,
     check_login,
     client_properties,
+    engine_topic,
     workspace_topic,
 )
 from services.common.settings import BrokerSettings
@@ -46,10 +46,11 @@ SECONDS = 15
 OWN_GROUP = {
     "watcher-local": "gitops-watcher-local",
     "planner": "gitops-planner",
-    "agent": "gitops-agent",
+    "agent-default": "gitops-agent-default",
     "connect": "gitops-connect",
 }
 OWN_STATUSES = workspace_topic("local")
+ENGINE = engine_topic("default")
 TOPICS = (
     *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
     *("gitops.connect.offsets", "gitops.connect.configs"),
@@ -58,12 +59,12 @@ TOPICS = (
 MAY_WRITE = {
     "watcher-local": {COMMANDS, DEAD_LETTERS},
     "planner": {DEAD_LETTERS},
-    "agent": {OBSERVATIONS, DEAD_LETTERS},
+    "agent-default": {OBSERVATIONS, DEAD_LETTERS},
 }
 MAY_READ = {
     "watcher-local": [OWN_STATUSES],
     "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS],
-    "agent": [ENGINE, FLEET],
+    "agent-default": [ENGINE, FLEET],
 }
 
 
@@ -194,12 +195,34 @@ def _joins(consumer: Consumer, topic: str) -> bool:
     return True
 
 
-def test_group_when_agents_of_another_engine_cluster_join_then_theirs_takes_them(
-    login: Callable[[str], BrokerSettings],
+@pytest.fixture(scope="module")
+def elsewhere(infrastructure: HostedStack) -> BrokerSettings:
+    """The principal of the agents of another engine cluster."""
+    given = {"KAFKA_PASSWORD_AGENT_ELSEWHERE": "guarded"}
+    for command in ("apply", "acls"):
+        typed = [command, "--engine-cluster", "elsewhere"]
+        made = CliRunner().invoke(topics.app, typed, env=infrastructure.environment | given)
+        assert made.exit_code == 0, made.output
+    settings = {name.lower(): value for name, value in infrastructure.environment_of("agent").items()}
+    return BrokerSettings(
+        **settings | {"kafka_username": "agent-elsewhere", "kafka_password": given.popitem()[1]},
+    )
+
+
+def test_rows_when_an_agent_reads_them_then_only_those_of_its_own_cluster_are_given(
+    login: Callable[[str], BrokerSettings], elsewhere: BrokerSettings
 ) -> None:
-    consumer = Consumer(client_properties(login("agent")) | {"group.id": "gitops-agent-eu-2"})
+    here, own = "agent-default", engine_topic("elsewhere")
+    assert _may_read(elsewhere, "gitops-agent-elsewhere", own)
+    assert not _may_read(elsewhere, "gitops-agent-elsewhere", ENGINE)
+    assert not _may_read(login(here), OWN_GROUP[here], own)
+    assert not _may_write(elsewhere, own)
+
+
+def test_group_when_the_agent_of_another_cluster_joins_then_it_is_refused(elsewhere: BrokerSettings) -> None:
+    consumer = Consumer(client_properties(elsewhere) | {"group.id": OWN_GROUP["agent-default"]})
     try:
-        assert _joins(consumer, ENGINE)
+        assert not _joins(consumer, engine_topic("elsewhere"))
     finally:
         consumer.close()
 

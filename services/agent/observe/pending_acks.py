@@ -13,7 +13,7 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 
 Acknowledge = Callable[[], None]
-"""Acknowledges one message of gitops.engine: its effect is certain, or a newer message took its place."""
+"""Acknowledges one message of a compiled row: its effect is certain, or a newer message took its place."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The rows of the partitions this agent owns, as gitops.engine itself holds them.
+"""The rows of the partitions this agent owns, as their topic itself holds them.
 
 The topic is compacted by the row's primary key, so it is the desired state: an agent that is given a partition reads it
 once from its beginning and knows every row. It does so over connections of its own: the position of faust's consumer

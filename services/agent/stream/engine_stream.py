@@ -1,4 +1,4 @@
-"""gitops.engine through faust: the stream of events, and who owns which partition.
+"""The engine cluster's topic through faust: the stream of events, and who owns which partition.
 
 What faust is used for here, and how its edges are dealt with:
 - The topic is read without faust's acknowledgements: the OffsetTracker says what may be committed (see ``faust_app``).

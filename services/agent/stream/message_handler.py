@@ -1,4 +1,4 @@
-"""The life of a message of gitops.engine: track its offset, decode it, know its instance, keep the row, hand it over.
+"""The life of a compiled row's message: track its offset, decode it, know its instance, keep the row, hand it over.
 
 One call for each message, in order within a partition.
 """

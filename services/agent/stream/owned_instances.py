@@ -46,7 +46,7 @@ class OwnedInstances:
         new_controller: NewController,
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``partitions`` of gitops.engine; ``new_controller`` builds one of an instance's id and namespace."""
+        """``partitions`` of the cluster's topic; ``new_controller`` builds one of an instance's id and namespace."""
         self._fleet, self._partitions = fleet, partitions
         self._reports, self._new_controller = reports, new_controller
         self._instances: dict[str, InstanceController] = {}

@@ -19,6 +19,7 @@ ACLS_FILE = Path(__file__).with_name("acls.yaml")
 COMMANDS = "gitops.commands"
 OBSERVATIONS = "gitops.observations"
 ENGINE = "gitops.engine"
+"""What the topics of compiled rows begin with: those of an engine cluster are on :func:`engine_topic`."""
 WORKSPACE = "gitops.workspace"
 """Statuses of workspaces that were not added; those of the others are on :func:`workspace_topic`."""
 DEAD_LETTERS = "gitops.dead-letters"
@@ -29,13 +30,18 @@ FLEET_ORDERS = "gitops.fleet-orders"
 
 WORKSPACE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?$"
 """What a workspace may be called. Topic, principal and group contain the name, and so does a table, in 63 bytes."""
-PLACEHOLDER = "<workspace>"
-"""Of that name, in the second document of both files."""
+WORKSPACE_PLACEHOLDER, WORKSPACE_DOCUMENT = "<workspace>", 1
+"""What stands for that name, and in which document of both files."""
+ENGINE_CLUSTER_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+"""What an engine cluster may be called: a DNS label. Topic, principal and group contain the name."""
+ENGINE_CLUSTER_PLACEHOLDER, ENGINE_CLUSTER_DOCUMENT = "<engine-cluster>", 2
+DEFAULT_ENGINE_CLUSTER = "default"
+"""Of those who have one: every installation has it."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 """A name as it is: no pattern, no ``*``."""
 
-PrincipalName = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9._-]{0,62}$")]
+PrincipalName = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9._-]{0,99}$")]
 TopicOperation = Literal["read", "write", "create", "describe", "describe_configs"]
 GroupOperation = Literal["read", "describe"]
 
@@ -60,32 +66,48 @@ class Rights(BaseModel):
         default_factory=dict, description="Of all topics whose names begin so, those that do not exist yet included."
     )
     groups: dict[Name, tuple[GroupOperation, ...]] = Field(default_factory=dict)
-    group_prefixes: dict[Name, tuple[GroupOperation, ...]] = Field(
-        default_factory=dict, description="Of all groups whose names begin so."
-    )
 
 
-def load_topics(path: Path = TOPICS_FILE, workspace: str = "") -> tuple[Topic, ...]:
-    """The declared topics; those of ``workspace`` if it is given. Raises InvalidConfiguration: file and field."""
-    return tuple(_load(path, list[Topic], workspace))
+def load_topics(path: Path = TOPICS_FILE, *, workspace: str = "", engine_cluster: str = "") -> tuple[Topic, ...]:
+    """The declared topics; those of a workspace or of an engine cluster if one is given.
+
+    Raises InvalidConfiguration: file and field.
+    """
+    return tuple(_load(path, list[Topic], workspace, engine_cluster))
 
 
-def load_acls(path: Path = ACLS_FILE, workspace: str = "") -> dict[str, Rights]:
-    """Rights by principal; of the principals of ``workspace`` if it is given. Raises InvalidConfiguration likewise."""
-    return dict(_load(path, dict[PrincipalName, Rights], workspace))
+def load_acls(path: Path = ACLS_FILE, *, workspace: str = "", engine_cluster: str = "") -> dict[str, Rights]:
+    """Rights by principal; of the principals of a workspace or of an engine cluster if one is given.
+
+    Raises InvalidConfiguration likewise.
+    """
+    return dict(_load(path, dict[PrincipalName, Rights], workspace, engine_cluster))
 
 
-def _load(path: Path, shape: Any, workspace: str) -> Any:
+def _load(path: Path, shape: Any, workspace: str, engine_cluster: str) -> Any:
+    """One of the documents; a file without it declares nothing there."""
+    number = WORKSPACE_DOCUMENT if workspace else ENGINE_CLUSTER_DOCUMENT if engine_cluster else 0
     try:
-        documents = list(yaml.safe_load_all(path.read_text().replace(PLACEHOLDER, workspace)))
-        return TypeAdapter(shape).validate_python(documents[1 if workspace else 0])
-    except (OSError, yaml.YAMLError, IndexError, ValidationError) as error:
+        text = path.read_text().replace(WORKSPACE_PLACEHOLDER, workspace)
+        documents = list(yaml.safe_load_all(text.replace(ENGINE_CLUSTER_PLACEHOLDER, engine_cluster)))
+        return TypeAdapter(shape).validate_python(documents[number]) if number < len(documents) else shape()
+    except (OSError, yaml.YAMLError, ValidationError) as error:
         raise InvalidConfiguration(f"{path}: {error}") from error
 
 
 def workspace_topic(workspace: str) -> str:
     """The topic of this workspace's statuses, which its watchers alone read."""
     return f"{WORKSPACE}.{workspace}"
+
+
+def engine_topic(engine_cluster: str) -> str:
+    """The topic of the compiled rows of this engine cluster's instances, which its agents alone read."""
+    return f"{ENGINE}.{engine_cluster}"
+
+
+def is_engine_topic(topic: str) -> bool:
+    """Whether it is one of those, or what releases before had for all clusters."""
+    return topic == ENGINE or topic.startswith(engine_topic(""))
 
 
 def tenant_key(workspace: str, namespace: str) -> bytes:

@@ -118,11 +118,15 @@ UPDATE audit_records AS o
  WHERE o.id = open.id
 """
 
-# The lane in the conditions: names contain uids, which another cluster may have given out too.
+# A row is streamed to its instance's cluster. The lane in the conditions: names contain uids, which another cluster may
+# have given out too.
 ENGINE = upsert(
     tables.engine_resources,
     EngineRow,
-    stamps={"updated_at": "clock_timestamp()"},
+    stamps={
+        "updated_at": "clock_timestamp()",
+        "engine_cluster": "(SELECT engine_cluster FROM engine_instances WHERE id = written.engine_instance_id)",
+    },
     only="(known.digest, known.desired) IS DISTINCT FROM (EXCLUDED.digest, EXCLUDED.desired)"
     " AND known.lane = EXCLUDED.lane",
 )
@@ -189,7 +193,9 @@ KEPT_ORPHANS_GONE = (
 )
 
 ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
-ENGINE_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
+# An instance stays in its cluster. To set a column that others refer to would lock the row against planners that write
+# rows of the instance meanwhile.
+ENGINE_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow, kept=["engine_cluster"])
 FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """

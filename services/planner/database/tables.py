@@ -78,6 +78,7 @@ engine_instances = Table(
         comment="When the newest order that changed it was given: an older one changes nothing.",
     ),
     ForeignKeyConstraint(["engine_cluster", "region"], ["engine_clusters.id", "engine_clusters.region"]),
+    UniqueConstraint("id", "engine_cluster"),
     CheckConstraint("state IN ('accepting', 'full', 'draining', 'drained', 'retired')", name="state"),
     CheckConstraint("engine_class IN ('shared', 'dedicated')", name="engine_class"),
     CheckConstraint("(engine_class = 'dedicated') = (dedicated_to <> '')", name="dedicated_to"),
@@ -404,7 +405,16 @@ engine_resources = Table(
     Column("updated_at", _TIME, nullable=False),
     Column("owner_kind", Text, nullable=False, server_default="", comment="Whom it is for: kind. Not streamed."),
     Column("owner_id", Uuid, nullable=False, server_default=_NOBODY, comment="Whom it is for: id. Not streamed."),
+    Column(
+        "engine_cluster",
+        Text,
+        primary_key=True,
+        comment="Its instance's: the topic that it is streamed to. Of the key, so that the log tells it of a deletion.",
+    ),
     CheckConstraint("desired IN ('present', 'absent')", name="desired"),
+    ForeignKeyConstraint(
+        ["engine_instance_id", "engine_cluster"], ["engine_instances.id", "engine_instances.engine_cluster"]
+    ),
     Index("engine_resources_shared_idx", "lane", postgresql_where=text("owner_kind <> 'GitOpsDeployment'")),
     comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
     postgresql_with=_ROOM_FOR_UPDATES,

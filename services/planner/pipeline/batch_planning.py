@@ -92,12 +92,13 @@ def plan_batch(
     """
     ordered = _ordered([event for event in events if event.is_of_fleet], database, now)
     events = [event for event in events if not event.is_of_fleet]
-    of_instances = [event for event in events if instance_of(event)]
-    orphans = _orphans(of_instances, database, now)
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load_tenants(routed.keys())
+    # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
+    of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
+    orphans = _orphans(of_instances, database, now)
     shares = {
         share.state.tenant.id: share
         for name, each in routed.items()

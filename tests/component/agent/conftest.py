@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.kafka import ENGINE, load_topics
+from services.common.kafka import load_topics
 from services.common.sealing import generate_key, write_keys
 from tests.component.agent.engine_log import EngineLog, Observations
 from tests.component.agent.fleet_log import FleetLog
@@ -21,7 +21,8 @@ StartAgent = Callable[..., Worker]
 
 @pytest.fixture(scope="session")
 def partitions() -> int:
-    return next(topic.partitions for topic in load_topics() if topic.name == ENGINE)
+    (declared,) = load_topics(engine_cluster="any")
+    return declared.partitions
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from devstack.paths import ROOT
 from services.cli import __main__ as cli
 from services.cli import key_rotation, keys
 from services.cli.rbac import ADMISSION, GROUP, placed
-from services.common.kafka import COMMANDS, ENGINE, load_topics
+from services.common.kafka import COMMANDS, engine_topic, load_topics
 from services.common.kubernetes import Manifest
 from services.common.package_data import CRDS, RBAC
 from services.common.telemetry.probes import SILENT_SECONDS
@@ -148,11 +148,12 @@ def test_service_when_nodes_are_drained_then_its_own_budget_keeps_all_but_one_po
     assert of_kind("Deployment", rendered.example)[name]["spec"]["replicas"] >= 2
 
 
-@pytest.mark.parametrize(("name", "topic"), [("planner", COMMANDS), ("agent", ENGINE)])
+@pytest.mark.parametrize(("name", "topic"), [("planner", COMMANDS), ("agent", engine_topic("default"))])
 def test_service_when_updated_then_there_are_partitions_for_every_pod(
     rendered: Rendered, name: str, topic: str
 ) -> None:
-    (partitions,) = [item.partitions for item in load_topics() if item.name == topic]
+    declared = (*load_topics(), *load_topics(engine_cluster="default"))
+    (partitions,) = [item.partitions for item in declared if item.name == topic]
     spec = of_kind("Deployment", rendered.example)[name]["spec"]
     assert spec["replicas"] + spec["strategy"]["rollingUpdate"]["maxSurge"] <= partitions
 

@@ -83,7 +83,8 @@ def test_kafka_when_a_service_comes_to_it_then_as_its_own_principal(rendered: Re
     (password,) = [item["valueFrom"] for item in container["env"] if item["name"] == "KAFKA_PASSWORD"]
     assert password == {"secretKeyRef": {"name": f"kafka-{name}", "key": "password"}}
     given = environment(name, rendered.example)
-    assert given["KAFKA_USERNAME"] == (f"watcher-{given['WORKSPACE']}" if name == "watcher" else name)
+    of = {"watcher": "WORKSPACE", "agent": "ENGINE_CLUSTER"}
+    assert given["KAFKA_USERNAME"] == (f"{name}-{given[of[name]]}" if name in of else name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

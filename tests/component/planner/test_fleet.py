@@ -38,9 +38,10 @@ ORDERS_LOG = TopicPartition(FLEET_ORDERS, 0)
 LOGS = {TopicPartition(COMMANDS, 0): LogExtent("commands", 0, 5)}
 CARRIED = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
-                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind)
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind,
+                              engine_cluster)
 SELECT %s, 'Application', 'argocd', 'app-' || number, 'local', 'other', '', 0,
-       'present', '{}', '', '', now(), now(), 'GitOpsDeployment'
+       'present', '{}', '', '', now(), now(), 'GitOpsDeployment', 'default'
   FROM generate_series(1, %s) AS number
 """
 ORDERS = "SELECT subject, outcome, message FROM fleet_orders ORDER BY ordered_at"

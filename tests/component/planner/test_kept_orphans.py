@@ -21,6 +21,7 @@ from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
 from tests.unit.planner.given import at
 
 INSTANCE = "engine-1"
@@ -31,14 +32,16 @@ REMOVALS = "SELECT name, manifest FROM engine_resources WHERE kind = 'OrphanRemo
 @pytest.fixture
 def session(database: Database) -> Iterator[DatabaseSession]:
     """A session on a database that knows of an agent that keeps two orphans."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, INSTANCE, "argocd")
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
         take(opened, kept(*OBJECTS))
         yield opened
 
 
-def kept(*objects: str, finished: tuple[str, ...] = ()) -> Event:
+def kept(*objects: str, finished: tuple[str, ...] = (), instance: str = INSTANCE) -> Event:
     event = OrphansKept(100, len(objects), objects, finished)
-    return Event(Observation("", "", INSTANCE, "", "", at(1), event), 7, "")
+    return Event(Observation("", "", instance, "", "", at(1), event), 7, "")
 
 
 def take(session: DatabaseSession, *events: Event) -> None:
@@ -69,6 +72,13 @@ def test_orphans_when_asked_for_then_operators_are_told_what_an_approval_removes
     with session.connection() as connection:
         counted = [periodic_queries.count_kept_orphans(connection, [each]) for each in (7, 8)]
     assert counted == [2, 0]
+
+
+def test_orphans_when_an_agent_tells_of_an_instance_that_there_is_not_then_it_is_passed_over(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, kept(*OBJECTS, instance="invented"))
+    assert only(database).place == INSTANCE
 
 
 def test_orphans_when_no_agent_tells_of_them_any_more_then_they_are_forgotten(

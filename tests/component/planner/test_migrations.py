@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import psycopg
@@ -16,11 +18,13 @@ from typer.testing import CliRunner
 from services.cli import database as database_commands
 from services.cli import engines as engine_commands
 from services.cli import workspaces
-from services.common.errors import InvalidConfiguration
+from services.common import startup
+from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.package_data import MIGRATIONS
 from services.planner.database.requirements import check_database, head
 from services.planner.database.tables import STREAMED
-from tests.component.conftest import Database
+from tests.component.agent.conftest import until
+from tests.component.conftest import Database, Servers
 
 pytestmark = pytest.mark.short
 
@@ -46,6 +50,12 @@ INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspa
                               desired, manifest, digest, trace_id, seen_at, updated_at)
 VALUES ('one', 'Application', 'argocd', 'gitopsdepl-' || %(name)s, 'w', 'n', %(lane)s, 1, 'present', %(manifest)s, '',
         '', now(), now())
+"""
+
+INSTANCE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+VALUES (%s, %s, 'accepting', now(), 'argocd', %s, '', 'shared', '', 'general', 7, now())
 """
 
 
@@ -119,6 +129,71 @@ def test_upgrade_when_there_are_instances_then_they_are_shared_ones_of_the_defau
             " ordered_at = created_at FROM engine_instances"
         ).fetchall()
     assert rows == [("argocd", "argocd", "default", "", "shared", "", "general", 2500, "draining", True)]
+
+
+def test_upgrade_when_there_are_compiled_rows_then_each_says_which_cluster_its_instance_is_in(
+    database: Database,
+) -> None:
+    """A row of an instance that there never was could be streamed nowhere: it goes."""
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0021")
+        owner.execute("INSERT INTO engine_clusters (id, region, created_at) VALUES ('north', '', now())")
+        for instance, cluster in (("one", "default"), ("two", "north")):
+            owner.execute(INSTANCE, (instance, instance, cluster))
+        for name, instance in (("here", "one"), ("there", "two"), ("nowhere", "three")):
+            owner.execute(APPLICATION, {"name": name, "lane": "", "manifest": "{}"})
+            owner.execute(
+                "UPDATE engine_resources SET engine_instance_id = %s WHERE name LIKE %s", (instance, f"%{name}")
+            )
+    outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
+    assert outcome.exit_code == 0, outcome.output
+    with psycopg.connect(database.owner_url) as owner:
+        rows = dict(owner.execute("SELECT engine_instance_id, engine_cluster FROM engine_resources").fetchall())
+        assert rows == {"one": "default", "two": "north"}
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("UPDATE engine_resources SET engine_cluster = 'north' WHERE engine_instance_id = 'one'")
+
+
+@pytest.fixture
+def slot(database: Database, servers: Servers) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection to a database before revision 0022, which somebody streams from, and reads nothing."""
+    url = urlsplit(servers.postgres_admin_url)._replace(path=urlsplit(database.owner_url).path).geturl()
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        _recreate(owner, database.owner_url, "0021")
+        owner.execute(INSTANCE, ("one", "one", "default"))
+    with psycopg.connect(url, autocommit=True) as superuser:
+        superuser.execute("SELECT pg_create_logical_replication_slot('of_a_test', 'pgoutput')")
+        superuser.execute(APPLICATION, {"name": "web", "lane": "", "manifest": "{}"})
+        yield superuser
+        superuser.execute("SELECT pg_drop_replication_slot('of_a_test')")
+
+
+def test_upgrade_when_the_connector_has_not_read_all_rows_then_the_table_stays_as_it_is(
+    database: Database, slot: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the connector of this release stopped at the first of them: it has no cluster to be routed by."""
+    wait = startup.await_dependency
+    monkeypatch.setattr(startup, "await_dependency", lambda what, attempt, _seconds: wait(what, attempt, 0))
+    outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
+    assert isinstance(outcome.exception, Unavailable)
+    assert "it has yet to read" in str(outcome.exception)
+    slot.execute(APPLICATION, {"name": "another", "lane": "", "manifest": "{}"})
+
+
+def test_upgrade_when_the_connector_reads_on_then_it_waits_for_that(
+    database: Database, slot: psycopg.Connection[Any]
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        upgrade = pool.submit(CliRunner().invoke, database_commands.app, ["upgrade", "--url", database.owner_url])
+        locked = "SELECT FROM pg_locks WHERE relation = 'engine_resources'::regclass AND mode = 'ShareLock'"
+        until(lambda: slot.execute(locked).fetchone() is not None)
+        until(lambda: _has_read_on(slot) and upgrade.done())
+    assert upgrade.result().exit_code == 0, upgrade.result().output
+
+
+def _has_read_on(superuser: psycopg.Connection[Any]) -> bool:
+    superuser.execute("SELECT pg_replication_slot_advance('of_a_test', pg_current_wal_lsn())")
+    return True
 
 
 def test_upgrade_when_engines_hold_objects_then_each_is_owned_by_what_it_was_made_for(database: Database) -> None:

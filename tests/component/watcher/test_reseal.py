@@ -50,11 +50,11 @@ VALUES (%(bound)s, %(tenant)s, 'GitOpsDeploymentManagedEnvironment', %(workspace
 """
 COMPILED = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
-                              desired, manifest, digest, trace_id, seen_at, updated_at)
+                              desired, manifest, digest, trace_id, seen_at, updated_at, engine_cluster)
 VALUES ('one', 'ClusterSecret', 'argocd', 'managed-env-1', %(workspace)s, 'team-a', 'lane', 0,
-        'present', %(manifest)s, '', '', now(), now()),
+        'present', %(manifest)s, '', '', now(), now(), 'default'),
        ('one', 'ClusterSecret', 'argocd', 'managed-env-2', %(workspace)s, 'team-a', 'lane', 0,
-        'absent', '{"recipe": {}}', '', '', now(), now())
+        'absent', '{"recipe": {}}', '', '', now(), now(), 'default')
 """
 """A row with something sealed, and one that is only good to find an object by."""
 

@@ -26,7 +26,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_settings_when_only_the_needed_ones_are_set_then_nothing_unusual_is_allowed() -> None:
     settings = load(AgentSettings)
-    assert (settings.engine_cluster, settings.consumer_group) == ("default", "gitops-agent")
+    assert (settings.engine_cluster, settings.consumer_group) == ("default", "gitops-agent-default")
     assert settings.sealing_private_keys == Path("/keys.json")
     assert settings.allowed_addresses.refusal(ip_address("127.0.0.1")) != ""
 
@@ -48,9 +48,12 @@ def test_group_when_it_is_another_clusters_agent_then_it_shares_with_that_cluste
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ENGINE_CLUSTER", "eu-2")
-    assert load(AgentSettings).consumer_group == "gitops-agent-eu-2"
+    settings = load(AgentSettings)
+    assert (settings.consumer_group, settings.topic_of_rows) == ("gitops-agent-eu-2", "gitops.engine.eu-2")
     monkeypatch.setenv("AGENT_GROUP", "mine")
-    assert load(AgentSettings).consumer_group == "mine"
+    monkeypatch.setenv("ENGINE_TOPIC", "ours")
+    settings = load(AgentSettings)
+    assert (settings.consumer_group, settings.topic_of_rows) == ("mine", "ours")
 
 
 def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,9 @@ def test_observation_when_a_later_one_is_about_the_same_object_then_it_is_supers
 @pytest.mark.parametrize(
     ("topic", "table"),
     [
-        ("gitops.engine", '"public"."engine_resources"'),
+        ("gitops.engine.eu-2", '"public"."engine_resources"'),
+        ("gitops.engine", '"public"."engine_resources"'),  # of releases before
+        ("gitops.engines", None),
         ("gitops.workspace", '"public"."workspace_resources"'),
         ("gitops.workspace.a.b", '"public"."workspace_resources_a.b"'),
         ('gitops.workspace.a"."b', None),

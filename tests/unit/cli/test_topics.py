@@ -12,11 +12,12 @@ from typer.testing import CliRunner, Result
 
 from services.cli import topics
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, ENGINE, OBSERVATIONS, WORKSPACE, Topic
+from services.common.kafka import COMMANDS, OBSERVATIONS, WORKSPACE, Topic, engine_topic
 
 T = TypeVar("T")
 
-NAMES = (COMMANDS, OBSERVATIONS, ENGINE, WORKSPACE)
+ENGINE = engine_topic("default")
+NAMES = (COMMANDS, OBSERVATIONS, WORKSPACE, ENGINE)
 
 
 class Brokers:
@@ -74,9 +75,13 @@ class Brokers:
 
 
 def apply(monkeypatch: pytest.MonkeyPatch, brokers: Brokers, *options: str, **declared: int) -> Result:
-    """Apply a declaration of 12 partitions each, but for ``declared``, by the last part of a topic's name."""
-    wanted = tuple(Topic(name=name, partitions=declared.get(name.removeprefix("gitops."), 12)) for name in NAMES)
-    monkeypatch.setattr(topics, "load_topics", lambda: wanted)
+    """Apply a declaration of 12 partitions each, but for ``declared``, by the second part of a topic's name."""
+
+    def wanted(engine_cluster: str = "") -> tuple[Topic, ...]:
+        names = (engine_topic(engine_cluster),) if engine_cluster else NAMES[:-1]
+        return tuple(Topic(name=name, partitions=declared.get(name.split(".")[1], 12)) for name in names)
+
+    monkeypatch.setattr(topics, "load_topics", wanted)
     monkeypatch.setattr(topics, "_connected", lambda _: ("Kafka", brokers))
     return CliRunner().invoke(topics.app, ["apply", *options])
 
@@ -88,7 +93,7 @@ def test_apply_when_keys_would_move_then_it_refuses_before_it_changes_anything(
 ) -> None:
     there = {each: 12 for each in NAMES if each != WORKSPACE}
     brokers = Brokers(there)
-    outcome = apply(monkeypatch, brokers, **{name.removeprefix("gitops."): partitions})
+    outcome = apply(monkeypatch, brokers, **{name.split(".")[1]: partitions})
     assert isinstance(outcome.exception, InvalidConfiguration)
     assert f"{name} has 12 partitions, not {partitions}" in str(outcome.exception)
     assert "write 12 again" in str(outcome.exception)
@@ -151,9 +156,9 @@ def test_dry_run_when_something_differs_then_it_tells_each_change_and_makes_none
     outcome = apply(monkeypatch, cluster, "--dry-run")
     assert outcome.stdout.splitlines() == [
         f"{OBSERVATIONS}: min.insync.replicas 2 → 1",
-        f"{ENGINE}: create, 12 partitions, 1 replicas, min.insync.replicas=1",
         f"{WORKSPACE}: partitions 6 → 12",
         f"{WORKSPACE}: min.insync.replicas unset → 1",
+        f"{ENGINE}: create, 12 partitions, 1 replicas, min.insync.replicas=1",
     ]
     assert (cluster.partitions, cluster.configured) == (there, [])
 
@@ -167,3 +172,20 @@ def test_dry_run_when_everything_is_as_declared_then_it_says_so(monkeypatch: pyt
     cluster = Brokers(dict.fromkeys(NAMES, 12))
     apply(monkeypatch, cluster)
     assert apply(monkeypatch, cluster, "--dry-run").stdout == "every topic is as declared\n"
+
+
+def test_apply_when_engine_clusters_are_named_then_each_has_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers({})
+    named = apply(monkeypatch, brokers, "--engine-cluster", "default", "--engine-cluster", "eu-2")
+    assert named.exit_code == 0
+    assert {engine_topic("default"), engine_topic("eu-2")} <= brokers.partitions.keys()
+
+
+@pytest.mark.parametrize("name", ["", "EU", "a.b", "-a", "a" * 64])
+def test_apply_when_an_engine_cluster_cannot_be_called_so_then_nothing_is_made(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    brokers = Brokers({})
+    outcome = apply(monkeypatch, brokers, "--engine-cluster", name)
+    assert isinstance(outcome.exception, InvalidConfiguration)
+    assert brokers.partitions == {}

@@ -53,7 +53,7 @@ PARTS: list[tuple[type[Any], Table]] = [
     (EngineKey, tables.engine_resources),
     (WorkspaceKey, tables.workspace_statuses),
 ]
-STAMPS = {"created_at", "updated_at", "dormant"}
+STAMPS = {"created_at", "updated_at", "dormant", "engine_cluster"}
 """Written by the statements themselves."""
 
 

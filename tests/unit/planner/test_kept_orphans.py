@@ -107,3 +107,10 @@ def test_reports_when_several_of_an_instance_are_in_a_batch_then_the_last_counts
     assert {key.name for key in written.engine_gone} == {"a", "b"}
     written = world.take(kept(4, ONE), kept(5, finished=("c",)))
     assert (written.kept_orphans, written.kept_orphans_gone) == ((), (INSTANCE,))
+
+
+def test_orphans_when_an_agent_tells_of_an_instance_that_there_is_not_then_they_are_passed_over() -> None:
+    """A row for them could not say where it is streamed to, and the batch would fail."""
+    world = World()
+    world.take(kept(1, ONE, instance="invented"))
+    assert world.kept_orphans == {}

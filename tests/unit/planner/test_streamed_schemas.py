@@ -29,7 +29,10 @@ NAMESPACES = {
     workspace_statuses: "gitops.public.workspace_resources",
 }
 """Of their schemas. All partitions have one: Connect names it."""
-EXCLUDED = re.compile(json.loads(DEFINITION.read_text())["column.exclude.list"])
+CONNECTOR = json.loads(DEFINITION.read_text())
+EXCLUDED = re.compile(CONNECTOR["column.exclude.list"])
+ROUTED_BY = CONNECTOR["transforms.engine.route.by.field"]
+"""Which is the topic, and so not in its messages."""
 TIME = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
 TYPES: list[tuple[type, Any]] = [
     (SmallInteger, {"type": "int", "connect.type": "int16"}),
@@ -69,13 +72,28 @@ def record(namespace: str, name: str, fields: list[dict[str, Any]]) -> dict[str,
 
 @pytest.mark.parametrize(("table", "namespace"), NAMESPACES.items(), ids=NAMESPACES.values())
 def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Table, namespace: str) -> None:
-    columns = [item for item in table.columns if not EXCLUDED.fullmatch(f"public.{table.name}.{item.name}")]
+    columns = [
+        item
+        for item in table.columns
+        if not EXCLUDED.fullmatch(f"public.{table.name}.{item.name}")
+        and not (table is engine_resources and item.name == ROUTED_BY)
+    ]
     deleted = {"name": "__deleted", "type": ["null", "string"], "default": None}
     local = local_schemas()
-    key = [field(column) for column in table.primary_key.columns]
+    key = [field(column) for column in key_columns(table)]
     assert local[f"{namespace}.Key"] == record(namespace, "Key", key)
     value = [*(field(column) for column in columns), deleted]
     assert local[f"{namespace}.Value"] == record(namespace, "Value", value)
+
+
+def key_columns(table: Table) -> list[Column[Any]]:
+    """Those that the connector makes a message's key of."""
+    name, _, columns = CONNECTOR["message.key.columns"].partition(":")
+    return (
+        [table.columns[each] for each in columns.split(",")]
+        if name == f"public.{table.name}"
+        else [*table.primary_key.columns]
+    )
 
 
 def versions(file: str) -> list[Path]:
@@ -112,7 +130,16 @@ def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_ro
     for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[engine_resources]}.Key"]):
         key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
         row = EngineResource.from_tombstone(key)
-        assert (row.identity, row.deleted) == (tuple(key[column.name] for column in engine_resources.primary_key), True)
+        assert (row.identity, row.deleted) == (
+            tuple(key[column.name] for column in key_columns(engine_resources)),
+            True,
+        )
+
+
+def test_engine_row_when_it_is_routed_then_its_column_is_of_the_key_that_the_log_has_of_a_deletion() -> None:
+    """Replica identity DEFAULT: of a deleted row the write-ahead log has the primary key alone."""
+    assert ROUTED_BY in engine_resources.primary_key.columns
+    assert CONNECTOR["transforms.engineColumns.exclude"] == ROUTED_BY
 
 
 def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_instance_is_deleted() -> None:

@@ -9,34 +9,47 @@ import pytest
 from devstack.components.connect import CONFIGURATION as CONNECT
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import load_acls, load_topics, workspace_topic
+from services.common.kafka import Rights, engine_topic, load_acls, load_topics, workspace_topic
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
 from services.watcher.status.row_consumer import consumer_group
 
-RIGHTS = load_acls() | load_acls(workspace="local")
-PREFIX = workspace_topic("")
+RIGHTS = load_acls() | load_acls(workspace="local") | load_acls(engine_cluster="default")
+PREFIXES = (engine_topic(""), workspace_topic(""))
 CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
 
 
 def test_rights_when_declared_then_each_topic_exists() -> None:
     named = {topic for rights in RIGHTS.values() for topic in rights.topics}
-    existing = {topic.name for topic in (*load_topics(), *load_topics(workspace="local"))}
+    declared = (*load_topics(), *load_topics(workspace="local"), *load_topics(engine_cluster="default"))
+    existing = {topic.name for topic in declared}
     assert named - CONNECT_OWN == existing
-    assert {topic for topic in existing if topic.startswith(PREFIX)} == {workspace_topic("local")}
+    own = {topic for topic in existing if topic.startswith(PREFIXES)}
+    assert own == {workspace_topic("local"), engine_topic("default")}
 
 
-def test_prefix_when_declared_then_only_for_connect_and_of_what_workspaces_have() -> None:
+def test_prefix_when_declared_then_only_for_connect_and_of_what_workspaces_and_engine_clusters_have() -> None:
     prefixes = {name: rights.topic_prefixes for name, rights in RIGHTS.items() if rights.topic_prefixes}
-    assert prefixes == {"connect": {PREFIX: ("write",)}}
+    assert prefixes == {"connect": dict.fromkeys(PREFIXES, ("write",))}
+
+
+def shared(first: Rights, second: Rights) -> set[tuple[str, str]]:
+    """What both may do; the groups of both."""
+    topics = {(topic, operation) for topic in first.topics.keys() & second.topics for operation in first.topics[topic]}
+    return topics | {(group, "join") for group in first.groups.keys() & second.groups}
 
 
 def test_workspaces_when_there_are_two_then_their_watchers_share_no_topic_that_is_read_and_no_group() -> None:
     ((one, first),) = load_acls(workspace="A.b_c").items()
     ((other, second),) = load_acls(workspace="local").items()
     assert (one, other) == ("watcher-A.b_c", "watcher-local")
-    shared = first.topics.keys() & second.topics.keys()
-    assert all(first.topics[topic] == ("write",) for topic in shared)
-    assert not first.groups.keys() & second.groups.keys()
+    assert {operation for _, operation in shared(first, second)} == {"write"}
+
+
+def test_engine_clusters_when_there_are_two_then_their_agents_read_the_fleet_and_nothing_else_in_common() -> None:
+    ((one, first),) = load_acls(engine_cluster="eu-2").items()
+    ((other, second),) = load_acls(engine_cluster="default").items()
+    assert (one, other) == ("agent-eu-2", "agent-default")
+    assert {each for each in shared(first, second) if each[1] != "write"} == {("gitops.fleet", "read")}
 
 
 def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
@@ -45,15 +58,9 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
     assert groups == {
         "watcher-local": {consumer_group("local")},
         "planner": {PLANNER_GROUP},
-        "agent": {AgentSettings.model_construct().consumer_group},
+        "agent-default": {AgentSettings.model_construct().consumer_group},
         "connect": {connect["group.id"]},
     }
-
-
-def test_group_prefix_when_declared_then_only_for_agents_and_of_what_other_engine_clusters_join() -> None:
-    prefixes = {name: rights.group_prefixes for name, rights in RIGHTS.items() if rights.group_prefixes}
-    elsewhere = AgentSettings.model_construct(engine_cluster="eu-2").consumer_group
-    assert prefixes == {"agent": {elsewhere.removesuffix("eu-2"): ("read",)}}
 
 
 def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> None:
@@ -61,7 +68,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> N
     for name, rights in RIGHTS.items():
         for topic in (topic for topic, operations in rights.topics.items() if "write" in operations):
             writers.setdefault(topic, set()).add(name)
-    assert writers.pop("gitops.dead-letters") == {"watcher-local", "planner", "agent"}
+    assert writers.pop("gitops.dead-letters") == {"watcher-local", "planner", "agent-default"}
     assert {topic: len(names) for topic, names in writers.items()} == dict.fromkeys(writers, 1)
 
 
@@ -74,7 +81,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> N
         "watcher: {topics: {'gitops.*': [read]}}",
         "watcher: {topic_prefixes: {'': [read]}}",
         "watcher: {groups: {'*': [read]}}",
-        "watcher: {group_prefixes: {'': [read]}}",
+        "watcher: {group_prefixes: {some: [read]}}",
         "'*': {}",
         "watcher: {topics: {a: [all]}}",
         "watcher: {topics: {a: [alter]}}",

@@ -12,27 +12,43 @@ from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
-    ENGINE,
     FLEET,
     FLEET_ORDERS,
     OBSERVATIONS,
     WORKSPACE,
     Topic,
+    engine_topic,
     load_acls,
     load_topics,
 )
 
 TOPICS = {topic.name: topic for topic in load_topics()}
+(ROWS,) = load_topics(engine_cluster="any")
 DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_topics_when_declared_then_those_the_services_use_are_among_them() -> None:
-    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, WORKSPACE, DEAD_LETTERS}
+    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, FLEET, FLEET_ORDERS, WORKSPACE, DEAD_LETTERS}
 
 
 def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
     connector = json.loads(DEFINITION.read_text())
-    assert connector["transforms.partition.partition.topic.num"] == str(TOPICS[ENGINE].partitions)
+    assert connector["transforms.partition.partition.topic.num"] == str(ROWS.partitions)
+
+
+def test_engine_topic_when_a_cluster_is_named_then_it_is_declared_for_that_one() -> None:
+    assert ROWS.name == engine_topic("any") == "gitops.engine.any"
+
+
+def test_document_when_a_file_lacks_it_then_it_declares_nothing_there(tmp_path: Path) -> None:
+    """Such as one that takes all rights of a single principal away."""
+    path = tmp_path / "topics.yaml"
+    path.write_text("- {name: a, partitions: 1}")
+    assert [len(load_topics(path, **given)) for given in ({}, {"engine_cluster": "any"}, {"workspace": "any"})] == [
+        1,
+        0,
+        0,
+    ]
 
 
 def test_commands_and_observations_when_partitioned_then_alike() -> None:
@@ -44,7 +60,7 @@ def test_fleet_orders_when_many_planners_read_then_one_decides_on_all_of_them() 
 
 
 def test_fleet_orders_when_a_service_would_write_them_then_it_may_not() -> None:
-    services = {**load_acls(), **load_acls(workspace="any")}
+    services = {**load_acls(), **load_acls(workspace="any"), **load_acls(engine_cluster="any")}
     assert [name for name, rights in services.items() if "write" in rights.topics.get(FLEET_ORDERS, ())] == []
 
 
@@ -52,7 +68,7 @@ def test_workspace_topic_when_old_then_it_keeps_the_latest_status() -> None:
     assert TOPICS[WORKSPACE].config["cleanup.policy"] == "compact"
 
 
-@pytest.mark.parametrize("topic", [*TOPICS.values(), *load_topics(workspace="any")], ids=lambda topic: topic.name)
+@pytest.mark.parametrize("topic", [*TOPICS.values(), ROWS, *load_topics(workspace="any")], ids=lambda topic: topic.name)
 def test_topic_when_years_pass_then_it_does_not_grow_with_them(topic: Topic) -> None:
     kept = {name: int(value) for name, value in topic.config.items() if name != "cleanup.policy"}
     if topic.config["cleanup.policy"] == "delete":
