@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -50,10 +50,10 @@ def commands_of(page: str) -> list[str]:
 
 
 class Operator:
-    """Of ``stack``. ``told`` is what each command has printed."""
+    """Of ``stack``. ``told`` is what each command has printed, ``ended`` its exit code."""
 
     def __init__(self, stack: HostedStack, backups: Path) -> None:
-        self._stack, self.told = stack, dict[str, str]()
+        self._stack, self.told, self.ended = stack, dict[str, str](), dict[str, int]()
         secrets = stack.state.secrets()
         passwords = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
         self._environment = stack.environment | passwords | {"BACKUP_STORE": str(backups)}
@@ -64,11 +64,16 @@ class Operator:
         self._environment |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}
 
     def follow_runbook(
-        self, page: str, by_hand: Mapping[int, Sequence[Action]], before: Callable[[str], None] = lambda _: None
+        self,
+        page: str,
+        by_hand: Mapping[int, Sequence[Action]],
+        before: Callable[[str], None] = lambda _: None,
+        accepted: Collection[int] = (0,),
     ) -> None:
         """``by_hand`` is done at each number; ``before`` is called before each command.
 
-        Raises Unavailable if a command fails, ValueError if the runbook has other numbers than ``by_hand``.
+        Raises Unavailable if a command ends with another code than those ``accepted``, ValueError if the runbook has
+        other numbers than ``by_hand``.
         """
         lines = commands_of(page)
         if [int(step[1]) for line in lines if (step := STEP.match(line))] != sorted(by_hand):
@@ -79,12 +84,12 @@ class Operator:
                     action()
             else:
                 before(line)
-                self.told[line] = self.run(line)
+                self.told[line] = self.run(line, accepted)
 
-    def run(self, line: str, **variables: str) -> str:
+    def run(self, line: str, accepted: Collection[int] = (0,), **variables: str) -> str:
         """Type a command of ``gitopsctl``, with these variables set; returns what it printed.
 
-        Raises Unavailable if it fails.
+        Raises Unavailable if it ends with another code than those ``accepted``.
         """
         _, *arguments = shlex.split(line, comments=True)
         ended = subprocess.run(
@@ -94,7 +99,8 @@ class Operator:
             text=True,
             check=False,
         )
-        if ended.returncode != 0:
+        self.ended[line] = ended.returncode
+        if ended.returncode not in accepted:
             raise Unavailable(f"{line}: {ended.stdout}{ended.stderr}")
         return ended.stdout
 

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from services.common.errors import Retry, Unavailable
 from services.common.startup import run
 
 DISTRIBUTION = "gitops-service"
@@ -91,7 +92,15 @@ def gitopsctl(
 
 def main() -> None:
     """Entry point: errors meant for people end in one line and an exit code, whatever command raised them."""
-    run("gitopsctl", app)
+    run("gitopsctl", _run_command)
+
+
+def _run_command() -> None:
+    """What no command has tried again is told like what was tried in vain."""
+    try:
+        app()
+    except Retry as error:
+        raise Unavailable(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -19,26 +19,34 @@ Planners go on at the consumer offsets that the backup holds, and replay what ha
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from uuid import UUID
 
 import typer
-from psycopg import Connection
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.cli import connector, streamed_topics, topic_sweep
-from services.cli.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
+from services.cli.complete_lists import added_workspaces, listed_kinds, read_lists
 from services.cli.fleet_orders import fleet
 from services.cli.live_placements import parse_kubeconfigs, read_placements
+from services.cli.output import tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.rebuild_progress import (
+    Offsets,
+    count_replayed,
+    positions,
+    read_offsets,
+    require_newer_lists,
+    require_no_rebuild,
+    watch_replay,
+)
 from services.cli.rebuild_start import END, Known, begin
 from services.cli.sending import CLIENT
 from services.cli.streamed_topics import Comparison, StreamedTopics, engine_rows, status_rows
+from services.cli.topic_sweep import Unknown
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import InvalidConfiguration, Retry
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import (
     COMMANDS,
     FLEET_ORDERS,
@@ -53,12 +61,12 @@ from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.planner.domain.policy import SweepGuard
 from services.planner.engines.argocd.names import tenant_of
+from services.planner.settings import PolicySettings
 
 app = typer.Typer(help="Fill a database that takes the place of a lost one, from the logs.", no_args_is_help=True)
 
-LOOK_EVERY_SECONDS = 0.5
-REFUSED = 1
-"""Exit code."""
+REFUSED, SOMETHING_KEPT = 1, 3
+"""Exit codes."""
 
 KEPT = "kept, of tenants and workspaces that the database may not know all of; --approve NAME withdraws them"
 
@@ -77,12 +85,6 @@ ENGINES = typer.Option(
     help="Kubeconfig of an engine cluster: tenants of which no topic tells stay where their Applications are.",
 )
 CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
-
-POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
-BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_positions"
-OFFSETS = "SELECT topic, partition, next_offset FROM consumer_offsets"
-
-Offsets = Mapping[TopicPartition, int]
 
 
 @app.command()
@@ -112,9 +114,8 @@ def start(
         "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
     )
     ends = _ends(logs)
-    typer.echo(
-        f"{len(known.placements)} tenants keep their instance; {_sum(first, ends, ends)} messages are to be replayed"
-    )
+    messages = count_replayed(first, ends, ends)
+    typer.echo(f"{len(known.placements)} tenants keep their instance; {messages} messages are to be replayed")
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
 
 
@@ -122,14 +123,19 @@ def start(
 def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT) -> None:
     """Wait until planners have replayed the logs and newer lists, and tell how the tables differ from their topics."""
     settings = load(KafkaSettings)
-    first, ends = await_dependency("database", lambda: _positions(url), timeout)
-    _watch(url, "replayed", first, ends)
-    # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
-    await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
-    # What watchers and agents have reported since, and users have changed.
-    _watch(url, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
-    topics = StreamedTopics(settings, SchemaRegistry(settings))
-    _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
+
+    def replayed() -> Offsets:
+        return await_dependency("database", lambda: read_offsets(url), timeout)
+
+    with _to_be_repeated("rebuild follow"):
+        first, ends = await_dependency("database", lambda: positions(url), timeout)
+        watch_replay(replayed, "replayed", first, ends)
+        # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
+        await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
+        # What watchers and agents have reported since, and users have changed.
+        watch_replay(replayed, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
+        topics = StreamedTopics(settings, SchemaRegistry(settings))
+        _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
     typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
 
 
@@ -138,7 +144,8 @@ def compare(url: str = URL, wait: float = WAIT) -> None:
     """Wait until the topics of the compiled tables have every row, and tell how they differ."""
     settings = load(KafkaSettings)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
-    _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
+    with _to_be_repeated("rebuild compare"):
+        _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
 
 
 @app.command()
@@ -153,39 +160,65 @@ def sweep(
 ) -> None:
     """Withdraw what the topics hold and no row, once every kind was listed since the rebuild began.
 
-    Exits with 1 if the guard refuses.
+    Exits with 1 if the guard refuses, which is that of resyncs (RESYNC_GUARD_…, as planners have them): then nothing is
+    withdrawn; with 3 if something is kept that may be wanted.
     """
-    settings = load(KafkaSettings)
+    settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
+    command = f"rebuild sweep{' --current' if current else ''}"
+    with _to_be_repeated(command):
+        read = _read_until(url, settings, timeout, wait, current=current)
+        topics = StreamedTopics(settings, SchemaRegistry(settings))
+        names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
+        found, kept = await_dependency(
+            "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
+        )
+        for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
+            typer.echo(line)
+        _check_guard(found, guard, approved or ())
+        if not dry_run:
+            await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
+            await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
+        if kept:
+            tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
+            raise typer.Exit(SOMETHING_KEPT)
+        if dry_run or current:
+            return
+        await_dependency("database", lambda: _end(url), timeout)
+    typer.echo("the rebuild is complete")
+
+
+@contextmanager
+def _to_be_repeated(command: str) -> Iterator[None]:
+    """Tell whoever is left without an answer what to run next: each step may be run again."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(f"{error}; once it does, run 'gitopsctl {command}' again") from error
+
+
+def _read_until(
+    url: str, settings: KafkaSettings, timeout: float, wait: float, *, current: bool
+) -> dict[TopicPartition, int]:
+    """From where on agents' reports are read: from the beginning of a rebuild, or from now if there is none."""
     if current:
-        await_dependency("database", lambda: _require_no_rebuild(url), timeout)
-        read = _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
-    else:
-        await_dependency("the newer lists", lambda: _require_newer_lists(url, settings), wait)
-        read = dict(_positions(url)[1])
-    topics = StreamedTopics(settings, SchemaRegistry(settings))
-    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
-    found, kept = await_dependency(
-        "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
-    )
-    for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
-        typer.echo(line)
-    refused = found.refused(SweepGuard(), approved or ())
+        await_dependency("database", lambda: require_no_rebuild(url), timeout)
+        return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+    await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
+    return dict(await_dependency("database", lambda: positions(url), timeout)[1])
+
+
+def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -> None:
+    """Raises Exit if an instance or a workspace would lose too much."""
+    refused = found.refused(guard, approved)
     for scope, reason in refused.items():
-        typer.echo(f"{scope}: refused, {reason}; --approve {scope} does it", err=True)
+        tell(f"{scope}: refused, {reason}; --approve {scope} does it")
     if refused:
         raise typer.Exit(REFUSED)
-    if dry_run:
-        return
-    topic_sweep.withdraw(url, found)
-    await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
-    if kept:
-        typer.echo("what is kept may be wanted: run 'gitopsctl rebuild sweep' again; a rebuild goes on until then")
-        return
-    if current:
-        return
+
+
+def _end(url: str) -> None:
     with connected(url) as connection:
         connection.execute(END)
-    typer.echo("the rebuild is complete")
 
 
 def _with_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
@@ -204,12 +237,6 @@ def _require_lists(settings: KafkaSettings, timeout: float) -> None:
     lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
     if gaps := lists.find_gaps(names, listed_kinds()):
         raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
-
-
-def _require_no_rebuild(url: str) -> None:
-    with connected(url) as connection:
-        if connection.execute(POSITIONS).fetchone() is not None:
-            raise InvalidConfiguration("a rebuild is under way, and the database may lack rows; leave out --current")
 
 
 def _placements(topics: StreamedTopics) -> dict[UUID, str]:
@@ -236,39 +263,6 @@ def _ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]
     return {source: log.end for source, log in logs.items()}
 
 
-def _positions(url: str) -> tuple[Offsets, Offsets]:
-    with connected(url) as connection:
-        rows = connection.execute(POSITIONS).fetchall()
-    if not rows:
-        raise InvalidConfiguration("no rebuild was begun; run 'gitopsctl rebuild start'")
-    first = {TopicPartition(topic, number): offset for topic, number, offset, _ in rows}
-    return first, {TopicPartition(topic, number): end for topic, number, _, end in rows}
-
-
-def _offsets(connection: Connection) -> Offsets:
-    return {TopicPartition(topic, number): offset for topic, number, offset in connection.execute(OFFSETS)}
-
-
-def _sum(first: Offsets, ends: Offsets, reached: Offsets) -> int:
-    """How many messages between ``first`` and ``ends`` were ``reached``."""
-    return sum(min(max(reached.get(source, 0), first[source]), end) - first[source] for source, end in ends.items())
-
-
-def _watch(url: str, what: str, first: Offsets, ends: Offsets) -> None:
-    """Return when planners have come to ``ends``; with a bar for whoever looks at a terminal."""
-    total, began, console = _sum(first, ends, ends), time.monotonic(), Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar, connected(url) as connection:
-        connection.autocommit = True
-        task = bar.add_task(what, total=total)
-        while (done := _sum(first, ends, _offsets(connection))) < total:
-            bar.update(task, completed=done)
-            time.sleep(LOOK_EVERY_SECONDS)
-        bar.update(task, completed=done)
-    seconds = time.monotonic() - began
-    typer.echo(f"{what}: {total} messages in {seconds:.1f} s, {total / max(seconds, LOOK_EVERY_SECONDS):.0f} a second")
-
-
 def _compared(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
     """Of the engines' table and of each workspace's statuses."""
     with connected(url) as connection:
@@ -293,26 +287,3 @@ def _print_comparisons(found: Mapping[str, Comparison]) -> None:
             f"{name}: {each.unchanged} rows unchanged, {each.differing} differing, {each.new} new, "
             f"{each.unknown} keys of the topic that no row has"
         )
-
-
-def _require_newer_lists(url: str, settings: KafkaSettings) -> None:
-    """Raises Retry until planners have taken up a list of every kind that was complete after the rebuild began."""
-    _, begun = _positions(url)
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-    lists = read_lists(settings, COMMANDS, codec, since=begun)
-    with connected(url) as connection:
-        reached, (began,) = _offsets(connection), connection.execute(BEGAN).fetchone()  # type: ignore[misc]
-    if missing := _not_listed(lists, lists.scopes(added_workspaces(settings), listed_kinds()), reached, began):
-        raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; restart their watchers")
-
-
-def _not_listed(lists: LoggedLists, scopes: Iterable[Scope], reached: Offsets, began: int) -> list[str]:
-    """Workspaces and kinds of which planners have not taken up a list that ``began`` then, or later."""
-    missing = {
-        f"{scope.workspace} {scope.kind}"
-        for scope in scopes
-        if (known := lists.newest.get(scope)) is None
-        or known.epoch < began
-        or reached.get(TopicPartition(COMMANDS, scope.partition), 0) <= known.end
-    }
-    return sorted(missing)

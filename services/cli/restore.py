@@ -23,6 +23,7 @@ from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild_start import require_empty
 from services.cli.workspaces import make_table, move_rows
 from services.common.errors import InvalidConfiguration
+from services.common.startup import await_dependency
 
 app = typer.Typer(add_completion=False)
 
@@ -54,14 +55,18 @@ def restore(
             return
         if database.upgrade_to(description.revision, url, timeout) != description.revision:
             raise InvalidConfiguration(f"the database is not of revision {description.revision}: take an empty one")
-        with connected(url) as connection:
-            _load(connection, saved, description)
+        await_dependency("database", lambda: _load(url, saved, description), timeout)
     revision = database.upgrade_to("head", url, timeout)
     typer.echo(f"restored, and of revision {revision} now; next: 'gitopsctl rebuild start --restored'")
 
 
-def _load(connection: Connection, saved: ZipFile, description: Description) -> None:
-    """Raises InvalidConfiguration if the database is not empty."""
+def _load(url: str, saved: ZipFile, description: Description) -> None:
+    """All or nothing. Raises Retry, and InvalidConfiguration if the database is not empty."""
+    with connected(url) as connection:
+        _load_rows(connection, saved, description)
+
+
+def _load_rows(connection: Connection, saved: ZipFile, description: Description) -> None:
     connection.execute("LOCK TABLE consumer_offsets IN ACCESS EXCLUSIVE MODE")
     require_empty(connection)
     for workspace in description.workspaces:

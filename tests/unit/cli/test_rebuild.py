@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from services.cli.complete_lists import CompleteList, LoggedLists, Scope
-from services.cli.rebuild import _not_listed, _placements, _sum
+from services.cli.rebuild import _placements
+from services.cli.rebuild_progress import count_replayed, not_listed
 from services.cli.streamed_topics import instance_of
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, TopicPartition
@@ -32,11 +33,11 @@ TENANT = UUID(int=7)
 def test_replay_when_followed_then_it_is_counted_from_the_oldest_message_to_where_it_ended(
     reached: dict[TopicPartition, int], done: int
 ) -> None:
-    assert _sum({LOG: 10}, {LOG: 15}, reached) == done
+    assert count_replayed({LOG: 10}, {LOG: 15}, reached) == done
 
 
 def test_replay_when_retention_has_emptied_a_partition_then_nothing_is_waited_for() -> None:
-    assert _sum({LOG: 10}, {LOG: 10}, {LOG: 10}) == _sum({LOG: 10}, {LOG: 10}, {}) == 0
+    assert count_replayed({LOG: 10}, {LOG: 10}, {LOG: 10}) == count_replayed({LOG: 10}, {LOG: 10}, {}) == 0
 
 
 RECORD = {
@@ -85,4 +86,4 @@ def test_kind_when_a_list_of_it_was_taken_up_that_began_after_the_rebuild_then_i
 ) -> None:
     scope = Scope("local", "Secret", 0)
     lists = LoggedLists({0: 0}, {scope: newest} if newest is not None else {})
-    assert _not_listed(lists, [scope], {TopicPartition(COMMANDS, 0): 8}, 100) == missing
+    assert not_listed(lists, [scope], {TopicPartition(COMMANDS, 0): 8}, 100) == missing
