@@ -94,6 +94,11 @@ SWEEPS_REFUSED = Gauge(
     "Resyncs that would have removed too much, by kind and partition: they wait for an operator, or for a better list.",
     ["service"],
 )
+RESOURCES_SWEPT = Counter(
+    "gitops_resources_swept_total",
+    "Resources that a complete list did not show, and that were taken for deleted.",
+    ["service", "kind"],
+)
 ORPHANS_KEPT = Gauge(
     "gitops_orphans_kept",
     "Objects of engine instances that no row desires, and so many that agents keep them: they wait for an operator.",

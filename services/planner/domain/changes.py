@@ -123,6 +123,8 @@ class BatchChanges:
     tenants: tuple[TenantChanges, ...] = ()
     other: Changes = NOTHING
     """What is not of one tenant that was planned."""
+    swept: frozenset[tuple[str, UUID]] = frozenset()
+    """Kind and id of resources of these tenants that a complete list did not show."""
     unread: tuple[TenantName, ...] = ()
     """Of their tenants the database holds what no plan has made: they are read again."""
 

@@ -116,7 +116,14 @@ def plan_batch(
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    return BatchChanges(done, Changes.merged([ordered, sweeps, orphans, Changes(parked=failed), *kept]))
+    other = Changes.merged([ordered, sweeps, orphans, Changes(parked=failed), *kept])
+    return BatchChanges(done, other, _swept(live[each.tenant.id] for each in done))
+
+
+def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
+    """What complete lists did not show of these tenants, each once, whatever the number of lists."""
+    unseen = (event.message for share in shares for event in share.events if isinstance(event.message, Unseen))
+    return frozenset((each.scope.kind, subject) for each in unseen for subject in each.ids)
 
 
 def _ordered(events: Sequence[Event], database: Database, now: datetime) -> Changes:

@@ -20,7 +20,7 @@ from services.common.errors import Poison, Retry, Unavailable, Wait
 from services.common.kafka import TooManyDeadLetters
 from services.common.telemetry import Heartbeat
 from services.common.telemetry.logging import raised_at
-from services.common.telemetry.metrics import BATCH_SECONDS, Failure, count_failure
+from services.common.telemetry.metrics import BATCH_SECONDS, RESOURCES_SWEPT, Failure, count_failure
 from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession, Unreachable
@@ -93,6 +93,8 @@ class Planner:
     """Why the present batch cannot be done; empty if it can."""
 
     def __post_init__(self) -> None:
+        for kind in self.policy.kinds.kinds:  # so that the first that is swept is an increase
+            RESOURCES_SWEPT.labels(SERVICE, kind.name)
         self._decode = measured("decode", self.decoder.decode_messages)
         self._coalesce = measured("coalesce", coalesced)
         self._plan = measured("plan", plan_batch)
@@ -122,16 +124,22 @@ class Planner:
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         """Effects and offsets, in one transaction."""
         *before, last = split_at_markers(events)
+        planned: list[BatchChanges] = []
         for part in before:
-            changes = self._plan(part, self.session, self.policy, self.clock.now())
-            self.session.write_changes(changes, [replace(span, next=span.expected) for span in spans])
+            planned.append(self._plan(part, self.session, self.policy, self.clock.now()))
+            self.session.write_changes(planned[-1], [replace(span, next=span.expected) for span in spans])
+        planned.append(self._plan(last, self.session, self.policy, self.clock.now()))
+        self._save(planned[-1], spans)
+        self._report(planned)
+
+    def _report(self, written: Sequence[BatchChanges]) -> None:
+        """Tell operators what was not done, and what was that no event had asked for. Once it is committed."""
+        for changes in written:
+            for kind, _ in changes.swept:
+                RESOURCES_SWEPT.labels(SERVICE, kind).inc()
             self._complain(changes)
-        changes = self._plan(last, self.session, self.policy, self.clock.now())
-        self._save(changes, spans)
-        self._complain(changes)
 
     def _complain(self, changes: BatchChanges) -> None:
-        """Tell operators what was not done."""
         oversized = [key for tenant in changes.tenants for key in tenant.written.oversized]
         for instance, kind, namespace, name, _ in oversized:
             count_failure(SERVICE, Failure.REFUSED, "manifest")
@@ -243,6 +251,7 @@ class Planner:
     ) -> RefusedPart | None:
         """All ``parts`` in one transaction, in which the tenant is parked no more; returns what is refused."""
         self.session.write_changes(BatchChanges(other=Changes(unparked=(tenant.tenant_id,))), spans)
+        planned: list[BatchChanges] = []
         for number, part in enumerate(parts):
             self.heartbeat.beat()
             try:
@@ -254,8 +263,9 @@ class Planner:
             except Poison as error:
                 self.session.abandon_transaction()
                 return RefusedPart(number, error)
-            self._complain(changes)
+            planned.append(changes)
         self._save(resolved(tenant, self.session.find_parked_statuses(tenant), self.clock.now()), spans)
+        self._report(planned)
         log.info("the tenant is parked no more", workspace=tenant.workspace, namespace=tenant.namespace)
         return None
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from services.common.errors import Poison, Retry, Wait
@@ -525,6 +526,36 @@ def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is
     made = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)]
     planner.apply_events([*made, resync(3, epoch=2)], [])
     assert all(row.present for row in session.world.deployments.values())
+
+
+def swept(kind: str) -> float | None:
+    return REGISTRY.get_sample_value("gitops_resources_swept_total", {"service": "planner", "kind": kind})
+
+
+def test_marker_when_resources_are_swept_then_each_is_counted_once_by_kind_when_it_is_committed() -> None:
+    session = Memory()
+    planner, _, _ = planner_with(session)
+    before, secrets = swept("GitOpsDeployment"), swept("Secret")
+    assert (before, secrets) != (None, None), "an increase is seen only of what is there before"
+    made = [changed(1), changed(2, "web-2", uid="uid-2"), changed(2, "api", uid="uid-3", epoch=4)]
+    planner.apply_events(made, [])
+    session.failures = [Retry("database away")]
+    markers = [resync(3, epoch=2), resync(4, epoch=3)]
+    with pytest.raises(Retry):
+        planner.apply_events(markers, [])
+    assert swept("GitOpsDeployment") == before
+    planner.apply_events(markers, [])
+    assert swept("GitOpsDeployment") == (before or 0) + 2
+    assert swept("Secret") == secrets
+
+
+def test_marker_when_it_is_refused_then_nothing_is_counted_as_swept() -> None:
+    session = Memory()
+    planner, _, _ = planner_with(session)
+    before = swept("GitOpsDeployment")
+    planner.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)], [])
+    planner.apply_events([resync(3, epoch=2)], [])
+    assert swept("GitOpsDeployment") == before
 
 
 def test_manifest_when_it_is_too_long_then_operators_are_told_and_the_batch_goes_on(
