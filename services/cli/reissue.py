@@ -9,7 +9,7 @@ and that URL, and a run that has run does not run again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from psycopg.rows import class_row
 from services.cli.desired_state import Documents
 from services.cli.owner_connection import connected
 from services.cli.sending import CLIENT, send_commands
+from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -78,6 +79,29 @@ def choose(then: Documents, now: Documents) -> Chosen:
         if subject in now and now[subject]["specInForce"] != spec
     }
     return Chosen(changed, tuple(subject.name for subject in of_deployments if subject not in now))
+
+
+def only_of(names: Collection[str], chosen: Chosen, then: Documents, now: Documents) -> Chosen:
+    """Of ``chosen`` what has one of these names. Raises InvalidConfiguration if of one nothing is put in force."""
+    known = {subject.name for subject in (*then, *now) if subject.kind == GITOPS_DEPLOYMENT.kind}
+    had_spec = {
+        subject.name
+        for subject, document in then.items()
+        if subject.kind == GITOPS_DEPLOYMENT.kind and document["specInForce"] is not None
+    }
+    for name in names:
+        if name in chosen.specs:
+            continue
+        if name not in known:
+            reason = "there was none then, and is none now"
+        elif name in chosen.gone:
+            reason = "it is there no more; only its owner can create it again"
+        elif name not in had_spec:
+            reason = "no spec of it was in force then"
+        else:
+            reason = "its spec then is the one that is in force now"
+        raise InvalidConfiguration(f"--resource: {GITOPS_DEPLOYMENT.kind}/{name}: {reason}")
+    return Chosen({name: chosen.specs[name] for name in dict.fromkeys(names)}, ())
 
 
 def send_specs(settings: KafkaSettings, url: str, tenant: TenantName, specs: Mapping[str, Spec]) -> None:

@@ -21,7 +21,7 @@ from rich.progress import Progress, TaskID
 from services.cli import reissue
 from services.cli.complete_lists import Gap, added_workspaces, listed_kinds, read_lists
 from services.cli.desired_state import Documents, diff_lines, differing, read_documents
-from services.cli.filters import TENANT, parse_since, parse_tenant
+from services.cli.filters import TENANT, parse_resource, parse_since, parse_tenant
 from services.cli.kept_messages import has_kept
 from services.cli.output import Output, print_rows, tell
 from services.cli.owner_connection import URL, connected
@@ -34,6 +34,7 @@ from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, Topic
 from services.common.messages import Command, Observation
 from services.common.settings import KafkaSettings, load
 from services.common.telemetry import configure_logging
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.pipeline.decode import Codec
 from services.planner.rows import TenantName
 from services.planner.settings import PolicySettings
@@ -49,6 +50,9 @@ APPLY = typer.Option(
     False,
     "--apply",
     help="Put the specs then of the tenant's GitOpsDeployments in force again, until each changes or is listed again.",
+)
+RESOURCE = typer.Option(
+    None, "--resource", metavar="KIND/NAME", help="With --apply: only this GitOpsDeployment's; more than once."
 )
 CONFIRM = typer.Option("", "--confirm", metavar="WORKSPACE/NAMESPACE", help="The tenant once more: --apply does it.")
 
@@ -77,6 +81,7 @@ def at(
     time: str = AT,
     tenant: str | None = TENANT,
     output: Shown = SHOWN,
+    resources: list[str] | None = RESOURCE,
     confirm: str = CONFIRM,
     url: str = URL,
     *,
@@ -88,6 +93,9 @@ def at(
     exit code 1, if the logs do not hold a complete list of everything from before TIME.
     """
     named, moment = parse_tenant(tenant) if tenant is not None else None, parse_since(time, datetime.now(UTC), "TIME")
+    names = [_deployment(each) for each in resources or ()]
+    if names and not apply:
+        raise InvalidConfiguration("--resource says of what --apply puts the spec in force again")
     if apply and named is None:
         raise InvalidConfiguration("--apply is for one tenant: name it by --tenant")
     if apply and confirm not in ("", tenant):
@@ -102,7 +110,21 @@ def at(
         raise Unavailable(str(error)) from error
     _print(states, output)
     if apply and named is not None:
-        _reissue(settings, url, named, states, confirmed=confirm == tenant)
+        _reissue(settings, url, named, _chosen(states, names), confirmed=confirm == tenant)
+
+
+def _deployment(text: str) -> str:
+    """The name of a GitOpsDeployment. Raises InvalidConfiguration."""
+    kind, name = parse_resource(text)
+    if kind != GITOPS_DEPLOYMENT.kind:
+        raise InvalidConfiguration(f"--resource: --apply is of {GITOPS_DEPLOYMENT.kind}s alone, not of {kind}/{name}")
+    return name
+
+
+def _chosen(states: States, names: Collection[str]) -> reissue.Chosen:
+    """All that differ, or those of these ``names``."""
+    chosen = reissue.choose(states.then, states.now)
+    return reissue.only_of(names, chosen, states.then, states.now) if names else chosen
 
 
 def compare(settings: KafkaSettings, url: str, moment: datetime, tenant: TenantName | None) -> States:
@@ -208,8 +230,7 @@ def _print(states: States, output: Shown) -> None:
     tell(f"replay: {len(differing(states.then, states.now))} of {len({*states.then, *states.now})} differ")
 
 
-def _reissue(settings: KafkaSettings, url: str, tenant: TenantName, states: States, *, confirmed: bool) -> None:
-    chosen = reissue.choose(states.then, states.now)
+def _reissue(settings: KafkaSettings, url: str, tenant: TenantName, chosen: reissue.Chosen, *, confirmed: bool) -> None:
     for name in chosen.gone:
         tell(f"replay: GitOpsDeployment/{name} is there no more, and stays gone: only its owner can create it again")
     if len(chosen.specs) > reissue.MOST:

@@ -122,6 +122,43 @@ class TestApply:
         assert "GitOpsDeployment/web: its spec then re-issued" in told
         assert "GitOpsDeployment/deleted is there no more" in told
 
+    def test_spec_when_its_deployment_is_named_then_no_other_is_sent(
+        self, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        then, now = (THEN | deployment("more", spec) | deployment("most", spec) for spec in (OLD, NEW))
+        monkeypatch.setattr(replay_at, "compare", lambda *_: States(then, now | deployment("web", NEW), ()))
+        wanted = ("--resource", "GitOpsDeployment/web", "--resource", "gitopsdeployments/most")
+        told = self.call("--tenant", NAME, *wanted, "--apply", "--confirm", NAME).stderr
+        assert sent == [(TENANT, {"web": OLD, "most": OLD})]
+        assert "GitOpsDeployment/more" not in told
+
+    @pytest.mark.parametrize(
+        ("wanted", "reason"),
+        [
+            pytest.param(
+                "GitOpsDeployment/same", "its spec then is the one that is in force now", id="does not differ"
+            ),
+            pytest.param("GitOpsDeployment/late", "no spec of it was in force then", id="came later"),
+            pytest.param("GitOpsDeployment/waited", "no spec of it was in force then", id="waited"),
+            pytest.param("GitOpsDeployment/deleted", "only its owner can create it again", id="deleted since"),
+            pytest.param("GitOpsDeployment/never", "there was none then, and is none now", id="never was"),
+            pytest.param("GitOpsDeploymentManagedEnvironment/prod", "of GitOpsDeployments alone", id="another kind"),
+            pytest.param("web", "is not KIND/NAME", id="no kind"),
+        ],
+    )
+    def test_spec_when_nothing_of_what_is_named_can_be_put_in_force_then_none_is_sent_and_the_error_says_why(
+        self, sent: list[Any], wanted: str, reason: str
+    ) -> None:
+        named = ("--resource", "GitOpsDeployment/web", "--resource", wanted)
+        ended = self.call("--tenant", NAME, *named, "--apply", "--confirm", NAME)
+        assert isinstance(ended.exception, InvalidConfiguration)
+        assert reason in str(ended.exception)
+        assert sent == []
+
+    def test_resource_when_it_is_named_without_apply_then_it_is_refused(self) -> None:
+        ended = self.call("--tenant", NAME, "--resource", "GitOpsDeployment/web")
+        assert isinstance(ended.exception, InvalidConfiguration)
+
     def test_specs_when_the_tenant_is_not_named_once_more_then_it_is_only_told(self, sent: list[Any]) -> None:
         told = self.call("--tenant", NAME, "--apply").stderr
         assert "GitOpsDeployment/web: its spec then would be re-issued" in told
