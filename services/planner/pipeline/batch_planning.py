@@ -67,8 +67,9 @@ class Database(Protocol):
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
     """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
 
-    A resync marker is about all that came before it, and the database is asked about that: it begins a part. What is
-    about the fleet is the first part, so that tenants are placed on what it leaves.
+    A resync marker is about all that came before it, and the database is asked about that: it begins a part. So does an
+    approval, even right after other markers: it is about one that was refused before, in a replay perhaps in the same
+    batch. What is about the fleet is the first part, so that tenants are placed on what it leaves.
     """
     events = list(events)
     part = [event for event in events if event.is_of_fleet]
@@ -76,11 +77,16 @@ def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Itera
         yield part
         part = []
     for event in (event for event in events if not event.is_of_fleet):
-        if len(part) >= limit or (part and _scope(event) is not None and _scope(part[-1]) is None):
+        if len(part) >= limit or (part and _begins(event, part[-1])):
             yield part
             part = []
         part.append(event)
     yield part
+
+
+def _begins(event: Event, before: Event) -> bool:
+    """Whether ``event`` asks the database about what was written before."""
+    return _scope(event) is not None and (_scope(before) is None or bool(_approved(event)))
 
 
 def plan_batch(

@@ -56,6 +56,19 @@ def test_refusal_when_approved_then_what_was_shown_goes_and_nothing_is_refused_a
     assert (left(crowd), crowd.refused_sweeps) == (["web-0", "web-1"], {})
 
 
+def test_refusal_when_it_comes_in_one_batch_with_its_approval_then_what_was_shown_goes_as_when_they_were_new(
+    crowd: World,
+) -> None:
+    """As in the replay of a log, where little lies between the two."""
+    row, replayed = refused(crowd), World()
+    replayed.policy = crowd.policy
+    see(replayed, range(10), epoch=1)
+    see(replayed, range(2), epoch=5)
+    other = resync(31, epoch=6, kind=ENVIRONMENT)
+    replayed.take(resync(30, epoch=5), other, resync(40, epoch=row.epoch, approved=row.digest))
+    assert (left(replayed), replayed.refused_sweeps) == (["web-0", "web-1"], {})
+
+
 def test_refusal_when_approved_twice_then_the_second_finds_nothing_to_remove(crowd: World) -> None:
     row = refused(crowd)
     approve(crowd)
