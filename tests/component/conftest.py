@@ -137,20 +137,32 @@ def postgres_image() -> str:
     return os.environ.get("POSTGRES_IMAGE", pinned[1])
 
 
+@pytest.fixture(scope="package")
+def template(servers: Servers) -> Iterator[str]:
+    """Name of a migrated database, of which the databases of tests are copies: to migrate each takes seconds."""
+    with fresh_database(servers) as name:
+        _gitopsctl("database", "upgrade", DATABASE_OWNER_URL=_in_database(servers.postgres_owner_url, name))
+        yield name
+
+
 @pytest.fixture
-def database(servers: Servers) -> Iterator[Database]:
+def database(servers: Servers, template: str) -> Iterator[Database]:
     """A fresh, migrated database, dropped afterwards."""
+    with fresh_database(servers, template) as name:
+        yield Database(_in_database(servers.postgres_owner_url, name), _in_database(servers.postgres_planner_url, name))
+
+
+@contextmanager
+def fresh_database(servers: Servers, template: str = "template1") -> Iterator[str]:
+    """Name of a copy that exists while the block runs."""
     name = f"test_{uuid.uuid4().hex[:12]}"
+    database, original = sql.Identifier(name), sql.Identifier(template)
     with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner").format(sql.Identifier(name)))
+        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner TEMPLATE {}").format(database, original))
         try:
-            fresh = Database(
-                _in_database(servers.postgres_owner_url, name), _in_database(servers.postgres_planner_url, name)
-            )
-            _migrate(fresh)
-            yield fresh
+            yield name
         finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(database))
 
 
 @pytest.fixture(scope="package")
@@ -206,10 +218,6 @@ def topic_factory(kafka_bootstrap: str) -> Iterator[Callable[[str, int], str]]:
 
 def _in_database(url: str, name: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
-
-
-def _migrate(database: Database) -> None:
-    _gitopsctl("database", "upgrade", DATABASE_OWNER_URL=database.owner_url)
 
 
 def _gitopsctl(*arguments: str, **settings: str) -> None:
