@@ -35,6 +35,7 @@ SETTINGS = {
     "FAILED_CHECK_INTERVAL_SECONDS": "10",
     "CHECK_INTERVAL_SECONDS": "30",
     "COMPARISON_INTERVAL_SECONDS": "30",
+    "RESYNC_INTERVAL": "PT1M",
 }
 """Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it."""
 

@@ -8,9 +8,19 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
+import psycopg
+
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import Manifest
 from tests.e2e.tenant import Tenant, application_name, find
+
+MISCOMPILE = """
+WITH compiled AS (UPDATE deployments SET digest = 'of an older build' WHERE uid = %s RETURNING digest)
+UPDATE engine_resources
+   SET manifest = replace(manifest, '"apps/web"', '"miscompiled"'), digest = compiled.digest, updated_at = now()
+  FROM compiled
+ WHERE name = %s AND kind = 'Application'
+"""
 
 
 async def outcome(stack: HostedStack, *arguments: str) -> tuple[int, str, str]:
@@ -60,10 +70,35 @@ async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the
     _, told = await gitopsctl(stack, *at, "--apply", "--confirm", name)
     assert "GitOpsDeployment/web: its spec then re-issued" in told
     await until_deployed_from(tenant, created, "before")
-    await gitopsctl(stack, "look-again", "--tenant", name)
 
     await tenant.patch("web", {"spec": {"source": {"path": "newest"}}})
     await until_deployed_from(tenant, created, "newest")
+
+
+def miscompile(stack: HostedStack, created: Manifest) -> None:
+    """Have the rows be what a planner with a fault would have made of an unchanged resource."""
+    with psycopg.connect(stack.environment["DATABASE_OWNER_URL"]) as owner:
+        names = [created["metadata"]["uid"], application_name(created)]
+        assert owner.execute(MISCOMPILE, names).rowcount == 1
+
+
+async def test_row_when_an_older_planner_compiled_it_wrongly_then_it_stays_so_until_the_tenant_is_looked_at_again(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    created, other = await tenant.create(), await tenant.create("other")
+    for name in ("web", "other"):
+        await tenant.until_status("Synced", name, sync__status="Synced")
+    await asyncio.to_thread(miscompile, stack, created)
+    await until_deployed_from(tenant, created, "miscompiled")
+    await asyncio.to_thread(stack.kill, "planner")  # the mended one takes its place
+    await asyncio.to_thread(stack.start, "planner")
+    await tenant.patch("other", {"spec": {"source": {"path": "since"}}})
+    await until_deployed_from(tenant, other, "since")
+    await until_deployed_from(tenant, created, "miscompiled")
+
+    _, told = await gitopsctl(stack, "look-again", "--tenant", f"local/{tenant.namespace}")
+    assert told == "look-again: 1 tenants are looked at again\n"
+    await until_deployed_from(tenant, created, "apps/web")
 
 
 async def test_replay_when_the_time_is_before_what_the_logs_tell_then_nothing_is_told_but_what_is_missing(

@@ -1,0 +1,52 @@
+"""What no log tells of, a periodic list shows: nobody is restarted for it, and no operator does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from chaos.run import SETTINGS
+from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import Operator
+from services.common.kafka import COMMANDS, PartitionReader, TopicPartition, tenant_key
+from services.common.kubernetes import Manifest
+from tests.drills.test_truncated_log import ends_of, truncate
+from tests.e2e.tenant import Tenant
+
+PLANNERS, WATCHERS = ("planner-1", "planner-2"), ("watcher-1", "watcher-2")
+SENT_SECONDS = 30
+LISTED_SECONDS = 120
+"""Within a minute, and the machine is busy."""
+
+
+def is_sent(stack: HostedStack, created: Manifest, before: Mapping[TopicPartition, int]) -> bool:
+    """Whether the log has a command about a resource."""
+    meta = created["metadata"]
+    key, uid = tenant_key("local", meta["namespace"]), meta["uid"].encode()
+    with PartitionReader(stack.log, "tests") as reader:
+        found = reader.read_messages(ends_of(stack, COMMANDS), before)
+        return any(message.key == key and uid in (message.value or b"") for message in found)
+
+
+async def test_command_when_no_log_has_it_then_the_next_periodic_list_brings_the_resource(
+    stack: HostedStack, tenant: Tenant, tmp_path: Path
+) -> None:
+    assert SETTINGS["RESYNC_INTERVAL"] == "PT1M"
+    operator = Operator(stack, tmp_path)
+    await tenant.application_of(await tenant.create("known"))
+    watchers = {name: stack.pids()[name] for name in WATCHERS}
+    await asyncio.to_thread(operator.stop(*PLANNERS))
+    before = await asyncio.to_thread(ends_of, stack, COMMANDS)
+    missing = await tenant.create("missing")
+    deadline = time.monotonic() + SENT_SECONDS
+    while not await asyncio.to_thread(is_sent, stack, missing, before):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+    await asyncio.to_thread(truncate, stack)
+    await asyncio.to_thread(operator.start(*PLANNERS))
+
+    await tenant.application_of(missing, LISTED_SECONDS)
+    await tenant.until_status("Synced", "missing", LISTED_SECONDS, sync__status="Synced")
+    assert {name: stack.pids()[name] for name in WATCHERS} == watchers, "no watcher was restarted"
