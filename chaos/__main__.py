@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from chaos.checker.convergence import Patience
 from chaos.execution.faults import REPLICAS
 from chaos.plan.faults import FAULTS, Fault
 from chaos.plan.generate import Size, Targets, generate
@@ -86,6 +87,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     longest: Annotated[float, typer.Option(min=1, help="Seconds that a fault lasts at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
+    steady: Annotated[float, typer.Option(help="Seconds for which all must stay so then.")] = 45,
     shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
     argocd: Annotated[bool, typer.Option("--argocd", help="Real Argo CD in place of its simulator.")] = False,
     kinds: Annotated[str, typer.Option(help="Of faults, with commas between them; empty: all.")] = "",
@@ -101,7 +103,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     else:
         plan = Plan.from_json(plan_file.read_text())
     console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
-    setup = Setup(rate, deadline, argocd)
+    setup = Setup(rate, Patience(deadline, steady), argocd)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
     report = run_afresh(plan, setup, output / f"{name}-logs")
     print_report(console, report)
@@ -127,8 +129,7 @@ class Setup:
 
     rate: float
     """Operations in a second, at most."""
-    deadline: float
-    """Seconds."""
+    patience: Patience
     argocd: bool
     """Real, not simulated."""
 
@@ -141,7 +142,7 @@ def run_afresh(plan: Plan, setup: Setup, logs: Path | None = None) -> Report:
     ):
         is_well = False
         try:
-            report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, deadline_seconds=setup.deadline))
+            report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, patience=setup.patience))
             is_well = not report.failed
         finally:
             if not is_well and logs is not None:

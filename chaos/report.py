@@ -45,6 +45,7 @@ class Report:
             "operations": {name: number for name, number in self.outcome.done.items() if name not in faults},
             "faults": {name: number for name, number in self.outcome.done.items() if name in faults},
             "targets": {name: dict(targets) for name, targets in self.outcome.targets.items()},
+            "faults_at_once_with_another": self.outcome.overlapping,
             "without_effect": dict(self.outcome.without_effect),
             "seconds": round(self.outcome.seconds, 1),
             "syncs_seen": len(self.record.starts.runs),
@@ -68,6 +69,7 @@ def print_report(console: Console, report: Report) -> None:
     for name in ("operations", "faults", "there_is"):
         parts = ", ".join(f"{number} {what}" for what, number in sorted(content[name].items()))
         table.add_row(name.replace("_", " "), f"{sum(content[name].values())}: {parts}")
+    table.add_row("began while another went on", str(content["faults_at_once_with_another"]))
     table.add_row("syncs seen", f"{content['syncs_seen']}, {content['witness_gaps']} moments without a witness")
     for name, targets in sorted(content["targets"].items()):
         table.add_row(f"targets of {name}", ", ".join(f"{number} {what}" for what, number in sorted(targets.items())))

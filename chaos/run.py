@@ -11,10 +11,10 @@ from pathlib import Path
 
 import yaml
 
-from chaos.checker.convergence import await_convergence
+from chaos.checker.convergence import Patience, await_convergence
 from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
-from chaos.execution.charts import make_repositories, urls
+from chaos.execution.charts import make_private_repositories, make_repositories, private_url, urls
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
@@ -26,7 +26,8 @@ from chaos.plan.plan import Plan
 from chaos.record import Record, key_of
 from chaos.report import Report
 from chaos.sources import read_sources
-from devstack.git.site import site_of
+from devstack.components.services import SIMULATOR
+from devstack.git.site import USERNAME, site_of
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import NAMESPACE, connect
 
@@ -40,17 +41,16 @@ SETTINGS = {
 """Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it."""
 
 NOT_READ = "https://git.example.com/{{namespace}}/config-{number}.git"
-"""Argo CD's simulator has no need of them."""
-NOBODY = "https://127.0.0.1:9/private-{number}.git"
+"""Argo CD's simulator has no need of repositories."""
 
 
 def stack_options(*, argocd: bool = False) -> list[str]:
     """Of ``hosted``; with real Argo CD, or its simulator."""
     settings = [argument for name, value in SETTINGS.items() for argument in ("--set", f"{name}={value}")]
-    return ["--replicas", "2", "--links", "--clocks", *(["--argocd"] if argocd else []), *settings]
+    return ["--replicas", "2", "--links", "--clocks", "--git", *(["--argocd"] if argocd else []), *settings]
 
 
-async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, deadline_seconds: float) -> Report:
+async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, patience: Patience) -> Report:
     """Carry ``plan`` out for tenants whose namespaces begin with ``prefix``, which nobody else's do."""
     record, sources = Record(), read_sources()
     kubeconfig = Path(stack.environment["KUBECONFIG"])
@@ -62,14 +62,14 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
         around = _surroundings(stack, plan, prefix, await make_tokens(calls))
         for name in (WEB, WEB_2):
             await calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), login=None)
+        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), around.login)
         record.before = frozenset(key_of(item) for item in (await read_world(kube, facts)).of_engines)
         faults = Faults(stack, record, plan.seed)
         users = Users(ApiCalls(kube, "chaos-user"), around, record)
         intruder = Intruder(ApiCalls(kube, "chaos-intruder"), around, engine_namespaces, record)
         async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive()):
             outcome = await Executor(users, intruder, faults, rate).run(plan)
-            verdict = await await_convergence(kube, facts, record, deadline_seconds)
+            verdict = await await_convergence(kube, facts, record, patience)
     return Report(sources, plan.seed, outcome, verdict, record)
 
 
@@ -79,19 +79,19 @@ def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str
     authority = cluster.get("certificate-authority-data") or base64.b64encode(
         Path(cluster["certificate-authority"]).read_bytes()
     ).decode("ascii")
+    site = site_of(stack.environment)
+    make_private_repositories(site, prefix)
     around = Surroundings(
         prefix=prefix,
         cluster=cluster["server"],
         authority=authority,
         tokens=tokens,
-        repositories=tuple(
-            f"https://git.example.com/{{namespace}}/config-{number}.git" for number in range(REPOSITORIES)
-        ),
-        private=NOBODY,
+        repositories=tuple(NOT_READ.format(number=number) for number in range(REPOSITORIES)),
+        private=private_url(site, prefix),
+        login=(USERNAME, site.password),
     )
-    if "GIT_SITE" not in stack.environment:
+    if any(item["name"] == SIMULATOR for item in stack.processes()):
         return around
-    site = site_of(stack.environment)
     make_repositories(site, map(around.namespace, plan.tenants), plan.paths)
     return replace(around, repositories=urls(site))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from itertools import pairwise
 
-from chaos.plan.faults import Fault
+from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan, Step
 
 Fails = Callable[[Plan], Awaitable[bool]]
@@ -45,8 +45,8 @@ def _likely(plan: Plan, suspects: Collection[int]) -> Iterator[Plan]:
     """The suspects alone, without faults and with them."""
     if not suspects:
         return
-    own = tuple(step for step in plan.steps if isinstance(step, Fault) or step.tenant in suspects)
-    without_faults = tuple(step for step in own if not isinstance(step, Fault))
+    own = tuple(step for step in plan.steps if not isinstance(step, Operation) or step.tenant in suspects)
+    without_faults = tuple(step for step in own if isinstance(step, Operation))
     for steps in (without_faults, own):
         if 0 < len(steps) < len(plan.steps):
             yield plan.with_steps(steps)

@@ -14,8 +14,6 @@ from services.common.errors import Retry
 from services.common.kubernetes import KubeClient
 
 LOOK_EVERY_SECONDS = 1.0
-LOOKS_IN_A_ROW = 3
-"""What is right must stay so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +29,20 @@ class Verdict:
     """Of the sync runs that there are."""
 
 
-async def await_convergence(kube: KubeClient, facts: Facts, record: Record, deadline_seconds: float) -> Verdict:
-    """Look again and again, until nothing differs or the time is up."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long somebody looks, in seconds."""
+
+    deadline: float
+    """Until nothing differs."""
+    steady: float
+    """After that: what is right must stay so, whatever looks at it by the clock."""
+
+
+async def await_convergence(kube: KubeClient, facts: Facts, record: Record, patience: Patience) -> Verdict:
+    """Look again and again, until nothing has differed for long enough or the time is up."""
     began = time.monotonic()
-    in_a_row, since = 0, 0.0
+    since: float | None = None
     while True:
         try:
             world = await read_world(kube, facts)
@@ -45,11 +53,11 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, dead
         differences = judgement.differences
         passed = time.monotonic() - began
         if differences:
-            in_a_row, since = 0, passed
-        else:
-            since = passed if in_a_row == 0 else since
-            in_a_row += 1
-        if in_a_row == LOOKS_IN_A_ROW or (differences and passed > deadline_seconds):
+            since = None
+        elif since is None:
+            since = passed
+        is_steady = since is not None and passed - since >= patience.steady
+        if is_steady or (differences and passed > patience.deadline):
             counts = {
                 "deployments": len(world.deployments),
                 "environments": len(world.environments),
@@ -59,5 +67,5 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, dead
                 "AppProjects": len(world.projects),
                 "Secrets": len(world.engine_secrets),
             }
-            return Verdict(since, differences, counts, judgement.strictly_judged)
+            return Verdict(passed if since is None else since, differences, counts, judgement.strictly_judged)
         await asyncio.sleep(LOOK_EVERY_SECONDS)

@@ -55,10 +55,9 @@ def repository_secrets(tenant: Tenant) -> Iterator[Expected]:
     for credential in tenant.credentials:
         made_for = resource_id(credential["metadata"]["uid"])
         secret = tenant.secrets.get(credential["spec"]["secret"])
-        if secret is None or tenant.facts.login is None:
+        if secret is None:
             continue
-        given = decoded(secret["data"])
-        works = (given["username"], given["password"]) == tenant.facts.login
+        works = tenant.opens(credential)
         labels = OURS | {DATABASE_ID: made_for, SECRET_TYPE: "repository"}
         for suffix, project in _projects_of_logins(tenant):
             content = {

@@ -8,7 +8,7 @@ from typing import Any
 from chaos.api import APPLICATION_PREFIX
 from chaos.checker.difference import Difference, differing_parts
 from chaos.checker.tenants import LOCAL, Deployment, Tenant
-from chaos.checker.world import World, decoded
+from chaos.checker.world import World
 from services.common.kubernetes import Manifest
 
 CONNECTIONS = {
@@ -117,12 +117,9 @@ def _resource(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _login_reason(tenant: Tenant, credential: Manifest) -> str:
-    secret = tenant.secrets.get(credential["spec"]["secret"])
-    if secret is None:
+    if credential["spec"]["secret"] not in tenant.secrets:
         return "SecretNotFound"
-    given = decoded(secret["data"])
-    works = (given["username"], given["password"]) == tenant.facts.login
-    return "RepositoryCredentialUpToDate" if works else "InvalidCredentials"
+    return "RepositoryCredentialUpToDate" if tenant.opens(credential) else "InvalidCredentials"
 
 
 def _condition(resource: Manifest, type_: str) -> Mapping[str, Any]:

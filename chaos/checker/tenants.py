@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from chaos.api import CLUSTER_PREFIX, PROJECT_PREFIX
-from chaos.checker.world import Facts, World, token_of
+from chaos.checker.world import Facts, World, decoded, token_of
 from chaos.identity import resource_id, tenant_id
 from chaos.record import Record
 from services.common.kubernetes import Manifest
@@ -110,6 +110,12 @@ class Tenant:
     def credentials(self) -> Sequence[Manifest]:
         """All that there are."""
         return self.own(self.world.credentials)
+
+    def opens(self, credential: Manifest) -> bool:
+        """Whether it opens its repository: all of these take one login."""
+        secret = self.secrets.get(credential["spec"]["secret"])
+        given = decoded(secret["data"]) if secret is not None else {}
+        return (given.get("username"), given.get("password")) == self.facts.login
 
     @cached_property
     def environments(self) -> Mapping[str, Environment]:

@@ -21,8 +21,8 @@ class Facts:
     engine_namespaces: tuple[str, ...]
     tokens: frozenset[str]
     """That the cluster of environments accepts."""
-    login: tuple[str, str] | None
-    """That private repositories accept; None: their server does not answer."""
+    login: tuple[str, str]
+    """That private repositories accept: user name and password."""
 
 
 @dataclass(frozen=True, slots=True)

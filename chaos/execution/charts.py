@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 
 from chaos.plan.generate import REPOSITORIES
-from devstack.git.site import PUBLIC, GitSite
+from devstack.git.site import PRIVATE, PUBLIC, GitSite
 
 BRANCHES = ("main", "v1")
 CHART = "apiVersion: v2\nname: chaos\nversion: 1.0.0\n"
@@ -23,6 +23,17 @@ data:
 def urls(site: GitSite) -> tuple[str, ...]:
     """Of each repository of a tenant, with ``{namespace}`` for its namespace."""
     return tuple(f"{site.https_url}/{PUBLIC}/{{namespace}}-{number}.git" for number in range(REPOSITORIES))
+
+
+def private_url(site: GitSite, prefix: str) -> str:
+    """Of repositories that need a login, with ``{number}``."""
+    return f"{site.https_url}/{PRIVATE}/{prefix}-{{number}}.git"
+
+
+def make_private_repositories(site: GitSite, prefix: str) -> None:
+    """Those: all tenants have credentials of the same ones."""
+    for number in range(REPOSITORIES):
+        site.create(f"{prefix}-{number}", PRIVATE).commit({"README": "private"})
 
 
 def make_repositories(site: GitSite, namespaces: Iterable[str], paths: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
-from chaos.plan.faults import Fault, target_of
+from chaos.plan.faults import Fault, Meanwhile, target_of
 from chaos.plan.operations import Forge, Meddle, Operation
 from chaos.plan.plan import Plan
 
@@ -28,6 +28,8 @@ class Outcome:
     """Processes and links, by kind of fault."""
     without_effect: Counter[str] = field(default_factory=Counter)
     """There was nothing to meddle with."""
+    overlapping: int = 0
+    """Faults that began while another went on."""
     seconds: float = 0
 
 
@@ -53,13 +55,20 @@ class Executor:
         return self._outcome
 
     async def _dispatch(self, plan: Plan) -> None:
-        """A fault begins when the one before it is over; what comes after it does not wait for its end."""
-        fault: asyncio.Task[None] | None = None
+        """A fault begins when those before it are over, or meanwhile; what comes after it does not wait for its end."""
+        under_way: list[asyncio.Task[None]] = []
+        meanwhile = False
         for step in plan.steps:
-            if isinstance(step, Fault):
-                if fault is not None:
-                    await fault
-                fault = asyncio.create_task(self._faults.carry_out(step))
+            if isinstance(step, Meanwhile):
+                meanwhile = True
+            elif isinstance(step, Fault):
+                if meanwhile:
+                    self._outcome.overlapping += any(not each.done() for each in under_way)
+                else:
+                    await asyncio.gather(*under_way)
+                    under_way.clear()
+                meanwhile = False
+                under_way.append(asyncio.create_task(self._faults.carry_out(step)))
                 self._outcome.done[type(step).__name__] += 1
                 if target := target_of(step):
                     self._outcome.targets[type(step).__name__][target] += 1
@@ -68,8 +77,7 @@ class Executor:
                 await asyncio.sleep(1 / self._rate)
         for lane in self._lanes.values():
             await lane.put(None)
-        if fault is not None:
-            await fault
+        await asyncio.gather(*under_way)
 
     async def _work(self, lane: asyncio.Queue[Operation | None]) -> None:
         while (operation := await lane.get()) is not None:

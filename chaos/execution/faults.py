@@ -48,16 +48,18 @@ SOMETHING_KEPT = 3
 
 
 class Faults:
-    """One stack's, one after the other."""
+    """One stack's, of which several may be under way."""
 
     def __init__(self, stack: HostedStack, record: Record, seed: int) -> None:
         self._stack, self._record, self._seed = stack, record, seed
-        self._turn = asyncio.Lock()
+        self._turn, self._under_way = asyncio.Lock(), 0
         self._operator = Operator(stack, stack.state.root / "backups")
 
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
-        async with self._turn:
+        async with self._turn:  # nobody is starting what has ended
+            self._under_way += 1
+        try:
             log.info("fault", begins=str(fault))
             match fault:
                 case Kill() | Stop() | KillAll() | FillDisk() | StepClock():
@@ -72,13 +74,16 @@ class Faults:
                 case RestoreBackup(seconds):
                     await self._restore_backup(seconds)
             log.info("fault", is_over=str(fault))
+        finally:
+            self._under_way -= 1
 
     async def keep_alive(self) -> None:
-        """For ever: start again what has ended by itself."""
+        """For ever: start again what has ended by itself, between faults."""
         while True:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             async with self._turn:
-                await self._start_what_ended()
+                if not self._under_way:
+                    await self._start_what_ended()
 
     async def _of_processes(self, fault: Kill | Stop | KillAll | FillDisk | StepClock) -> None:
         match fault:

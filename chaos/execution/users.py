@@ -61,7 +61,8 @@ class Surroundings:
     """URLs, with ``{namespace}`` for the tenant's."""
     private: str
     """URL of repositories that credentials are for, with ``{number}``."""
-    login: tuple[str, str] = ("user", "word")
+    login: tuple[str, str]
+    """That they accept: user name and password."""
 
     def namespace(self, tenant: int) -> str:
         """Of a tenant."""
@@ -138,7 +139,7 @@ class Users:
         await self._put_secret(wanted.tenant, KUBECONFIG, KUBECONFIG_TYPE, content)
 
     async def _put_login(self, wanted: PutLogin) -> None:
-        """Make or change the Secret of credentials; version 0 is the right one, where there is one."""
+        """Make or change the Secret of credentials; version 0 is the right one."""
         username, password = self._around.login
         content = {"username": username, "password": f"{password}{wanted.version or ''}"}
         await self._put_secret(wanted.tenant, LOGIN, LOGIN_TYPE, content)

@@ -109,6 +109,35 @@ Fault = (
 FAULTS: tuple[type[Fault], ...] = get_args(Fault)
 
 
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """The fault after this begins while the one before it goes on."""
+
+
+def may_overlap(one: Fault, other: Fault) -> bool:
+    """Whether both can be carried out at once.
+
+    An operator who follows a runbook has processes started and stopped, and so has who kills all of them: these are
+    alone. Two of processes must not be of the same, and of links there is one at a time: their proxies are the same.
+    """
+    sorts = {_sort(one), _sort(other)}
+    if sorts == {"of processes"}:
+        return target_of(one) != target_of(other)
+    return len(sorts) > 1 and "alone" not in sorts
+
+
+def _sort(fault: Fault) -> str:
+    match fault:
+        case Kill() | Stop() | FillDisk():
+            return "of processes"
+        case Cut() | Slow() | BreakQueries() | FailCalls():
+            return "of links"
+        case StepClock():
+            return "of clocks"
+        case ResetConnector() | RestoreBackup() | KillAll():
+            return "alone"
+
+
 def target_of(fault: Fault) -> str:
     """The process or link that it concerns; empty: it is not about one."""
     match fault:

@@ -17,11 +17,13 @@ from chaos.plan.faults import (
     FillDisk,
     Kill,
     KillAll,
+    Meanwhile,
     ResetConnector,
     RestoreBackup,
     Slow,
     StepClock,
     Stop,
+    may_overlap,
 )
 from chaos.plan.operations import (
     AskForSync,
@@ -58,6 +60,10 @@ WEB, WEB_2 = "web", "web-2"
 """Namespaces of environments; deployments go to the first."""
 RESTLESS = 4
 """One in so many tenants loses its namespace, and has its projects meddled with: of these no run is left, or sure."""
+OVERLAPPING = 2
+"""One in so many faults that can be at once with the next one is."""
+WRONG_LOGINS = 4
+"""One in so many logins opens nothing."""
 RUNS = 150
 """That a tenant has at a time, at most: its quota is 200."""
 
@@ -96,17 +102,28 @@ def generate(seed: int, size: Size, targets: Targets) -> Plan:
     """The plan of ``seed``."""
     random = Random(seed)  # noqa: S311 - to be repeated, not to be secret
     operations = list(islice(_operations(random, size, targets), size.operations))
-    faults = list(islice(_faults(random, targets), size.faults))
+    faults = list(_paired(random, list(islice(_faults(random, targets), size.faults))))
     return Plan(seed, tuple(_spread(operations, faults)))
 
 
-def _spread(operations: list[Operation], faults: list[Fault]) -> Iterator[Step]:
+def _paired(random: Random, faults: Sequence[Fault]) -> Iterator[tuple[Step, ...]]:
+    """Most alone, and some with the next one, if the two can be at once."""
+    left = list(faults)
+    while left:
+        one = left.pop(0)
+        if left and may_overlap(one, left[0]) and _one_in(random, OVERLAPPING):
+            yield one, Meanwhile(), left.pop(0)
+        else:
+            yield (one,)
+
+
+def _spread(operations: list[Operation], faults: list[tuple[Step, ...]]) -> Iterator[Step]:
     """The first faults come when there is something to lose, the last before the end."""
     distance = len(operations) / (len(faults) + 1)
     due = {round(distance * (number + 1)): number for number in range(len(faults))}
     for position, operation in enumerate(operations):
         if position in due:
-            yield faults[due[position]]
+            yield from faults[due[position]]
         yield operation
 
 
@@ -169,6 +186,8 @@ def _operations(random: Random, size: Size, targets: Targets) -> Iterator[Operat
     for tenant in range(size.tenants):
         yield PutKubeconfig(tenant, 0)
         yield PutEnvironment(tenant, "e0")
+        yield PutLogin(tenant, 0)
+        yield PutCredential(tenant, "c0", tenant % REPOSITORIES)
         yield from _steady(tenant)
     makers = _makers(targets, _Syncs())
     kinds, weights = list(makers), [weight for weight, _ in makers.values()]
@@ -211,7 +230,7 @@ def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
         "sync": (60, syncs.make),
         "environment": (5, _environment),
         "kubeconfig": (5, _kubeconfig),
-        "login": (3, lambda random, tenant: PutLogin(tenant, random.randrange(3))),
+        "login": (3, _login),
         "credential": (4, _credential),
         "remove": (14, _removal),
         "namespace": (1, lambda _, tenant: RemakeNamespace(_restless(tenant))),
@@ -249,6 +268,10 @@ def _environment(random: Random, tenant: int) -> PutEnvironment:
 def _kubeconfig(random: Random, tenant: int) -> PutKubeconfig:
     """One of seven times with a token that the cluster does not know."""
     return PutKubeconfig(tenant, GOOD_TOKENS if _one_in(random, 7) else random.randrange(GOOD_TOKENS))
+
+
+def _login(random: Random, tenant: int) -> PutLogin:
+    return PutLogin(tenant, random.randrange(1, 3) if _one_in(random, WRONG_LOGINS) else 0)
 
 
 def _credential(random: Random, tenant: int) -> PutCredential:

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from chaos.plan.faults import FAULTS, Fault
+from chaos.plan.faults import FAULTS, Fault, Meanwhile
 from chaos.plan.operations import OPERATIONS, Operation, PutDeployment
 
-Step = Operation | Fault
-_TYPES: dict[str, Any] = {each.__name__: each for each in (*OPERATIONS, *FAULTS)}
+Step = Operation | Fault | Meanwhile
+_TYPES: dict[str, Any] = {each.__name__: each for each in (*OPERATIONS, *FAULTS, Meanwhile)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,9 @@ def up(  # noqa: PLR0913 - one for each option
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
+    git: Annotated[
+        bool, typer.Option("--git", help="A git server over https without Argo CD, too: agents try logins there.")
+    ] = False,
     clocks: Annotated[bool, typer.Option("--clocks", help="'dev clock' can set those of our services.")] = False,
     setting: Annotated[
         list[str] | None,
@@ -111,6 +114,7 @@ def up(  # noqa: PLR0913 - one for each option
         bare=bare,
         replicas=replicas,
         links=links,
+        git=git,
         clocks=clocks,
         settings=tuple(setting or ()),
         registry_key=registry_key,

@@ -34,7 +34,8 @@ def all_nodes(
         InvalidConfiguration: ``without`` names one that does not exist, or that another needs.
     """
     infrastructure = [toxiproxy, postgres, kafka, apicurio, connect, kubernetes, steps]
-    infrastructure += [git, argocd] if stack.with_argocd else []
+    infrastructure += [git] if stack.with_git else []
+    infrastructure += [argocd] if stack.with_argocd else []
     nodes = [item for component in infrastructure for item in component.nodes(stack)]
     if stack.tools.node:
         nodes += node.nodes(stack, stack.tools.node, infrastructure_only=infrastructure_only)

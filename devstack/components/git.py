@@ -10,7 +10,7 @@ from devstack.supervisor.process import Node, Process
 
 
 def nodes(stack: Stack) -> list[Node]:
-    """Both; they serve the same repositories."""
+    """Both, which serve the same repositories; the one over https alone where nothing is deployed from them."""
     site = stack.git_site()
 
     async def prepare() -> None:
@@ -34,4 +34,4 @@ def nodes(stack: Stack) -> list[Node]:
         depends_on=("git-https",),
         prepare=prepare,
     )
-    return [https, ssh]
+    return [https, ssh] if stack.with_argocd else [https]

@@ -48,6 +48,8 @@ class Stack:
     """As which process sees it: what it reaches by a proxy has the proxy's port. Empty: as the servers themselves."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of our services, in place of their defaults."""
+    git: bool = False
+    """A git server also without Argo CD: agents try logins there."""
     clocks: bool = False
     """Whether those of our services can be set, see :mod:`devstack.stack.clocks`."""
 
@@ -87,11 +89,12 @@ class Stack:
             "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
         }
         logins = self._operators_brokers() | self._registry_login(OPERATOR) | self.connect_login()
-        return logins | own | (self._targets() if self.with_argocd else {})
+        return logins | own | self._targets()
 
     def _targets(self) -> dict[str, str]:
         """What there is to deploy from and to."""
-        return {"REMOTE_KUBECONFIG": str(self.remote_kubeconfig)} | self.git_site().environment()
+        remote = {"REMOTE_KUBECONFIG": str(self.remote_kubeconfig)} if self.with_argocd else {}
+        return remote | (self.git_site().environment() if self.with_git else {})
 
     def environment_of(self, service: str) -> dict[str, str]:
         """What one of our services is given: its own credentials, and nobody else's."""
@@ -173,7 +176,8 @@ class Stack:
 
     def _of_engines(self) -> dict[str, str]:
         """The simulator has none of Argo CD's settings, and deploys nothing."""
-        return self._trusted() if self.with_argocd else {"ACCEPT_UNISOLATED_ENGINES": "true"}
+        engines = {} if self.with_argocd else {"ACCEPT_UNISOLATED_ENGINES": "true"}
+        return engines | (self._trusted() if self.with_git else {})
 
     def _trusted(self) -> dict[str, str]:
         """The git servers that an agent may believe."""
@@ -184,6 +188,11 @@ class Stack:
     def with_argocd(self) -> bool:
         """Whether real Argo CD takes the simulator's place, with git servers and a cluster to deploy to."""
         return self.tools.argocd is not None
+
+    @property
+    def with_git(self) -> bool:
+        """Whether there is a git server."""
+        return self.git or self.with_argocd
 
     @property
     def with_pods(self) -> bool:
@@ -213,7 +222,7 @@ class Stack:
         ]
 
     def git_site(self) -> GitSite:
-        """The git servers that are there with Argo CD."""
+        """The git servers; without Argo CD there is the one over https alone."""
         return GitSite(
             self.state.root / "git", self.ports["git-https"], self.ports["git-ssh"], password=self.secrets["git"]
         )

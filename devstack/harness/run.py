@@ -56,6 +56,8 @@ class StackOptions:
     """How many planners and watchers; there are two agents in any case."""
     links: bool = False
     """A proxy in each hop of our services and Connect, so that it can be cut and slowed."""
+    git: bool = False
+    """A git server over https also without Argo CD."""
     clocks: bool = False
     """Those of our services can be set."""
     settings: tuple[str, ...] = ()
@@ -121,7 +123,7 @@ def run(
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
         stack = Stack(
             state, ports, secrets, tools, options.durable, transport, options.replicas, proxies,
-            settings=parse_settings(options.settings), clocks=options.clocks,
+            settings=parse_settings(options.settings), git=options.git, clocks=options.clocks,
         )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from chaos.checker.convergence import Patience
 from chaos.plan.faults import BreakQueries, Cut, FailCalls, Kill, Slow, StepClock, Stop
 from chaos.plan.generate import Size, Targets, generate
 from chaos.plan.operations import PutDeployment
@@ -31,7 +32,9 @@ async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: H
     for agent in AGENTS:
         await asyncio.to_thread(stack.freeze, agent)
     try:
-        report = await run_plan(stack, Plan(SEED, (deployment,)), "idle", rate=20, deadline_seconds=3)
+        report = await run_plan(
+            stack, Plan(SEED, (deployment,)), "idle", rate=20, patience=Patience(deadline=3, steady=3)
+        )
     finally:
         for agent in AGENTS:
             await asyncio.to_thread(stack.thaw, agent)
@@ -43,5 +46,5 @@ async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: H
 
 async def test_changes_when_processes_fail_meanwhile_then_nothing_is_lost_or_done_twice(stack: HostedStack) -> None:
     plan = generate(SEED, Size(operations=150, tenants=6, faults=7), TARGETS)
-    report = await run_plan(stack, plan, "short", rate=20, deadline_seconds=120)
+    report = await run_plan(stack, plan, "short", rate=20, patience=Patience(deadline=120, steady=3))
     assert report.verdict.differences == [], f"seed {SEED}: {report.as_json()}"

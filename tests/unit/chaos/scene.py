@@ -19,6 +19,8 @@ from services.common.kubernetes import Manifest
 HOME, ENGINE = "chaos-000", "gitops-service-argocd"
 TOKEN, AUTHORITY, API = "good-token", "QQ==", "https://127.0.0.1:6443"
 REPOSITORY, PRIVATE = "https://git.example.com/chaos-000/Config.git", "https://127.0.0.1:9/private.git"
+LOGIN = ("git", "right")
+REPOSITORY_SECRET = "repo-cred-b77a0ce2-14a8-57f6-99d5-3b4c2d0c9814"
 TENANT = "e6578532-0ac2-56f5-b388-1cea957290f5"
 PROJECT = f"app-project-{TENANT}"
 CLUSTER = "managed-env-3acca8b2-b193-5f5a-b707-49edc218723e"
@@ -26,7 +28,7 @@ LABELS = {"app.kubernetes.io/managed-by": "gitops-service"}
 ASKED_AT, OVER_AT = 100, 110
 """Resource versions of the run: as it was made, and with its last status."""
 BEGUN, ENDED = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
-FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), login=None)
+FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), LOGIN)
 
 
 @dataclass
@@ -170,6 +172,22 @@ def environment() -> Manifest:
 def connection(reason: str) -> Manifest:
     """What an environment shows."""
     return {"type": "ConnectionInitializationSucceeded", "status": "True", "reason": reason}
+
+
+def login(password: str) -> Manifest:
+    """The Secret of credentials."""
+    data = {"username": LOGIN[0], "password": password}
+    return thing("Secret", HOME, "login", "u-login-secret") | {"data": encoded(data)}
+
+
+def repository_secret(suffix: str = "", password: str = LOGIN[1]) -> Manifest:
+    """By which Argo CD opens the credential's repository, for one of the projects."""
+    made_for = REPOSITORY_SECRET.removeprefix("repo-cred-")
+    labels = LABELS | {"databaseID": made_for, "argocd.argoproj.io/secret-type": "repository"}
+    item = thing("Secret", ENGINE, f"{REPOSITORY_SECRET}{suffix}", f"u-repository{suffix}")
+    item["metadata"]["labels"] = labels
+    content = {"name": "login", "url": PRIVATE, "project": f"{PROJECT}{suffix}"}
+    return item | {"data": encoded(content | {"username": LOGIN[0], "password": password})}
 
 
 def credential() -> Manifest:

@@ -16,13 +16,18 @@ from tests.unit.chaos.scene import (
     ENGINE,
     HOME,
     LABELS,
+    LOGIN,
     OVER_AT,
+    PRIVATE,
     Scene,
     application,
     cluster_secret,
     connection,
     deployment,
+    encoded,
     kubeconfig,
+    login,
+    repository_secret,
     settled,
     syncing,
     thing,
@@ -248,3 +253,59 @@ def test_run_when_somebody_touched_what_all_applications_of_its_tenant_need_then
     assert scene.judgement().strictly_judged == 1
     scene.record.disturb(HOME)
     assert scene.judgement().strictly_judged == 0
+
+
+def with_login(scene: Scene, password: str, reason: str, status: str = "True") -> None:
+    scene.put("login", login(password))
+    scene.objects["credential"]["status"]["conditions"] = [
+        {"type": "ErrorOccurred", "status": status, "reason": reason}
+    ]
+
+
+@pytest.fixture
+def opened(scene: Scene) -> Scene:
+    """The credential opens its repository, and Argo CD has it."""
+    with_login(scene, LOGIN[1], "RepositoryCredentialUpToDate", "False")
+    scene.objects["repository secret"] = repository_secret()
+    return scene
+
+
+def test_project_when_it_does_not_list_a_private_repository_then_that_is_told_of_a_login_that_opens_it(
+    opened: Scene,
+) -> None:
+    opened.objects["project"]["spec"]["sourceRepos"].remove(PRIVATE.removesuffix(".git"))
+    assert opened.sorts() == ["differs"]
+    with_login(opened, "wrong", "InvalidCredentials")
+    assert opened.judged() == []
+
+
+def test_repository_secret_when_it_is_as_the_credential_says_then_nothing_differs(opened: Scene) -> None:
+    assert opened.judged() == []
+
+
+@pytest.mark.parametrize("part", ["name", "url", "project", "username", "password"])
+def test_repository_secret_when_a_part_of_it_is_another_then_it_differs(opened: Scene, part: str) -> None:
+    opened.objects["repository secret"]["data"] |= encoded({part: "another"})
+    assert opened.sorts() == ["differs"]
+
+
+def test_repository_secret_when_its_credential_opens_the_repository_and_it_is_not_there_then_it_is_missing(
+    opened: Scene,
+) -> None:
+    opened.objects.pop("repository secret")
+    assert opened.sorts() == ["missing"]
+
+
+def test_repository_secret_when_the_login_was_taken_back_then_it_is_extra(opened: Scene) -> None:
+    opened.remove("login")
+    opened.objects["credential"]["status"]["conditions"][0] |= {"status": "True", "reason": "SecretNotFound"}
+    assert opened.sorts() == ["extra"]
+
+
+def test_repository_secret_when_a_newer_login_opens_nothing_then_only_what_worked_may_stay(opened: Scene) -> None:
+    with_login(opened, "wrong", "InvalidCredentials")
+    assert opened.judged() == []
+    opened.objects["repository secret"]["data"] |= encoded({"password": "wrong"})
+    assert opened.sorts() == ["differs"]
+    opened.objects.pop("repository secret")
+    assert opened.judged() == []

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from chaos.execution import faults as execution_faults
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
-from chaos.plan.faults import Cut, Kill, KillAll
+from chaos.plan.faults import Cut, Kill, KillAll, Meanwhile
 from chaos.plan.operations import Meddle, PutLogin
 from chaos.plan.plan import Plan
+from chaos.record import Record
 
 FAST = 1e6
 
@@ -55,6 +61,54 @@ async def test_faults_when_there_are_two_then_the_second_begins_when_the_first_i
     faults = (Kill("planner", 1), Kill("agent-1", 1))
     await executor(everybody).run(Plan(1, (PutLogin(0, 1), *faults, PutLogin(0, 2))))
     assert [step for step in everybody.done if isinstance(step, Kill)] == list(faults)
+
+
+async def test_faults_when_one_is_meanwhile_then_it_begins_before_the_other_is_over_and_a_third_does_not() -> None:
+    everybody = Everybody()
+    begun = list[tuple[object, int]]()
+
+    async def carry_out(step: object) -> None:
+        begun.append((step, len(everybody.done)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        everybody.done.append(step)
+
+    everybody.carry_out = carry_out  # type: ignore[method-assign]
+    one, two, three = Kill("planner", 1), Cut("agent-1", "kafka", 1), Kill("agent-1", 1)
+    outcome = await executor(everybody).run(Plan(1, (one, Meanwhile(), two, three)))
+    assert begun == [(one, 0), (two, 0), (three, 2)]
+    assert outcome.overlapping == 1
+
+
+class Watched(Faults):
+    """Faults of one second, and looks at what has ended, both noted."""
+
+    def __init__(self) -> None:
+        self.noted, self.looked = list[str](), asyncio.Event()
+        super().__init__(cast("Any", SimpleNamespace(state=SimpleNamespace(root=Path()))), Record(), 1)
+
+    async def _of_processes(self, fault: object) -> None:
+        self.noted.append("begins")
+        await asyncio.sleep(0.05)
+        self.noted.append("ends")
+
+    async def _start_what_ended(self) -> None:
+        self.noted.append("looks")
+        self.looked.set()
+
+
+async def test_processes_when_faults_are_under_way_then_none_is_started_before_all_are_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution_faults, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(execution_faults, "Operator", lambda *_: None)
+    faults = Watched()
+    looking = asyncio.create_task(faults.keep_alive())
+    await asyncio.gather(faults.carry_out(Kill("planner", 1)), faults.carry_out(Kill("agent-1", 1)))
+    async with asyncio.timeout(5):
+        await faults.looked.wait()
+    looking.cancel()
+    assert faults.noted[:5] == ["begins", "begins", "ends", "ends", "looks"]
 
 
 async def test_faults_when_they_are_carried_out_then_their_targets_are_counted_by_kind() -> None:

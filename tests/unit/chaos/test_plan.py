@@ -6,9 +6,31 @@ from collections import Counter
 
 import pytest
 
-from chaos.plan.faults import FAULTS, Cut, Fault, Kill, Slow, Stop, target_of
+from chaos.plan.faults import (
+    FAULTS,
+    Cut,
+    Fault,
+    Kill,
+    KillAll,
+    Meanwhile,
+    RestoreBackup,
+    Slow,
+    StepClock,
+    Stop,
+    may_overlap,
+    target_of,
+)
 from chaos.plan.generate import STEADY, Size, Targets, generate
-from chaos.plan.operations import OPERATIONS, AskForSync, Meddle, PutDeployment, RemakeNamespace, Remove
+from chaos.plan.operations import (
+    OPERATIONS,
+    AskForSync,
+    Meddle,
+    PutDeployment,
+    PutEnvironment,
+    PutLogin,
+    RemakeNamespace,
+    Remove,
+)
 from chaos.plan.plan import Plan
 
 TARGETS = Targets(("planner", "agent-1"), ("kafka",), (("planner", "postgres"),), ("watcher",), (1, 2))
@@ -29,6 +51,49 @@ def test_plan_when_it_is_long_then_every_kind_of_operation_is_in_it() -> None:
 
 def test_faults_when_there_are_enough_then_each_kind_comes_equally_often() -> None:
     assert Counter(type(each) for each in PLAN.faults) == dict.fromkeys(FAULTS, 55 // len(FAULTS))
+
+
+def test_faults_when_there_are_many_then_some_begin_while_one_goes_on_that_leaves_room_for_them() -> None:
+    steps = PLAN.steps
+    places = [place for place, step in enumerate(steps) if isinstance(step, Meanwhile)]
+    pairs = [(steps[place - 1], steps[place + 1]) for place in places]
+    assert len(pairs) > 3
+    assert all(isinstance(one, Fault) and isinstance(two, Fault) and may_overlap(one, two) for one, two in pairs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "at_once"),
+    [
+        pytest.param(Kill("kafka", 1), Stop("postgres", 1), True, id="two processes"),
+        pytest.param(Kill("kafka", 1), Stop("kafka", 1), False, id="one process"),
+        pytest.param(Kill("kafka", 1), Cut("planner", "kafka", 1), True, id="a process and its link"),
+        pytest.param(Cut("planner", "kafka", 1), Slow("agent-1", "kafka", 50, 1), False, id="two links"),
+        pytest.param(StepClock("planner", 60, 1), Cut("planner", "kafka", 1), True, id="a clock and a link"),
+        pytest.param(StepClock("planner", 60, 1), StepClock("agent-1", 60, 1), False, id="two clocks"),
+        pytest.param(RestoreBackup(1), Kill("planner", 1), False, id="a runbook and a process"),
+        pytest.param(Cut("planner", "kafka", 1), KillAll(), False, id="a link and all processes"),
+    ],
+)
+def test_faults_when_they_would_get_in_each_others_way_then_they_are_not_at_once(
+    one: Fault, other: Fault, *, at_once: bool
+) -> None:
+    assert may_overlap(one, other) == may_overlap(other, one) == at_once
+
+
+def test_plan_when_it_was_kept_before_faults_could_be_at_once_then_it_is_read() -> None:
+    kept = """{"seed": 7, "steps": [
+{"step": "PutLogin", "tenant": 0, "version": 1},
+{"step": "Cut", "process": "planner-1", "server": "kafka", "seconds": 2.5},
+{"step": "PutEnvironment", "tenant": 1, "name": "e0", "namespaces": ["web"], "cluster_resources": false, "afresh": true}
+]}"""
+    assert Plan.from_json(kept) == Plan(
+        7, (PutLogin(0, 1), Cut("planner-1", "kafka", 2.5), PutEnvironment(1, "e0", ("web",), afresh=True))
+    )
+
+
+def test_logins_when_a_plan_is_long_then_most_open_the_repositories_and_some_do_not() -> None:
+    versions = Counter(each.version == 0 for each in PLAN.operations if isinstance(each, PutLogin))
+    assert versions[True] > versions[False] > 0
 
 
 def test_faults_when_spread_then_operations_come_before_the_first_and_after_the_last() -> None:
