@@ -7,14 +7,12 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 from psycopg import sql
 from typer.testing import CliRunner
 
-from devstack.harness.hosted import HostedStack
 from services.cli.__main__ import app
 from services.cli.backups.archive import SAVED
 from services.cli.rebuild_start import Known, begin
@@ -23,54 +21,15 @@ from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartit
 from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
 from tests.component.cli.object_store import Bucket, serving
-from tests.component.conftest import Database, Servers
-from tests.component.fleet import add_instance
+from tests.component.conftest import Database
 
 BUCKET = "backups"
 NOTHING_KNOWN = Known({}, {}, {})
 """Of the fleet, and of where tenants are."""
-FILLED = """
-INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
-SELECT md5(n::text)::uuid, 'teams', 'team-' || n, n % 12, 'argocd' FROM generate_series(1, 3000) n;
-INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer, digest,
-                                trace_id, seen_at, updated_at)
-SELECT 'teams', 'team-' || n, 'GitOpsDeployment', E'odd\\t\\\\N "name"' || n, n::text, 1,
-       md5(n::text) || md5((-n)::text), false, 'd', '', now(), now() FROM generate_series(1, 3000) n;
-INSERT INTO parked_tenants (tenant_id, workspace, namespace, partition, error, parked_at)
-VALUES ('00000000-0000-0000-0000-000000000001', 'teams', 'parked', 1, 'e', now());
-INSERT INTO parked_events (tenant_id, partition, trace_id, message)
-VALUES ('00000000-0000-0000-0000-000000000001', 1, '', '{}'), ('00000000-0000-0000-0000-000000000001', 1, '', '{}');
-INSERT INTO consumer_offsets (topic, partition, next_offset, topic_id) VALUES ('gitops.commands', 3, 70, 'a')
-"""
 ONE_MORE = """
 INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants
 """
 SOURCE = TopicPartition(COMMANDS, 3)
-
-
-@pytest.fixture
-def filled(database: Database) -> Database:
-    """A database with rows, a workspace of its own partition and offsets."""
-    with psycopg.connect(database.owner_url) as owner:
-        add_instance(owner, "argocd", "argocd")
-        for statement in (
-            "CREATE TABLE workspace_resources_teams PARTITION OF workspace_statuses FOR VALUES IN ('teams')",
-            *FILLED.split(";"),
-        ):
-            owner.execute(statement)
-    return database
-
-
-@pytest.fixture
-def empty(servers: Servers) -> Iterator[Database]:
-    """A database in which nothing is, not even tables."""
-    name = "restored"
-    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner").format(sql.Identifier(name)))
-        try:
-            yield Database(*(renamed(url, name) for url in (servers.postgres_owner_url, servers.postgres_planner_url)))
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture
@@ -89,23 +48,11 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
         yield running
 
 
-def renamed(url: str, database: str) -> str:
-    return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
-
-
 def gitopsctl(*arguments: str) -> str:
     """As an operator; errors are raised."""
     outcome = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     return outcome.output
-
-
-@pytest.fixture
-def reader_url(filled: Database, stack: HostedStack, with_containers: bool) -> str:
-    """Of role gitops_backup."""
-    password = "backup" if with_containers else stack.state.secrets()["backup"]
-    parts = urlsplit(filled.owner_url)
-    return urlunsplit(parts._replace(netloc=f"gitops_backup:{password}@{parts.hostname}:{parts.port}"))
 
 
 def rows(database: Database) -> dict[str, list[str]]:

@@ -1,0 +1,268 @@
+"""Commands that are killed between any two of their steps, and typed again: the end is the same.
+
+What a step leaves behind is a transaction; each is stopped at right before and right after it is committed, wherever
+the code ends one, so a step that is added is tried without a new test. Killed is a process of its own, by SIGKILL, so
+that what PostgreSQL sees is a connection that breaks.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+from typer.testing import CliRunner
+
+from services.cli import connector, rebuild, topic_sweep
+from services.cli import restore as restore_command
+from services.cli.rebuild_start import Known
+from services.cli.streamed_topics import Key, key_of
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
+from services.common.messages import EngineResource, WorkspaceResource
+from services.planner.domain.fleet_rows import EngineInstanceRow
+from tests.component.cli.test_backup import gitopsctl, rows
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+
+AT = datetime(2026, 5, 4, 12, tzinfo=UTC)
+ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:1", "SCHEMA_REGISTRY_URL": "http://localhost:1"}
+SOURCES = [TopicPartition(topic, number) for topic in (COMMANDS, OBSERVATIONS) for number in range(2)]
+LOGS = {source: LogExtent(f"id-of-{source.topic}", 3, 10) for source in SOURCES}
+ORDERS = {TopicPartition(FLEET_ORDERS, 0): LogExtent("id-of-orders", 0, 4)}
+INSTANCE = EngineInstanceRow(
+    "argocd-9", "argocd", "argocd-9", "north", "eu", "shared", "", "early", 7, "draining", AT, AT
+)
+KNOWN = Known({INSTANCE.id: INSTANCE}, {UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, ORDERS)
+STARTED = ("placements", "rebuild_positions", "consumer_offsets", "engine_instances", "engine_clusters")
+HIDDEN = {"began_at", "created_at", "updated_at", "seen_at"}
+
+BLANK: dict[str, Any] = {"seen_at": AT, "wave": 1, "generation": 1, "manifest": "{}", "deleted": False}
+WITHDRAWN = """
+CREATE TABLE withdrawn (key text[] PRIMARY KEY);
+CREATE FUNCTION withdraw_object() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN
+    INSERT INTO withdrawn VALUES (ARRAY[OLD.engine_instance_id, OLD.kind, OLD.namespace, OLD.name]); RETURN OLD;
+END$$;
+CREATE FUNCTION withdraw_status() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN
+    INSERT INTO withdrawn VALUES (ARRAY[OLD.workspace, OLD.namespace, OLD.kind, OLD.name]); RETURN OLD;
+END$$;
+CREATE TRIGGER withdraw AFTER DELETE ON engine_resources FOR EACH ROW EXECUTE FUNCTION withdraw_object();
+CREATE TRIGGER withdraw AFTER DELETE ON workspace_statuses FOR EACH ROW EXECUTE FUNCTION withdraw_status()
+"""
+"""What Connect does when a row goes: its key stands for nothing any more."""
+BEGUN = (
+    "INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset) VALUES ('gitops.observations', 0, 0, 0)"
+)
+
+
+def run_until(moment: int, act: Callable[[], object]) -> int:
+    """Run ``act`` in a process of its own; kill that at this ``moment``, -1: never. Returns how many moments it had.
+
+    There are two for each transaction: before its end, and after it.
+    """
+    told, tell = os.pipe()
+    if not (child := os.fork()):
+        _run_counted(moment, act, tell)
+    os.close(tell)
+    with os.fdopen(told, "rb") as pipe:
+        moments = len(pipe.read())
+    _, status = os.waitpid(child, 0)
+    if moment < 0:
+        assert os.waitstatus_to_exitcode(status) == 0
+    else:
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    return moments
+
+
+def _run_counted(moment: int, act: Callable[[], object], tell: int) -> None:
+    ends, number = psycopg.Connection.__exit__, 0
+
+    def come_to_moment() -> None:
+        nonlocal number
+        if number == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        number += 1
+        os.write(tell, b".")
+
+    def counted(self: Any, *arguments: Any) -> None:
+        come_to_moment()
+        ends(self, *arguments)
+        come_to_moment()
+
+    psycopg.Connection.__exit__ = counted  # type: ignore[method-assign]
+    code = 1
+    try:
+        act()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def contents(url: str, tables: Collection[str]) -> Mapping[str, list[Any]]:
+    """All rows of these tables, less what tells when they were written."""
+    with psycopg.connect(url, row_factory=psycopg.rows.dict_row) as owner:
+        found = {name: owner.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name))) for name in tables}
+        return {
+            name: sorted(repr({key: row[key] for key in row.keys() - HIDDEN}) for row in found[name]) for name in tables
+        }
+
+
+def call(*arguments: str, url: str) -> None:
+    outcome = CliRunner().invoke(
+        rebuild.app, arguments, env=ENVIRONMENT | {"DATABASE_OWNER_URL": url}, catch_exceptions=False
+    )
+    assert outcome.exit_code == 0, outcome.output
+
+
+def test_start_of_a_rebuild_when_killed_at_any_moment_and_run_again_then_it_is_begun_as_if_it_had_not_been(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "is_stopped", lambda: True)
+    monkeypatch.setattr(rebuild, "_require_lists", lambda *_: None)
+    monkeypatch.setattr(rebuild, "_known", lambda *_: KNOWN)
+    monkeypatch.setattr(rebuild, "_logs", lambda _: LOGS)
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "argocd", "argocd")
+
+    def start() -> None:
+        call("start", url=database.owner_url)
+
+    def forget() -> None:
+        with psycopg.connect(database.owner_url) as owner:
+            owner.execute("DELETE FROM placements; DELETE FROM rebuild_positions; DELETE FROM consumer_offsets")
+
+    moments = run_until(-1, start)
+    expected = contents(database.owner_url, STARTED)
+    assert moments >= 2
+    assert len(expected["rebuild_positions"]) == len(LOGS)
+    for moment in range(moments):
+        forget()
+        run_until(moment, start)
+        run_until(-1, start)
+        assert contents(database.owner_url, STARTED) == expected, f"at moment {moment} of {moments}"
+
+
+class Topics:
+    """What topics hold of what no row has any more."""
+
+    brokers = None
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        objects = [_object(kind) for kind in ("Application", "AppProject", "SyncOperation")]
+        self.objects = {row.identity: row for row in objects}
+        status = _row(WorkspaceResource, workspace="teams", namespace="team-a", kind="GitOpsDeployment", name="gone")
+        self.statuses = {key_of(status): status}
+
+    def unknown_objects(self, known: Collection[Key]) -> dict[Key, EngineResource]:
+        gone = self._withdrawn()
+        return {key: row for key, row in self.objects.items() if key not in known and key not in gone}
+
+    def unknown_statuses(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceResource]:
+        gone = self._withdrawn()
+        return {key: row for key, row in self.statuses.items() if key not in known and key not in gone}
+
+    def _withdrawn(self) -> set[Key]:
+        connection = psycopg.connect(self._url)
+        try:
+            return {(a, b, c, d) for ((a, b, c, d),) in connection.execute("SELECT key FROM withdrawn")}
+        finally:
+            connection.close()
+
+
+def _object(kind: str) -> EngineResource:
+    place = {"engine_instance_id": "argocd", "namespace": "argocd", "workspace": "teams", "tenant_namespace": "team-a"}
+    row: EngineResource = _row(EngineResource, kind=kind, name=f"gone-{kind}", **place)
+    return row
+
+
+def _row(type_: Any, **columns: str) -> Any:
+    names = type_.__dataclass_fields__
+    return type_(**{name: BLANK.get(name, "") for name in names} | columns)
+
+
+@pytest.fixture
+def topics(database: Database, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    """A rebuild that has come to its sweep. Agents have removed what was withdrawn as soon as anybody asks."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "argocd", "argocd")
+        owner.execute(WITHDRAWN)
+    found = Topics(database.owner_url)
+    monkeypatch.setattr(rebuild, "StreamedTopics", lambda *_: found)
+    monkeypatch.setattr(rebuild, "added_workspaces", lambda _: ["teams"])
+    monkeypatch.setattr(rebuild, "require_newer_lists", lambda *_: None)
+    monkeypatch.setattr(topic_sweep, "_removed", lambda _, waiting, positions: (list(waiting), positions))
+    return found
+
+
+def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and_the_rebuild_is_over(
+    database: Database,
+    topics: Topics,
+) -> None:
+    url = database.owner_url
+    tables = ("withdrawn", "engine_resources", "workspace_statuses", "rebuild_positions", "placements")
+
+    def sweep() -> None:
+        call("sweep", "--timeout", "5", "--wait", "5", url=url)
+
+    def begin() -> None:
+        with psycopg.connect(url) as owner:
+            owner.execute("TRUNCATE withdrawn")
+            owner.execute(BEGUN)
+
+    begin()
+    moments = run_until(-1, sweep)
+    expected = contents(url, tables)
+    assert moments >= 8
+    assert len(expected["withdrawn"]) == len({**topics.objects, **topics.statuses})
+    assert expected["rebuild_positions"] == expected["engine_resources"] == []
+    for moment in range(moments):
+        begin()
+        run_until(moment, sweep)
+        if contents(url, ["rebuild_positions"])["rebuild_positions"]:
+            run_until(-1, sweep)
+        assert contents(url, tables) == expected, f"at moment {moment} of {moments}"
+
+
+class Folder:
+    """Archives as plain files: the library's own threads do not outlive a fork."""
+
+    def __init__(self, place: str) -> None:
+        self._place = Path(place)
+
+    def list_archives(self) -> list[str]:
+        return [path.name for path in self._place.glob("*.zip")]
+
+    def read(self, name: str) -> BinaryIO:
+        return (self._place / name).open("rb")
+
+
+def test_restore_when_killed_at_any_moment_and_run_again_then_it_has_all_rows_or_says_that_it_has(
+    filled: Database,
+    empty: Database,
+    reader_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    monkeypatch.setattr(restore_command, "open_store", Folder)
+
+    def restore() -> None:
+        gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
+
+    run_until(0, restore)
+    assert rows(empty)["tenants"] == []
+    run_until(1, restore)
+    with pytest.raises(InvalidConfiguration, match="not empty"):
+        restore()
+    gitopsctl("database", "upgrade", "--url", empty.owner_url)
+    assert rows(empty) == rows(filled)
