@@ -10,6 +10,7 @@ import time
 import typer
 from rich.live import Live
 
+from services.cli import engine_moves
 from services.cli.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -28,6 +29,10 @@ from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
 
 app = typer.Typer(help="Engine instances.", no_args_is_help=True)
+
+app.command("move")(engine_moves.move)
+app.command("cancel-move")(engine_moves.cancel_move)
+app.command("moves")(engine_moves.list_moves)
 
 LOOK_EVERY_SECONDS = 2.0
 DEFAULT_CAPACITY = 2500

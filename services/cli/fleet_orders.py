@@ -15,7 +15,7 @@ from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Retry
 from services.common.kafka import FLEET_ORDERS, Publisher
-from services.common.messages import FleetOrder, Order
+from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
@@ -39,7 +39,7 @@ def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None
     """
     given = FleetOrder(uuid4(), operator(), datetime.now(UTC), order)
     if dry_run:
-        decision = decide_order(given, await_dependency("database", lambda: fleet(url), timeout))
+        decision = decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
         outcome, message = f"would be {decision.outcome}", decision.message
     else:
         send_order(load(KafkaSettings), given)
@@ -62,10 +62,11 @@ def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
     publishing(settings, send)
 
 
-def fleet(url: str) -> Fleet:
-    """What the database shows of it. Raises Retry."""
+def fleet(url: str, order: Order | None = None) -> Fleet:
+    """What the database shows of it, and of the tenant that ``order`` is about. Raises Retry."""
+    tenants = [order.tenant] if isinstance(order, MoveTenant | CancelMove) else []
     with connected(url) as connection:
-        return load_fleet_rows(connection, ENGINES)
+        return load_fleet_rows(connection, ENGINES, tenants=tenants)
 
 
 def operator() -> str:

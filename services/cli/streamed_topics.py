@@ -24,7 +24,7 @@ from services.common.kafka import (
     engine_topic,
     workspace_topic,
 )
-from services.common.messages import EngineResource, WorkspaceResource
+from services.common.messages import EngineResource, RowKind, WorkspaceResource
 from services.planner.domain.fleet_rows import EngineInstanceRow
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource)
@@ -56,8 +56,9 @@ class StreamedTopics:
     registry: SchemaRegistry
 
     def placements(self) -> dict[str, str]:
-        """The instance of each tenant, by its lane."""
-        return dict(self._newest_objects(lambda row: (row.lane, row.engine_instance_id)).values())
+        """The instance of each tenant, by its lane: of one that is being moved, the one that has its deployments."""
+        rows = self._newest_objects(_claim_of)
+        return {lane: instance for *_, lane, instance in sorted(rows.values())}
 
     def fleet(self) -> dict[str, EngineInstanceRow]:
         """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
@@ -114,6 +115,11 @@ class StreamedTopics:
             return (first, second, third, fourth), None
         row = kind.from_record(decode_record(self.registry, message.value))
         return key_of(row), None if row.deleted else row
+
+
+def _claim_of(row: EngineResource) -> tuple[bool, bool, str, str]:
+    """How much a row says that its tenant is on its instance, the lane, and the instance."""
+    return (row.kind == RowKind.APPLICATION, row.desired == "present", row.lane, row.engine_instance_id)
 
 
 def instance_of(record: Mapping[str, Any]) -> EngineInstanceRow:

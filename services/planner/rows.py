@@ -29,6 +29,8 @@ class EngineInstance:
     """Applications; to placement, what it counts among the others."""
     leaving: bool = False
     """No tenant stays on it."""
+    engine_cluster: str = ""
+    """The cluster that it runs in, and that deployments without an environment go to."""
 
 
 @dataclass(frozen=True, slots=True)

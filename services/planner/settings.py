@@ -51,6 +51,13 @@ class PolicySettings(BaseSettings):
         default=DEFAULT_BYTES, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
     )
 
+    move_patience: timedelta = Field(
+        default=timedelta(minutes=10),
+        gt=timedelta(0),
+        description="How long a step of a tenant's move to another engine instance may take, before it goes back.",
+    )
+    moves_at_once: int = Field(default=5, ge=1, description="Tenants that an engine instance gives or gets at a time.")
+
     @property
     def policy(self) -> Policy:
         """As an argument of every plan."""
@@ -60,6 +67,8 @@ class PolicySettings(BaseSettings):
             addresses=self.allowed_addresses,
             local_workspaces=self.local_workspaces,
             refused_kinds=self.refused_kinds,
+            move_patience=self.move_patience,
+            moves_at_once=self.moves_at_once,
         )
 
     @field_validator("refused_kinds", mode="before")

@@ -6,9 +6,12 @@ import asyncio
 import re
 import time
 
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
 from devstack.harness.operator import EDGES, Operator
 from services.common.kubernetes import Manifest
 from tests.e2e.api import Api
+from tests.e2e.moving import Mover
 from tests.e2e.tenant import Tenant, application_name, find
 
 GHOST = "00000000-0000-4000-8000-00000000dead"
@@ -48,13 +51,17 @@ def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
 
 
 async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_nobody_asks_for_goes(
-    operator: Operator, tenant: Tenant, api: Api
+    operator: Operator, tenant: Tenant, api: Api, stack: HostedStack, applications: Mirror
 ) -> None:
+    """The tenant is on the instance that it was moved to, and that would not be its own by now."""
     kept, manual = await tenant.create("kept"), await tenant.create("manual", type="manual")
     await tenant.until_status("Synced", "kept", sync__status="Synced")
     await api.sync_run("once", deployment="manual")
     ran = await api.until_phase("once", "Succeeded")
     await tenant.until_status("Synced", "manual", sync__status="Synced")
+    mover = Mover(stack, tenant, applications)
+    await mover.order(kept)
+    await mover.until_done()
     drained = (await tenant.application_of(kept))["metadata"]["namespace"]
     ghost: Manifest = {"metadata": {"uid": GHOST}}
     await asyncio.to_thread(haunt, operator, kept)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -15,11 +14,9 @@ from rich.console import Console
 from devstack.components.node import TEMPLATES
 from devstack.harness.hosted import HostedStack
 from devstack.paths import ROOT
-from devstack.stack.identities import IDENTITIES
 from devstack.stack.node_addresses import DNS, INFRASTRUCTURE, NODE
 from devstack.toolchain import service_image
 from devstack.toolchain.progress_bar import reporter
-from services.cli.topics import password_variable
 from services.common.kubernetes import KubeClient, Manifest
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant
@@ -44,29 +41,18 @@ class Upgrade:
     """Where commands are typed, and with what."""
 
 
-async def upgrade(
-    stack: HostedStack, kubectl: Kubectl, kube: KubeClient, tenant: Tenant, folder: Path, first: Sequence[str] = ()
-) -> Upgrade:
-    """To the release of these sources, from whichever the node has; ``folder`` is empty.
-
-    ``first`` is what a revision asks for before that.
-    """
+async def upgrade(stack: HostedStack, kubectl: Kubectl, kube: KubeClient, tenant: Tenant, folder: Path) -> Upgrade:
+    """To the release of these sources, from whichever the node has; ``folder`` is empty."""
     with reporter(Console()) as report:
         archive = service_image.provide_archive(report)
     import_next_release(archive, folder, stack.state.root / "node" / "containerd.sock")
-    environment = stack.environment | agents_password(kubectl) | {"O": str(write_overlay(stack, folder))}
+    environment = stack.environment | {"O": str(write_overlay(stack, folder))}
     async with going_on(tenant, kube) as load:
-        for command in (*first, *commands("Upgrading")):
+        for command in commands("Upgrading"):
             await asyncio.to_thread(carry_out, command, folder, environment, kubectl.program)
         await rolled_out(kubectl)
     migration = kubectl.get("job", f"--namespace={OURS}", JOB)
     return Upgrade(load, migration, our_pods(kubectl), folder, environment)
-
-
-def agents_password(kubectl: Kubectl) -> dict[str, str]:
-    """At the brokers, what their pods have: for ``topics acls``, because their principal may be a new one."""
-    secret = kubectl.get("secret", f"--namespace={OURS}", "kafka-agent")
-    return {password_variable(IDENTITIES["agent"].principal): b64decode(secret["data"]["password"]).decode()}
 
 
 def write_overlay(stack: HostedStack, folder: Path) -> Path:

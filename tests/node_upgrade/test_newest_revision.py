@@ -9,7 +9,6 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import KubeClient
-from tests.component.k8s.readme import commands
 from tests.e2e.tenant import Tenant
 from tests.node.kubectl import Kubectl, restarts
 from tests.node.upgrade import AFTER, images, upgrade
@@ -25,8 +24,7 @@ async def test_upgrade_when_it_crosses_the_newest_revision_then_nothing_is_lost_
 ) -> None:
     created = await tenant.create("from-before")
     application = await tenant.application_of(created)
-    stopped = commands("From before revision 0022")
-    upgraded = await upgrade(stack, kubectl, kube, tenant, tmp_path, stopped)
+    upgraded = await upgrade(stack, kubectl, kube, tenant, tmp_path)
     with capsys.disabled():
         sys.stdout.write(f"\nupgrade from before the newest revision: {upgraded.load}\n")
     assert images(upgraded.pods) == {AFTER}

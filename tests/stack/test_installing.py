@@ -41,8 +41,8 @@ from tests.stack.operator import (
 OURS = "gitops-service"
 SECTIONS = ("TLS", "What you bring", ARGOCD_SECTION, "Installing", "Upgrading")
 """Where the README has commands, in the order in which they are typed: the registry needs a key when it starts."""
-ON_A_NODE = {"From before revision 0022"}
-"""Sections whose commands tests/node_upgrade types: they want a release of before."""
+OF_RELEASES = {"From before revision 0022"}
+"""Sections for who comes from an older release: tests/node_upgrade types those of the newest revision."""
 
 MIGRATED = "kubectl -n gitops-service wait --for condition=complete --timeout 10m job/database-upgrade"
 NOT_TYPED = {
@@ -143,7 +143,7 @@ def run_pods(servers: HostedStack, operator: Operator, namespace: Namespace, pod
 
 
 def test_readme_when_it_shows_commands_then_those_of_every_section_are_typed() -> None:
-    assert blocks("sh").keys() == {*SECTIONS, *ON_A_NODE}
+    assert blocks("sh").keys() == {*SECTIONS, *OF_RELEASES}
     shown = {command for section in SECTIONS for command in commands(section)}
     assert shown >= NOT_TYPED.keys()
 

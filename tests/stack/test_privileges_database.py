@@ -56,6 +56,7 @@ REPLICATION_MAY_NOT = (
     "SELECT FROM consumer_offsets",
     "SELECT FROM engine_clusters",
     "SELECT FROM fleet_orders",
+    "SELECT FROM moves",
     "UPDATE engine_instances SET state = state",
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_resources",

@@ -20,6 +20,7 @@ from services.agent.credentials.repositories.git_ssh import SshRepositories
 from services.agent.credentials.repositories.host_check import RepositoryHostCheck
 from services.agent.credentials.repositories.repository_secrets import RepositorySecrets
 from services.agent.credentials.secret_recipe import cluster_recipe
+from services.agent.objects.desired_objects import is_released
 from services.common.addresses import AddressPolicy
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry
@@ -88,8 +89,9 @@ class CredentialChecker:
 
     def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
         """See :class:`Checker`."""
-        is_cluster = row.kind == RowKind.CLUSTER_SECRET
-        return is_cluster and (ACCOUNT_OF in annotations or cluster_recipe(row).creates_account)
+        if row.kind != RowKind.CLUSTER_SECRET or is_released(row):
+            return False
+        return ACCOUNT_OF in annotations or cluster_recipe(row).creates_account
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
         """See :class:`Checker`."""

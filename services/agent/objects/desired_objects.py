@@ -10,6 +10,7 @@ from services.agent.objects.managed_kinds import ROW_KINDS, SECRET_KIND, Managed
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
+from services.common.messages.compiled import RELEASE
 from services.common.ownership import OURS
 
 
@@ -51,6 +52,11 @@ def manifest_of(row: EngineResource) -> Manifest:
     if found != (resource.api_version, resource.kind, row.namespace, row.name):
         raise Permanent(f"the manifest describes another object: {found}")
     return manifest
+
+
+def is_released(row: EngineResource) -> bool:
+    """Whether the object is to be given up to another instance. Raises Permanent as :func:`manifest_of`."""
+    return manifest_of(row).get(RELEASE) is True
 
 
 def mapping(manifest: Manifest, field: str) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.desired_objects import desired_object, source_url
+from services.agent.objects.desired_objects import desired_object, is_released, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ManagedKind, ObjectKey
@@ -65,6 +65,9 @@ class ObjectApplier:
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Bring the object to ``row``."""
+        if row.kind == RowKind.APPLICATION and is_released(row):
+            self._repositories.forget_application(key)
+            return await self._reconciler.release_object(ROW_KINDS[row.kind], key)
         desired = self._desired(row) if row.desired == "present" else None
         if desired is None:
             self._repositories.forget_application(key)
@@ -93,7 +96,7 @@ class ObjectApplier:
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether the object is not as ``row`` says, or must not be."""
-        if row.desired == "absent":
+        if row.desired == "absent" or is_released(row):
             return key in self._live
         desired = self._desired(row)
         is_refused = key.kind == APPLICATION.kind and (

@@ -5,12 +5,13 @@ The reconciler calls it repeatedly until there is nothing to do, or until it has
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 from services.agent.objects.live import LiveObject, owned_part
-from services.agent.objects.live_operation import termination_patch
+from services.agent.objects.live_operation import RUNNING, termination_patch
 from services.agent.objects.managed_kinds import ManagedKind
 from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
@@ -54,6 +55,8 @@ class Delete:
     uid: str
     version: int | None = None
     """Only of this version: what matters of it would be lost with another one. None: of any."""
+    propagation: Literal["Background", "Foreground", ""] = ""
+    """Empty: as of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,9 @@ class AwaitRemoval:
     deadline: datetime
 
 
+OPERATION_PATIENCE = timedelta(seconds=60)
+"""How long an operation of an Application may go on before it is ended, so that another instance may have that."""
+
 ObjectStep = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
 
 
@@ -84,6 +90,40 @@ def next_step(
         # Desired or not: what is being deleted has to be gone before it can be made again.
         return _going(kind, live, live.deletion_started + deletion_timeout, now)
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
+
+
+def release_step(live: LiveObject | None, now: datetime) -> ObjectStep:
+    """What to do next so that an Application goes, and all that it has deployed stays.
+
+    1. Argo CD begins nothing by itself any more. 2. What it is doing ends, or is ended. 3. Without finalizers nothing
+    of it is left to do for Argo CD. 4. It is deleted, if nothing has begun since: its version decides.
+    """
+    if live is None:
+        return Unchanged()
+    if live.deletion_started is not None:  # by somebody else: Argo CD must not get to what was deployed
+        return _without_finalizers(live)
+    if (end := end_of_automation(live)) is not None:
+        return end
+    if live.operation.in_progress:
+        patience = _operation_since(live) + OPERATION_PATIENCE
+        if now < patience:
+            return AwaitRemoval(patience)
+        return end_of_operation(live) or AwaitRemoval(now + OPERATION_PATIENCE)
+    return _without_finalizers(live) if live.finalizers else Delete(live.uid, live.version, "Background")
+
+
+def _without_finalizers(live: LiveObject) -> Patch:
+    return Patch({"metadata": {"resourceVersion": str(live.version), "finalizers": []}})
+
+
+def _operation_since(live: LiveObject) -> datetime:
+    """When it began; one that has not begun, or does not tell, is not waited for."""
+    began = datetime.min.replace(tzinfo=UTC)
+    if live.operation.phase != RUNNING:
+        return began
+    with contextlib.suppress(ValueError):
+        began = datetime.fromisoformat(live.operation.started_at)
+    return began if began.tzinfo is not None else began.replace(tzinfo=UTC)
 
 
 def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetime) -> ObjectStep:

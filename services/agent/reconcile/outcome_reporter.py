@@ -76,7 +76,7 @@ class OutcomeReporter:
 
     def report_outcome(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
         """The object is as ``row`` desires, or as near as it may be. ``acknowledge``: see :class:`PendingAcks`."""
-        if row.desired == "absent":
+        if row.desired == "absent" or done.is_gone:
             self._report_removal(key, row, acknowledge, done)
             return
         events: list[ObservationEvent] = self._check_events(key, acknowledge, done)

@@ -7,7 +7,7 @@ a deletion is going on, and changes nothing when it runs twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from services.agent import SERVICE
@@ -25,6 +25,7 @@ from services.agent.reconcile.object_steps import (
     end_of_automation,
     end_of_operation,
     next_step,
+    release_step,
 )
 from services.common.clock import Clock
 from services.common.errors import Permanent, Wait
@@ -49,6 +50,8 @@ class Done:
     """The check of its repository has not ended: a failure may follow."""
     checked: Checked | None = None
     """Result of the credential check, for rows that have one."""
+    is_gone: bool = False
+    """The row desires the object given up, and it is."""
     version: str = ""
     """Of what was applied, where the row's digest alone does not tell."""
 
@@ -87,13 +90,28 @@ class Reconciler:
         Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
         the rights are, but not for long yet).
         """
+        return await self._reconcile(
+            kind,
+            key,
+            lambda live: next_step(kind, desired, live, self._clock.now(), self._deletion_timeout),
+            is_wanted=desired is not None,
+        )
+
+    async def release_object(self, kind: ManagedKind, key: ObjectKey) -> Done | InProgress:
+        """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`."""
+        outcome = await self._reconcile(kind, key, lambda live: release_step(live, self._clock.now()), is_wanted=False)
+        return replace(outcome, is_gone=True) if isinstance(outcome, Done) else outcome
+
+    async def _reconcile(
+        self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject | None], ObjectStep], *, is_wanted: bool
+    ) -> Done | InProgress:
         changed = created = False
         for _ in range(MAX_STEPS):
-            step = next_step(kind, desired, self._live.get(key), self._clock.now(), self._deletion_timeout)
+            step = step_of(self._live.get(key))
             match step:
                 case AwaitRemoval(deadline):
                     return InProgress(deadline)
-                case Unchanged() if desired is not None:
+                case Unchanged() if is_wanted:
                     return self._done(kind, key, changed, created)
                 case Unchanged():
                     # The watch sees only what bears our label: what shall be gone is asked for by name once.
@@ -163,10 +181,15 @@ class Reconciler:
                 )
             case RemoveFinalizers(uid, version):
                 await self._strip(kind, key, uid, version)
-            case Delete(uid, version):
+            case Delete(uid, version, propagation):
                 _count(kind, "delete")
                 await self._cluster.delete_object(
-                    resource, key.namespace, key.name, propagation=kind.propagation, uid=uid, version=version
+                    resource,
+                    key.namespace,
+                    key.name,
+                    propagation=propagation or kind.propagation,
+                    uid=uid,
+                    version=version,
                 )
                 return True
         if answer is not None:

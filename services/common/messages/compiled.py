@@ -29,6 +29,13 @@ class RowKind(StrEnum):
     """A request to sync an Application: a field of that, no object of its own."""
 
 
+RELEASE = "release"
+"""Field of a manifest whose object is to be given up to another instance: it goes, and nothing that was made with it.
+
+Not a third value of ``desired``: an agent that does not know it would take the row for absent, and delete all that the
+object has deployed. So it leaves the object as it is.
+"""
+
 ORPHAN_REMOVAL = "OrphanRemoval"
 """Of a row that is of no tenant: the approval of an operator to remove objects that no row desires."""
 

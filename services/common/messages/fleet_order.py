@@ -57,7 +57,52 @@ class RetireEngineInstance:
     id: str
 
 
-Order = AddEngineCluster | AddEngineInstance | DrainEngineInstance | UndrainEngineInstance | RetireEngineInstance
+@dataclass(frozen=True, slots=True)
+class MoveTenant:
+    """A tenant goes to another instance, and its users notice nothing."""
+
+    workspace: str
+    namespace: str
+    target: str
+
+    @property
+    def tenant(self) -> tuple[str, str]:
+        """Its name."""
+        return (self.workspace, self.namespace)
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "/".join(self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMove:
+    """A tenant that is being moved stays where it was, if its source has not given it up yet."""
+
+    workspace: str
+    namespace: str
+
+    @property
+    def tenant(self) -> tuple[str, str]:
+        """Its name."""
+        return (self.workspace, self.namespace)
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "/".join(self.tenant)
+
+
+Order = (
+    AddEngineCluster
+    | AddEngineInstance
+    | DrainEngineInstance
+    | UndrainEngineInstance
+    | RetireEngineInstance
+    | MoveTenant
+    | CancelMove
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -98,6 +98,10 @@ class GitOpsDeploymentSpec(ApiModel):
     def automated(self) -> bool:
         """Whether commits are deployed without being asked; anything else is manual."""
         return self.type.lower() == "automated"
+
+    def without_automation(self) -> Self:
+        """The same, synced by nobody."""
+        return self.model_copy(update={"type": "manual"})
 
     @property
     def sync_options(self) -> list[str]:

@@ -46,7 +46,8 @@ def empty_deployment(known: Deployment) -> Deployment:
 def update_status(known: Observed, event: StatusReported, cause: Cause) -> Observed:
     """The engine reports a status; one older than the last changes nothing."""
     older = version_order(event.resource_version) < version_order(known.resource_version)
-    if event.status == known.status or (older and cause.at <= known.observed_at):
+    is_known = event.status == known.status and known.resource_version != ""  # or it was seen on another instance
+    if is_known or (older and cause.at <= known.observed_at):
         return known
     return replace(known, status=event.status, resource_version=event.resource_version, observed_at=cause.at)
 

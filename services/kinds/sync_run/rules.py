@@ -48,13 +48,16 @@ def first_seen(resource: PlainResource) -> SyncRun:
     return _unstarted(resource, spec.git_ops_deployment_name, spec.revision_id or "", "")
 
 
-def arrange(runs: Sequence[Run], deployment: Deployment | None, sequence: int) -> tuple[list[SyncRun], int]:
+def arrange(
+    runs: Sequence[Run], deployment: Deployment | None, sequence: int, *, is_halted: bool = False
+) -> tuple[list[SyncRun], int]:
     """What becomes of all runs of one deployment's name, in the order of their turns, and the newest sequence number.
 
     Args:
         runs: in any order; those that have ended may be among them.
         deployment: the incarnation that exists, if any.
         sequence: of the newest run that was started for it, 0 if none was.
+        is_halted: none is started for now; what runs goes on.
     """
     target = deployment if deployment is not None and deployment.is_active else None
     in_turn = sorted(runs, key=_turn)
@@ -62,7 +65,7 @@ def arrange(runs: Sequence[Run], deployment: Deployment | None, sequence: int) -
     is_busy = any(run.state in ACTIVE for _, run in followed)
     arranged = []
     for resource, run in followed:
-        blocker = _blocker(resource, run, target, is_busy=is_busy)
+        blocker = _blocker(resource, run, target, is_busy=is_busy, is_halted=is_halted)
         if run.state != "Waiting" or target is None or blocker is not None:
             arranged.append(run if blocker is None else replace(run, message=blocker))
             continue
@@ -139,7 +142,9 @@ def _followed_waiting(resource: PlainResource, run: SyncRun, target: Deployment 
     return run
 
 
-def _blocker(resource: PlainResource, run: SyncRun, target: Deployment | None, *, is_busy: bool) -> str | None:
+def _blocker(
+    resource: PlainResource, run: SyncRun, target: Deployment | None, *, is_busy: bool, is_halted: bool
+) -> str | None:
     """Why a waiting run does not start now; None if it does, or does not wait."""
     if run.state != "Waiting":
         return None
@@ -147,7 +152,7 @@ def _blocker(resource: PlainResource, run: SyncRun, target: Deployment | None, *
         return texts.DEPLOYMENT_NOT_FOUND.text(name=run.deployment_name)
     if not _is_in_force(target) or _is_ahead(resource, run, target):
         return WAITS_FOR_DEPLOYMENT
-    if resource.over_quota:
+    if resource.over_quota or (is_halted and not is_busy):
         return ""
     return WAITS_FOR_TURN if is_busy else None
 

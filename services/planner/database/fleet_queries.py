@@ -11,8 +11,18 @@ from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
-from services.planner.domain.fleet_rows import ROOM_AGAIN, EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.planner.domain.fleet_rows import (
+    ROOM_AGAIN,
+    EngineClusterRow,
+    EngineInstanceRow,
+    Fleet,
+    Holding,
+    Move,
+    TenantHere,
+)
+from services.planner.rows import TenantName
 
+UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 INSTANCES = f"SELECT {names(EngineInstanceRow)} FROM engine_instances ORDER BY id"
 # Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
@@ -22,15 +32,47 @@ DEPLOYMENTS = f"""
 SELECT count(*) FROM engine_resources e
  WHERE e.engine_instance_id = i.id AND e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
 """
-# Placements are of tenants that a rebuild is about to find on the instance.
+# Those that tenants bring who are on their way.
+COMING = """
+SELECT count(*) FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
+ WHERE m.target = i.id AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
+"""
+# Placements are of tenants that a rebuild is about to find on the instance. A move needs both of its instances until it
+# is over: its tenant's planner looks them up.
 HELD = f"""
-SELECT i.id, count(placed.tenant), ({DEPLOYMENTS}),
+SELECT i.id, count(placed.tenant), ({DEPLOYMENTS}) + ({COMING}),
        EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id)
   FROM engine_instances i
   LEFT JOIN (SELECT engine_instance_id, id AS tenant FROM tenants
               UNION
-             SELECT engine_instance_id, tenant_id FROM placements) AS placed ON placed.engine_instance_id = i.id
+             SELECT engine_instance_id, tenant_id FROM placements
+              UNION
+             SELECT unnest(ARRAY[source, target]), tenant_id FROM moves WHERE {UNDER_WAY}
+            ) AS placed ON placed.engine_instance_id = i.id
  GROUP BY i.id
+"""
+NAMED = """
+SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
+       count(d.spec) FILTER (WHERE d.environment_id IS NULL)
+  FROM unnest(%s::text[], %s::text[]) AS named(workspace, namespace)
+  JOIN tenants t USING (workspace, namespace)
+  LEFT JOIN deployments d ON d.tenant_id = t.id
+ WHERE t.former_since = 0
+ GROUP BY t.id
+"""
+MOVES = f"SELECT {names(Move)} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
+TENANTS_GONE = f"""
+SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
+"""
+IS_MOVE_DUE = f"""
+SELECT EXISTS (
+    SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
+     WHERE {UNDER_WAY}
+       AND (m.step = 'ordered'
+        OR (i.state IN ('draining', 'drained') AND NOT m.is_cancelled
+            AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing'))
+        OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
+)
 """
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"
 IS_DUE = f"""
@@ -52,22 +94,46 @@ def load_fleet_rows(
     engines: Collection[str],
     orders: Collection[UUID] = (),
     retiring: Collection[str] = (),
+    tenants: Collection[TenantName] = (),
+    *,
+    moves_locked: bool = False,
 ) -> Fleet:
-    """All rows, and which of ``orders`` are decided; instances that are ``retiring`` are locked, in a transaction."""
+    """All rows, those of ``tenants``, and which of ``orders`` are decided.
+
+    Instances that are ``retiring`` are locked, in a transaction, and so are moves if ``moves_locked``: no planner takes
+    a step of one meanwhile.
+    """
     if retiring:
         connection.execute(LOCK, (sorted(retiring),))
+    moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
+    gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
+    named = sorted(tenants)
+    found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named]))
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
     held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
-        {each.id: each for each in clusters}, {each.id: each for each in instances}, held, frozenset(engines), decided
+        {each.id: each for each in clusters},
+        {each.id: each for each in instances},
+        held,
+        frozenset(engines),
+        {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found},
+        {each.tenant_id: each for each in moves},
+        gone,
+        decided,
     )
 
 
 def is_due(connection: Connection[Any]) -> bool:
     """Whether an instance may have another state by now: tenants leave it, or it is full, or not any more."""
     row = connection.execute(IS_DUE).fetchone()
+    return row is not None and row[0]
+
+
+def is_move_due(connection: Connection[Any]) -> bool:
+    """Whether a move may begin, or is to end because its target is drained or its tenant is gone."""
+    row = connection.execute(IS_MOVE_DUE).fetchone()
     return row is not None and row[0]
 
 

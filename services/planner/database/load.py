@@ -22,6 +22,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet_rows import Move
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
 from services.planner.rows import (
@@ -42,11 +43,23 @@ ValueT = TypeVar("ValueT")
 
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = """
-SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity
+SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity, state IN ('draining', 'drained'),
+       engine_cluster
   FROM engine_instances
  WHERE state <> 'retired'
 """
-LOAD = "SELECT engine_instance_id, count(*) FROM engine_resources GROUP BY engine_instance_id"
+# A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
+LOAD = """
+SELECT held.instance, sum(held.objects)::int8
+  FROM (SELECT engine_instance_id AS instance, count(*) AS objects FROM engine_resources GROUP BY engine_instance_id
+         UNION ALL
+        SELECT m.target, count(*)
+          FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
+         WHERE m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
+         GROUP BY m.target
+       ) AS held
+ GROUP BY held.instance
+"""
 
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
@@ -56,8 +69,14 @@ NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
 PARKED = f"SELECT {names(ParkedTenant, 'p')} FROM {NAMED} JOIN parked_tenants p USING (workspace, namespace)"
 
+MOVES = f"""
+SELECT {names(Move)} FROM moves
+ WHERE tenant_id = ANY(%b::uuid[]) AND step NOT IN ('ordered', 'done', 'cancelled')
+"""
+
 OBJECTS = f"""
-SELECT wanted.id, e.kind, e.name, e.desired = 'present', e.digest, octet_length(e.manifest), e.owner_kind, e.owner_id
+SELECT wanted.id, e.engine_instance_id, e.kind, e.name,
+       e.desired = 'present', e.digest, octet_length(e.manifest), e.owner_kind, e.owner_id
   FROM unnest(%b::uuid[], %b::text[]) AS wanted(id, lane)
   JOIN engine_resources e ON e.lane = wanted.lane AND e.owner_kind <> '{GITOPS_DEPLOYMENT.kind}'
 """
@@ -158,12 +177,20 @@ def _load_rows(
     known = sorted(tenants)
     with connection.pipeline():
         objects = connection.execute(OBJECTS, _columns(lanes, 2), binary=True)
+        moves = connection.execute(MOVES, (known,), binary=True)
         deployments = connection.execute(DEPLOYMENTS, (known,), binary=True)
         resources = connection.execute(RESOURCES, (known,), binary=True)
         forced = connection.execute(FORCED_DELETIONS, (known,), binary=True)
     held, left = _held(objects), _forced_deletions(forced)
+    moved = {move.tenant_id: move for move in (Move(*row) for row in moves)}
     states = {
-        each: TenantState(tenants[each], objects=held.get(each, {}), forced_deletions=left.get(each, {}))
+        each: TenantState(
+            tenants[each],
+            objects=held.get((each, tenants[each].engine_instance_id), {}),
+            elsewhere=_elsewhere(held, moved.get(each), tenants[each]),
+            forced_deletions=left.get(each, {}),
+            move=moved.get(each),
+        )
         for each in known
     }
     return _with_rows(states, deployments, resources), defects
@@ -258,13 +285,24 @@ def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID
     return lanes, defects
 
 
-def _held(rows: Iterable[Row]) -> dict[UUID, dict[EngineObjectKey, EngineObject]]:
-    found: dict[UUID, dict[EngineObjectKey, EngineObject]] = defaultdict(dict)
-    for known, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
-        found[known][sys.intern(kind), name] = EngineObject(
+def _held(rows: Iterable[Row]) -> dict[tuple[UUID, str], dict[EngineObjectKey, EngineObject]]:
+    """By tenant and instance: one that is moved has objects on two."""
+    found: dict[tuple[UUID, str], dict[EngineObjectKey, EngineObject]] = defaultdict(dict)
+    for known, instance, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
+        found[known, instance][sys.intern(kind), name] = EngineObject(
             wanted, digest, size, Owner(sys.intern(owner_kind), owner_id)
         )
     return found
+
+
+def _elsewhere(
+    held: Mapping[tuple[UUID, str], dict[EngineObjectKey, EngineObject]], move: Move | None, tenant: Tenant
+) -> dict[EngineObjectKey, EngineObject]:
+    """What the other instance of its move holds."""
+    if move is None:
+        return {}
+    other = move.target if tenant.engine_instance_id == move.source else move.source
+    return held.get((tenant.id, other), {})
 
 
 def _forced_deletions(rows: Iterable[Row]) -> dict[UUID, dict[UUID, ForcedDeletion]]:

@@ -16,7 +16,8 @@ from psycopg import Connection
 
 from services.common.api_resource import SECRET
 from services.planner.database.columns import names
-from services.planner.domain.events import Due, Event
+from services.planner.domain.events import Due, Event, MoveDue
+from services.planner.domain.fleet_rows import Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
 
@@ -33,6 +34,16 @@ SELECT t.workspace, t.namespace, due.id, t.partition, due.trace_id
  WHERE t.partition = ANY(%(partitions)s)
    AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
  ORDER BY due.due_at
+ LIMIT %(limit)s
+"""
+MOVES_DUE = f"""
+SELECT {names(Move, "m")}
+  FROM moves m JOIN tenants t ON t.id = m.tenant_id
+ WHERE m.step NOT IN ('ordered', 'done', 'cancelled')
+   AND (m.due_at <= %(now)s OR (m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing')))
+   AND m.partition = ANY(%(partitions)s)
+   AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
+ ORDER BY m.ordered_at
  LIMIT %(limit)s
 """
 CROWDED = """
@@ -64,6 +75,12 @@ DELETE FROM resources
  WHERE id = ANY(ARRAY(SELECT r.id FROM resources r JOIN sync_runs s ON s.resource_id = r.id
                        WHERE NOT r.present AND r.dormant AND r.seen_at < %s
                        LIMIT %s FOR UPDATE OF r SKIP LOCKED))
+"""
+FORGET_MOVES = """
+DELETE FROM moves
+ WHERE id = ANY(ARRAY(SELECT id FROM moves
+                       WHERE step IN ('done', 'cancelled') AND step_since < %s
+                       LIMIT %s FOR UPDATE SKIP LOCKED))
 """
 PRUNE = """
 DELETE FROM audit_records
@@ -98,6 +115,20 @@ PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id
 def find_due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
     """Custom resources, and forced deletions, that the clock asks to look at."""
     return _found(connection, DUE, {"now": now, "partitions": list(partitions), "limit": limit})
+
+
+def find_due_moves(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+    """Moves of tenants of which the next step may be taken."""
+    values = {"now": now, "partitions": list(partitions), "limit": limit}
+    return [
+        Event(MoveDue(move), move.partition, "")
+        for move in (Move(*row) for row in connection.execute(MOVES_DUE, values))
+    ]
+
+
+def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` rows of moves that were over before ``before``; returns how many."""
+    return connection.execute(FORGET_MOVES, (before, limit)).rowcount
 
 
 def find_over_quota(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:

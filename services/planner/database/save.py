@@ -28,7 +28,7 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
@@ -200,6 +200,22 @@ FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """
 
+MOVES_ORDERED = upsert(
+    tables.moves,
+    Move,
+    kept=[field.name for field in fields(Move) if field.name not in {"step", "is_cancelled", "message", "due_at"}],
+)
+# An order to cancel that another planner has accepted meanwhile: the step that cannot be taken back is not taken.
+MOVES = f"""
+UPDATE moves AS known
+   SET step = moved.step, is_cancelled = known.is_cancelled OR moved.is_cancelled, reported = moved.reported,
+       message = CASE WHEN moved.message = '' THEN known.message ELSE moved.message END, step_since = moved.step_since,
+       due_at = moved.due_at
+  FROM {recordset(Move, "moved")}
+ WHERE known.id = moved.id
+   AND NOT (moved.step = 'releasing' AND known.step <> 'releasing' AND known.is_cancelled)
+"""
+
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""
   WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
@@ -243,6 +259,8 @@ STATEMENTS = (
     Statement("engine_clusters", "engine_clusters", ENGINE_CLUSTERS),
     Statement("engine_instances", "engine_instances", ENGINE_INSTANCES),
     Statement("fleet_orders", "fleet_orders", FLEET_ORDERS),
+    Statement("moves_ordered", "moves", MOVES_ORDERED),
+    Statement("moves", "moves", MOVES),
     Statement("tenants_replaced", "workspace_statuses", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
@@ -291,7 +309,7 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     """Send everything at once, as one message of a transaction; returns whether every object's row was written.
 
     Raises Fenced if the offsets are not the expected ones, or somebody else has taken up their partitions since; Retry
-    if an instance that tenants were placed on was retired meanwhile.
+    if an instance that tenants were placed on was retired meanwhile, or a move that cannot go back was cancelled.
 
     1. The fence moves the offsets, if they are where this process believes them to be, and still its own.
     2. The rows follow. A crash here leaves nothing: the transaction is never committed, the batch is read again.
@@ -307,6 +325,8 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
         statement, missing = STATEMENTS[number], len(rows) - count
         if count and statement.statement is PLACED_ON_RETIRED:
             raise Retry(f"{count} tenants were placed on engine instances that are retired by now")
+        if missing and statement.statement is MOVES:
+            raise Retry(f"{missing} moves were cancelled meanwhile")
         ROWS_WRITTEN.labels(statement.table).inc(count)
         if missing and statement.writes_all:
             raise Poison(f"{missing} rows of {statement.table} have the id of another tenant's")

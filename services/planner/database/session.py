@@ -137,15 +137,18 @@ class DatabaseSession:
         with self._translated() as connection:
             return load_kept_orphans(connection, instances)
 
-    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
-        """All rows of the fleet, and which of these orders are decided.
+    def load_fleet_rows(
+        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
+    ) -> Fleet:
+        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
 
-        No other planner places a tenant on who is ``retiring`` until the transaction ends, which this opens then.
+        Until the transaction ends, which this opens, no other planner places a tenant on who is ``retiring``, or takes
+        a step of a move.
         """
         with self._translated() as connection:
-            if retiring and connection.info.transaction_status == TransactionStatus.IDLE:
+            if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return load_fleet_rows(connection, self._engines, orders, retiring)
+            return load_fleet_rows(connection, self._engines, orders, retiring, tenants, moves_locked=True)
 
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""

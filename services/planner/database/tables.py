@@ -43,6 +43,7 @@ _NOW = text("now()")
 _FALSE = text("false")
 _TIME = DateTime(timezone=True)
 _NOBODY = text("'00000000-0000-0000-0000-000000000000'")
+_UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 # Rows that are updated often leave room on their page: the new version stays there and no index is touched.
 _ROOM_FOR_UPDATES = {"fillfactor": "80"}
 
@@ -108,6 +109,33 @@ fleet_orders = Table(
     Column("decided_at", _TIME, nullable=False),
     CheckConstraint("outcome IN ('accepted', 'refused', 'unchanged')", name="outcome"),
     comment="Audit of the fleet: what operators ordered, and what became of it. Pruned after a time.",
+)
+
+moves = Table(
+    "moves",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="The order's."),
+    Column("tenant_id", Uuid, nullable=False, comment="No foreign key: the row outlives it."),
+    Column("workspace", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("partition", Integer, nullable=False, comment="The tenant's."),
+    Column("source", Text, ForeignKey("engine_instances.id"), nullable=False),
+    Column("target", Text, ForeignKey("engine_instances.id"), nullable=False),
+    Column("step", Text, nullable=False),
+    Column("is_cancelled", Boolean, nullable=False, comment="It is to go back, if it still can."),
+    Column("reported", Text, nullable=False, comment="What agents have reported that the step waits for. JSON."),
+    Column("message", Text, nullable=False, comment="Why it was cancelled; empty if it was not."),
+    Column("actor", Text, nullable=False, comment="Who ordered it, as it told."),
+    Column("ordered_at", _TIME, nullable=False),
+    Column("step_since", _TIME, nullable=False),
+    Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    CheckConstraint(
+        "step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing', 'adopting', 'withdrawing', 'done',"
+        " 'cancelling', 'cancelled')",
+        name="step",
+    ),
+    Index("moves_current_idx", "tenant_id", unique=True, postgresql_where=text(_UNDER_WAY)),
+    comment="Tenants that go from one engine instance to another, and how far each has come. Pruned after a time.",
 )
 
 tenants = Table(

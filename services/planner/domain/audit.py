@@ -18,7 +18,9 @@ from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
+from services.planner.domain.fleet_rows import Move
 from services.planner.domain.ids import operation_id
+from services.planner.domain.moves import NUMBERS
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows import Action, AuditOutcome, AuditRecord, AuditState, Tenant
 
@@ -27,6 +29,8 @@ FORCED = "the engine did not finish in time"
 """How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
+MOVE = "Move"
+"""Kind of an audit row that is of a tenant's move, and so of no custom resource."""
 Audited = Deployment | PlainResource
 Outcome = tuple[AuditState, str]
 COMPLETED: Outcome = ("Completed", "")
@@ -63,6 +67,32 @@ def audit_records(
         elif not _adds_nothing(outcome, moved.get(outcome.id)):
             moved[outcome.id] = outcome
     return tuple(opened.values()), tuple(moved.values())
+
+
+def audit_of_move(move: Move | None, before: Move | None) -> tuple[AuditRecord, ...]:
+    """A row for the step of a move that has begun; none if that is known."""
+    if move is None or (before is not None and before.step == move.step):
+        return ()
+    return (move_record(move),)
+
+
+def move_record(move: Move) -> AuditRecord:
+    """The audit row of the step that a move is at."""
+    return AuditRecord(
+        id=operation_id(move.id, move.step),
+        deployment_id=move.tenant_id,
+        workspace=move.workspace,
+        namespace=move.namespace,
+        kind=MOVE,
+        name=move.target,
+        generation=NUMBERS[move.step],
+        action="update",
+        actor=move.actor,
+        state="Completed",
+        message=f"{move.step}: from {move.source} to {move.target}{move.message and f'; {move.message}'}",
+        trace_id="",
+        created_at=move.step_since,
+    )
 
 
 def _adds_nothing(outcome: AuditOutcome, known: AuditOutcome | None) -> bool:

@@ -11,7 +11,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
 from services.planner.domain.state import TenantState
 from services.planner.rows import (
     AuditOutcome,
@@ -89,6 +89,10 @@ class Changes(NamedTuple):
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
     fleet_orders: tuple[FleetOrderRecord, ...] = ()
+    moves_ordered: tuple[Move, ...] = ()
+    """New, or further by what is decided on the whole fleet: room, and orders to go back."""
+    moves: tuple[Move, ...] = ()
+    """Further by what was seen of their tenants."""
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

@@ -13,15 +13,16 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.audit import audit_records
+from services.planner.domain.audit import audit_of_move, audit_records
 from services.planner.domain.changes import Changes, Sighting, TenantChanges
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
-from services.planner.engines.interface import engine_key, engine_row
-from services.planner.rows import EngineAbsence, EngineKey, EngineObjectKey, Owner, Tenant
+from services.planner.engines.interface import Manifest, Placement, engine_key, engine_row
+from services.planner.rows import EngineAbsence, EngineKey, EngineObject, EngineObjectKey, Owner
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -32,8 +33,9 @@ LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is
 """Deployments without a CR and without anything on an engine."""
 
 
-def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, context: Context) -> TenantChanges:
-    """All rows that differ, and the tenant as it is then; ``stored`` is its own row as it was."""
+def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState, context: Context) -> TenantChanges:
+    """All rows that differ, and the tenant as it is then; ``known`` is what it was."""
+    stored, move = known.tenant, planned.state.move
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
     opened, moved = audit_records(planned, finished, context)
@@ -42,7 +44,9 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
     plain_resources_dormant = dormant_plain_resources(state, context.policy.kinds)
     if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
-    is_empty = not (state.deployments or state.plain_resources or state.objects or state.forced_deletions)
+    is_empty = not any(
+        (state.deployments, state.plain_resources, state.objects, state.elsewhere, state.forced_deletions)
+    )
     deployments, sightings = _split(state.deployments, before.deployments)
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
     written = Changes(
@@ -61,15 +65,18 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, stored: Tenant, con
         plain_resource_sightings=plain_resource_sightings,
         checks=_changed(state.checks, before.checks),
         sync_runs=_changed(state.sync_runs, before.sync_runs),
-        audit_records=opened,
+        audit_records=(*opened, *audit_of_move(move, known.move)),
         audit_outcomes=moved,
         oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),
         plain_resources_dormant=tuple(sorted(plain_resources_dormant)),
         workspace=shown.rows,
         workspace_gone=shown.gone,
+        moves=(move,) if move is not None and move != known.move else (),
         **_engine(planned, context),
     )
+    if move is not None and move.is_over:
+        state = state._replace(move=None)
     kept = None if is_empty else _awake(state, deployments_dormant | plain_resources_dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
@@ -153,7 +160,8 @@ def _split(
 def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ...]]:
     """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
     rows: dict[str, list[Any]] = {}
-    for name, row in (*_of_deployments(planned, context), *_of_objects(planned, context)):
+    rows_of_all = (*_of_deployments(planned, context), *_of_objects(planned, context), *_of_move(planned, context))
+    for name, row in rows_of_all:
         rows.setdefault(name, []).append(row)
     return {name: tuple(found) for name, found in rows.items()}
 
@@ -170,13 +178,14 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
         owner = Owner(GITOPS_DEPLOYMENT.kind, now.id)
+        was_kept, is_kept_now = is_kept(before, context.before.move), is_kept(now, context.move)
         if now.spec is None:
             if before is not None and before.spec is not None:
                 yield "engine_gone", engine_key(engine, placement, key)
-        elif not now.is_active:
-            if before is not None and before.is_active:
-                yield "engine_absent", _absence(key, cause, context)
-        elif before is None or (before.digest, before.is_active) != (now.digest, now.is_active):
+        elif not is_kept_now:
+            if was_kept:
+                yield "engine_absent", _absence(key, cause, placement, context)
+        elif before is None or context.left is not None or (before.digest, was_kept) != (now.digest, True):
             yield (
                 "engine",
                 engine_row(engine, placement, planned.manifests[key], owner, "present", cause),
@@ -184,10 +193,20 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
 
 
 def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
-    before, objects, cause = context.before.objects, planned.state.objects, planned.cause
-    if cause is None:
-        return
-    engine, placement, manifests = context.engine, context.placement, planned.manifests
+    if planned.cause is not None:
+        before, now, made = context.before.objects, planned.state.objects, planned.manifests
+        yield from _rows_of(before, now, made, planned.cause, context.placement, context)
+
+
+def _rows_of(
+    before: Mapping[EngineObjectKey, EngineObject],
+    objects: Mapping[EngineObjectKey, EngineObject],
+    manifests: Mapping[EngineObjectKey, Manifest],
+    cause: Cause,
+    placement: Placement,
+    context: Context,
+) -> Iterator[tuple[str, object]]:
+    engine = context.engine
     for key in differing(objects, before):
         then, now = before.get(key), objects.get(key)
         if now is None:
@@ -199,11 +218,22 @@ def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str,
         elif key in manifests:
             yield "engine_departing", engine_row(engine, placement, manifests[key], now.owner, "absent", cause)
         else:
-            yield "engine_absent", _absence(key, cause, context)
+            yield "engine_absent", _absence(key, cause, placement, context)
 
 
-def _absence(key: EngineObjectKey, cause: Cause, context: Context) -> EngineAbsence:
-    return EngineAbsence(*engine_key(context.engine, context.placement, key), cause.trace_id, cause.at)
+def _of_move(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
+    """Rows of the other instance of the tenant's move, and those of Applications that are no more at the one left."""
+    if context.left is not None:
+        for known in context.before.deployments.values():
+            if known.spec is not None:
+                yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))
+    if context.elsewhere is not None and planned.cause is not None:
+        before, now, made = context.before.elsewhere, planned.state.elsewhere, planned.elsewhere
+        yield from _rows_of(before, now, made, planned.cause, context.elsewhere, context)
+
+
+def _absence(key: EngineObjectKey, cause: Cause, placement: Placement, context: Context) -> EngineAbsence:
+    return EngineAbsence(*engine_key(context.engine, placement, key), cause.trace_id, cause.at)
 
 
 def _deployments_changed(planned: PlannedTenant, context: Context) -> Iterator[tuple[Deployment, Cause]]:

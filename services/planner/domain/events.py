@@ -8,6 +8,7 @@ from uuid import UUID
 
 from services.common.messages import Command, FleetOrder, Observation
 from services.kinds.shared.resource import Cause
+from services.planner.domain.fleet_rows import Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,23 @@ class Due:
 @dataclass(frozen=True, slots=True)
 class FleetDue:
     """A timer event: look at engine instances that tenants are leaving."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDue:
+    """A timer event: the next step of a tenant's move may be taken."""
+
+    move: Move
+
+    @property
+    def workspace(self) -> str:
+        """The tenant's."""
+        return self.move.workspace
+
+    @property
+    def namespace(self) -> str:
+        """Likewise."""
+        return self.move.namespace
 
 
 SweepPlace = tuple[str, str, int]
@@ -70,7 +88,7 @@ class NamespaceReplaced:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | Due | Unseen | NamespaceReplaced | FleetOrder | FleetDue
+    message: Command | Observation | Due | MoveDue | Unseen | NamespaceReplaced | FleetOrder | FleetDue
     partition: int
     trace_id: str
 
@@ -93,5 +111,5 @@ class Event:
                 return Cause(at, self.trace_id)
             case FleetOrder(ordered_at=at):
                 return Cause(at, self.trace_id)
-            case Due() | FleetDue():
+            case Due() | MoveDue() | FleetDue():
                 return Cause(now, self.trace_id)

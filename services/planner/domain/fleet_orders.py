@@ -15,12 +15,15 @@ from services.common.json_values import canonical
 from services.common.messages import (
     AddEngineCluster,
     AddEngineInstance,
+    CancelMove,
     DrainEngineInstance,
     FleetOrder,
+    MoveTenant,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
 from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet_rows import (
     CLASSES,
@@ -32,8 +35,11 @@ from services.planner.domain.fleet_rows import (
     FleetOrderRecord,
     Holding,
     InstanceState,
+    Move,
     Outcome,
+    Refused,
 )
+from services.planner.domain.move_orders import cancel_move, move_tenant, settle_moves
 
 MOST_CAPACITY = 1_000_000
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -46,10 +52,6 @@ ORDERED_STATES: Mapping[type, InstanceState] = {
 }
 
 
-class Refused(Exception):
-    """The rule that an order breaks, as operators are told."""
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What becomes of one order."""
@@ -60,13 +62,14 @@ class Decision:
     """As it is then."""
 
 
-def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> Changes:
-    """What becomes of ``orders``, in their order, and of instances that tenants have left.
+def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, moves_at_once: int = 1) -> Changes:
+    """What becomes of ``orders``, in their order, of instances that tenants have left, and of moves that may begin.
 
     Args:
         orders: those of a batch.
         fleet: all rows before.
         now: when they are decided.
+        moves_at_once: of each instance.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
@@ -76,12 +79,20 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> 
         decision = decide_order(order, after)
         records.append(_record(order, decision, now))
         after = decision.fleet
-    after = _settled(after)
+    after = settle_moves(_settled(after), now, moves_at_once)
+    moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
         engine_clusters=tuple(row for known_as, row in after.clusters.items() if known_as not in fleet.clusters),
         engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
         fleet_orders=tuple(records),
+        moves_ordered=moves,
+        audit_records=tuple(move_record(move) for move in moves if _is_new_step(move, fleet)),
     )
+
+
+def _is_new_step(move: Move, fleet: Fleet) -> bool:
+    before = fleet.moves.get(move.tenant_id)
+    return before is None or before.step != move.step
 
 
 def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
@@ -98,6 +109,10 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     given, at = order.order, order.ordered_at
     if isinstance(given, AddEngineCluster):
         return _add_cluster(given, fleet, at)
+    if isinstance(given, MoveTenant):
+        return move_tenant(given, order, fleet)
+    if isinstance(given, CancelMove):
+        return cancel_move(given, fleet)
     known = fleet.instances.get(given.id)
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
@@ -105,7 +120,7 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
         return _add_instance(given, fleet, at)
     if known is None:
         raise Refused(f"there is no engine instance '{given.id}'")
-    return _move(known, ORDERED_STATES[type(given)], fleet, at)
+    return _in_state(known, ORDERED_STATES[type(given)], fleet, at)
 
 
 def _add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -180,7 +195,7 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
             )
 
 
-def _move(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """To another state."""
     if known.state == wanted or (wanted == "draining" and known.is_leaving):
         return f"it is {known.state}", fleet

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from services.planner.rows import TenantName
+
 InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
 Outcome = Literal["accepted", "refused", "unchanged"]
+MoveStep = Literal[
+    "ordered",
+    "reserved",
+    "preparing",
+    "pausing",
+    "releasing",
+    "adopting",
+    "withdrawing",
+    "done",
+    "cancelling",
+    "cancelled",
+]
+CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausing")
+"""Steps of a move from which it can go back: the source still has all that it had."""
+OVER: tuple[MoveStep, ...] = ("done", "cancelled")
 
 CLASSES = ("shared", "dedicated")
 ROOM_AGAIN = 0.9
 """A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
 RINGS = ("canary", "early", "general")
+
+
+class Refused(Exception):
+    """The rule that an order breaks, as operators are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +108,56 @@ NOTHING_HELD = Holding()
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A row of ``moves``: a tenant that goes from one engine instance to another."""
+
+    id: UUID
+    """The order's."""
+    tenant_id: UUID
+    workspace: str
+    namespace: str
+    partition: int
+    """The tenant's."""
+    source: str
+    target: str
+    step: MoveStep
+    is_cancelled: bool
+    """It is to go back, if it has not come further than :data:`CANCELLABLE`."""
+    reported: str
+    """JSON of what agents have reported that the step waits for."""
+    message: str
+    """Why it was cancelled; empty if it was not."""
+    actor: str
+    ordered_at: datetime
+    step_since: datetime
+    due_at: datetime | None
+    """When it has to be looked at again, though nothing happens."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows from it any more."""
+        return self.step in OVER
+
+    @property
+    def is_cancellable(self) -> bool:
+        """Whether it can go back."""
+        return self.step in CANCELLABLE
+
+
+@dataclass(frozen=True, slots=True)
+class TenantHere:
+    """A tenant that an order names."""
+
+    id: UUID
+    partition: int
+    engine_instance_id: str
+    deployments: int
+    """GitOpsDeployments of which there is an object."""
+    of_engine_cluster: int = 0
+    """Those of them that are deployed to the engine's own cluster: they name no environment."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """What orders are decided on."""
 
@@ -97,12 +168,28 @@ class Fleet:
     """By instance; none of one that is empty."""
     engines: frozenset[str]
     """Those that this build knows."""
+    tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
+    """Those that orders name, by their names."""
+    moves: Mapping[UUID, Move] = field(default_factory=dict)
+    """Those that are not over, by their tenants' ids; the oldest order first."""
+    gone: frozenset[UUID] = frozenset()
+    """Tenants that moves are of, and that there are no more."""
     decided: frozenset[UUID] = frozenset()
     """Orders that were decided before: nothing becomes of them when they come again."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""
         return self.holdings.get(instance, NOTHING_HELD)
+
+    def with_move(self, move: Move) -> Fleet:
+        """With this row in place of the one of its tenant."""
+        return replace(self, moves={**self.moves, move.tenant_id: move})
+
+    def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
+        """With room on an instance taken for a tenant that is to come."""
+        held = self.holding(instance)
+        more = replace(held, tenants=held.tenants + 1, deployments=held.deployments + tenant.deployments)
+        return replace(self, holdings={**self.holdings, instance: more})
 
     def with_cluster(self, row: EngineClusterRow) -> Fleet:
         """With this row in place of the one of its id."""

@@ -8,6 +8,7 @@ compiled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import Command, LookAgain, Observation
@@ -21,6 +22,16 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
 from services.planner.domain.steps.forced_deletions import take_over
+from services.planner.domain.steps.handover import (
+    advance,
+    compile_elsewhere,
+    due_at,
+    move_of,
+    observe_elsewhere,
+    swap_instances,
+    taken_over,
+    touch_all,
+)
 from services.planner.domain.steps.ingest import (
     end_all,
     incarnations_named,
@@ -28,7 +39,7 @@ from services.planner.domain.steps.ingest import (
     ingest_unseen,
     look_again,
 )
-from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
+from services.planner.domain.steps.observed_state import concerns, concerns_move, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.status_rows import compile_statuses
@@ -43,8 +54,9 @@ def plan(
     placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet))
     if any(map(_is_look_again, events)):
         placed = placed._replace(basis=None)
-    context = Context(placed, fleet, policy)
-    planned = PlannedTenant(placed, incarnations_named(placed, events))
+    context = moved(Context(placed, fleet, policy), events, now)
+    planned = PlannedTenant(context.before._replace(move=context.move), incarnations_named(placed, events))
+    planned = begin_step(planned, events, context, now)
     planned = ingest_events(planned, events, context, now)
     if (cause := planned.cause) is not None:
         planned = planned.after(apply_quotas(planned.state, context))
@@ -52,10 +64,45 @@ def plan(
         planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
         planned = planned.after(confine(planned.state, context))
         planned = planned.after(request_syncs(planned.state, cause.at, context))
+        planned = compile_elsewhere(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
     planned, shown = compile_statuses(planned, context)
-    return changes_of(planned, shown, tenant.tenant, context)
+    planned = with_due_move(planned, context, now)
+    return changes_of(planned, shown, tenant, context)
+
+
+def moved(context: Context, events: Sequence[Event], now: datetime) -> Context:
+    """With the tenant's move after the steps that can be taken, and on the instance that it is on then.
+
+    One to an instance that was added since the fleet was read has not begun.
+    """
+    before, told = context.before, move_of(context.before, events)
+    if told is None or told.target not in context.fleet.instances:
+        return context
+    move = advance(before, told, context, now)
+    if move.step != "adopting" or before.tenant.engine_instance_id == move.target:
+        return replace(context, move=move)
+    return replace(context, before=swap_instances(before, move), move=move, left=context.placement)
+
+
+def begin_step(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
+    """With all deployments to be compiled anew, if another step of the tenant's move begins."""
+    before, move = context.before.move, context.move
+    if move is None or (before is not None and before.step == move.step):
+        return planned
+    if context.left is not None:
+        planned = planned.with_state(taken_over(planned.state))
+    return touch_all(planned, events[-1].cause(now))
+
+
+def with_due_move(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+    """With the time at which the move has to be looked at again."""
+    move = planned.state.move
+    if move is None:
+        return planned
+    due = due_at(planned.state, move, context, now)
+    return planned.with_state(planned.state._replace(move=replace(move, due_at=due)))
 
 
 def _is_look_again(event: Event) -> bool:
@@ -72,6 +119,8 @@ def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Cont
                 planned = ingest_command(planned, command, cause, context)
             case Observation() as observation if concerns(observation, context):
                 planned = observe_event(planned, observation, cause, context)
+            case Observation() as observation if concerns_move(observation, context):
+                planned = observe_elsewhere(planned, observation, cause, context)
             case Unseen() as unseen:
                 planned = ingest_unseen(planned, unseen, cause)
             case NamespaceReplaced():

@@ -11,6 +11,8 @@ from uuid import UUID
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet_rows import Move
+from services.planner.domain.moves import HALTED
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
@@ -25,6 +27,10 @@ class Context:
     """The tenant itself as it is now: placed."""
     fleet: FleetView
     policy: Policy
+    move: Move | None = None
+    """The tenant's, with the step that this plan carries out."""
+    left: Placement | None = None
+    """Where the tenant was until now, if this plan takes it over."""
 
     @property
     def engine(self) -> Engine:
@@ -35,6 +41,20 @@ class Context:
     def placement(self) -> Placement:
         """Where the tenant's objects are."""
         return self.fleet.placement(self.before.tenant)
+
+    @property
+    def elsewhere(self) -> Placement | None:
+        """The other place of the tenant's move."""
+        if self.move is None:
+            return None
+        here = self.before.tenant.engine_instance_id
+        there = self.move.target if here == self.move.source else self.move.source
+        return self.fleet.placement(replace(self.before.tenant, engine_instance_id=there))
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether the tenant's instance is to sync nothing more."""
+        return self.move is not None and self.move.step in HALTED
 
     @property
     def basis(self) -> object:
@@ -89,6 +109,8 @@ class PlannedTenant(NamedTuple):
     """What has become of audit_records, in the order in which it was found out."""
     manifests: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
+    elsewhere: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
+    """Those of the other instance of the tenant's move, likewise."""
 
     def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
@@ -39,6 +40,11 @@ class Policy:
     """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
     refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
     """What tenants with a namespace there may not deploy: an engine, with its rights, would replace the platform's."""
+
+    move_patience: timedelta = timedelta(minutes=10)
+    """How long a step of a tenant's move may take after which the tenant stays where it is."""
+    moves_at_once: int = 5
+    """Of each engine instance."""
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

@@ -12,6 +12,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
+from services.planner.domain.fleet_rows import Move
 from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
 from services.planner.rows import EngineObject, EngineObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
 
@@ -27,11 +28,15 @@ class TenantState(NamedTuple):
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
     objects: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
     """What its engine holds, or shall hold, besides what each deployment becomes."""
+    elsewhere: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
+    """The same of the other instance of its move."""
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
     forced_deletions: Mapping[UUID, ForcedDeletion] = MappingProxyType({})
     """By the ids of the deployments, which are gone."""
     basis: object = None
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
+    move: Move | None = None
+    """From one instance to another, from when room is reserved until it is over."""
 
     def indexed(self) -> TenantState:
         """The same in tables, which keep what is derived from them."""
@@ -42,13 +47,13 @@ class TenantState(NamedTuple):
 
     def reset_baseline(self) -> None:
         """Make this the state that the next plan is compared with. Called once its differences have been read."""
-        for rows in self[1:-1]:
+        for rows in map(self.__getattribute__, TABLES):
             if isinstance(rows, IndexedRows):
                 rows.reset_baseline()
 
     def tables(self) -> Mapping[str, Mapping[Any, Any]]:
         """The rows by key, by the names of the fields that hold them."""
-        return dict(zip(TABLES, self[1:-1], strict=True))
+        return {name: getattr(self, name) for name in TABLES}
 
     def plain_resources_of_kind(self, kind: str) -> Mapping[UUID, PlainResource]:
         """Resources of a kind by id; the same object while none of them changes."""
@@ -128,6 +133,10 @@ class TenantState(NamedTuple):
         """The same with these objects, too."""
         return self._replace(objects=IndexedRows.of(self.objects).with_rows(objects))
 
+    def with_elsewhere(self, objects: Mapping[EngineObjectKey, EngineObject]) -> TenantState:
+        """The same with these objects on the other instance, too."""
+        return self._replace(elsewhere=IndexedRows.of(self.elsewhere).with_rows(objects))
+
     def with_status(self, key: StatusKey, status: StoredStatus) -> TenantState:
         """The same with this status."""
         return self._replace(statuses=IndexedRows.of(self.statuses).with_rows({key: status}))
@@ -144,6 +153,10 @@ class TenantState(NamedTuple):
     def without_objects(self, *keys: EngineObjectKey) -> TenantState:
         """The same without these objects: they are gone from the engine."""
         return self._replace(objects=IndexedRows.of(self.objects).without(keys))
+
+    def without_elsewhere(self, *keys: EngineObjectKey) -> TenantState:
+        """The same without these objects: they are gone from the other instance."""
+        return self._replace(elsewhere=IndexedRows.of(self.elsewhere).without(keys))
 
     def without_statuses(self, *keys: StatusKey) -> TenantState:
         """The same without these statuses."""
@@ -166,7 +179,7 @@ class TenantState(NamedTuple):
         )
 
 
-TABLES = TenantState._fields[1:-1]
+TABLES = TenantState._fields[1 : TenantState._fields.index("basis")]
 """The fields that hold rows by key."""
 
 BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from services.common.messages import Command, Observation, ResourceChanged, ResourceGone
 from services.planner.domain import ids
-from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
+from services.planner.domain.events import Due, Event, MoveDue, NamespaceReplaced, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
@@ -160,10 +160,12 @@ def _is_same(uid: str, other: str) -> bool:
 
 def _concerned(event: Event, states: Mapping[UUID, TenantState], fleet: FleetView) -> Collection[UUID]:
     """The tenants that know what an event is about; all of the name if none does: dormant rows are not known here."""
-    if len(states) == 1:
+    if len(states) == 1 and not isinstance(event.message, MoveDue):
         return states.keys()
     if isinstance(event.message, NamespaceReplaced):
         return states.keys() & {event.message.tenant}
+    if isinstance(event.message, MoveDue):
+        return states.keys() & {event.message.move.tenant_id}
     return [each for each, state in states.items() if _knows(state, event, fleet)] or states.keys()
 
 

@@ -132,6 +132,12 @@ class Engine(Protocol):
     ) -> Manifest:
         """The request to sync a deployment, or to end that sync."""
 
+    def released(self, manifest: Manifest) -> Manifest:
+        """The same object of a deployment, to be given up: it goes, and what it has deployed stays."""
+
+    def handed_over(self, manifest: Manifest) -> Manifest:
+        """The same object of a connection, to be removed: what was made for it elsewhere stays."""
+
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """What a reported status says.
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 
 from services.common.errors import Wait
-from services.common.messages import Command, FleetOrder, ResyncCompleted, RetireEngineInstance
+from services.common.messages import CancelMove, Command, FleetOrder, MoveTenant, ResyncCompleted, RetireEngineInstance
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
@@ -26,7 +26,7 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
-from services.planner.domain.events import Due, Event, SweepPlace, SweepScope, Unseen
+from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.fleet_orders import decide_orders
 from services.planner.domain.fleet_rows import Fleet
@@ -60,8 +60,13 @@ class Database(Protocol):
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""
 
-    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
-        """All rows of the fleet, and which of these orders are decided; no tenant comes to who is ``retiring``."""
+    def load_fleet_rows(
+        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
+    ) -> Fleet:
+        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
+
+        No tenant comes to who is ``retiring``, and no move takes a step.
+        """
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
@@ -96,7 +101,7 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
-    ordered = _ordered([event for event in events if event.is_of_fleet], database, now)
+    ordered = _ordered([event for event in events if event.is_of_fleet], database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
     if only is not None:
@@ -132,14 +137,15 @@ def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
     return frozenset((each.scope.kind, subject) for each in unseen for subject in each.ids)
 
 
-def _ordered(events: Sequence[Event], database: Database, now: datetime) -> Changes:
+def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
     """What becomes of operators' orders about the fleet."""
     if not events:
         return Changes()
     orders = [event.message for event in events if isinstance(event.message, FleetOrder)]
     retiring = {each.order.id for each in orders if isinstance(each.order, RetireEngineInstance)}
-    fleet = database.load_fleet_rows([each.id for each in orders], retiring)
-    return decide_orders(orders, fleet, now)
+    named = {each.order.tenant for each in orders if isinstance(each.order, MoveTenant | CancelMove)}
+    fleet = database.load_fleet_rows([each.id for each in orders], retiring, named)
+    return decide_orders(orders, fleet, now, policy.moves_at_once)
 
 
 def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
@@ -260,7 +266,7 @@ def _kept(share: Share, subjects: Callable[[], Subjects], fleet: FleetView, now:
     What is due by the clock is due again.
     """
     before, events = share.state.tenant, share.events
-    rows = tuple(parked_event(before.id, event) for event in events if not isinstance(event.message, Due))
+    rows = tuple(parked_event(before.id, event) for event in events if not isinstance(event.message, Due | MoveDue))
     tenant = tenant_after(before, events, fleet)
     kept = Changes(
         parked_events=rows,

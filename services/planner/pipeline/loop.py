@@ -25,7 +25,7 @@ from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession, Unreachable
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.events import Due, Event
+from services.planner.domain.events import Due, Event, MoveDue
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
@@ -276,7 +276,7 @@ class Planner:
         part, half = parts[refused.part], len(parts[refused.part]) // 2
         if half:
             return [*parts[: refused.part], part[:half], part[half:], *parts[refused.part + 1 :]]
-        rows = [parked_event(tenant.tenant_id, event) for event in part if not isinstance(event.message, Due)]
+        rows = [parked_event(tenant.tenant_id, event) for event in part if not isinstance(event.message, Due | MoveDue)]
         self.decoder.give_up_kept(tenant, rows, refused.error)
         return [*parts[: refused.part], *parts[refused.part + 1 :]]
 

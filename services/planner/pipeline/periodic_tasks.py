@@ -5,11 +5,15 @@ Called by the loop between batches, so that it never runs beside one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
+from psycopg import Connection
 
 from services.common.telemetry.metrics import (
     LEFT_BEHIND,
@@ -30,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 SECOND = 1.0
 MINUTE = 60.0
+QUARTER = 0.25
 PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
 TOLD_AGAIN_WITHIN = timedelta(hours=2)
@@ -56,18 +61,19 @@ class PeriodicTasks:
         if partitions != self._partitions:
             self._take_up(planner, partitions - self._partitions)
             self._partitions = partitions
-        if self._due("look", now, SECOND):
-            self._look_again(planner)
-        if self._due("prune", now, MINUTE):
-            self._prune(planner)
-        if self._due("count", now, 10 * SECOND):
-            self._count(planner)
-        if self._due("fleet", now, 10 * SECOND):
-            self._look_at_fleet(planner)
-        if self._due("compact", now, 10 * SECOND):
-            self._compact(planner)
-        if self._due("parked", now, 10 * MINUTE):
-            self._retry_parked(planner, partitions)
+        tasks: tuple[tuple[str, float, Callable[[Planner], None]], ...] = (
+            ("moves", QUARTER, self._move),
+            ("look", SECOND, self._look_again),
+            ("prune", MINUTE, self._prune),
+            ("count", 10 * SECOND, self._count),
+            ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
+            ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
+            ("compact", 10 * SECOND, self._compact),
+            ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
+        )
+        for what, seconds, task in tasks:
+            if self._due(what, now, seconds):
+                task(planner)
 
     def _due(self, what: str, now: float, seconds: float) -> bool:
         if now - self._last.get(what, -seconds) < seconds:
@@ -92,14 +98,22 @@ class PeriodicTasks:
         if events:
             planner.look_again(events)
 
-    def _look_at_fleet(self, planner: Planner) -> None:
-        """Instances that are to be retired may have lost their last tenant; others may be full."""
+    def _move(self, planner: Planner) -> None:
+        """Tenants on their way from one instance to another."""
+        with planner.session.connection() as connection:
+            now = planner.clock.now()
+            events = periodic_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.look_again(events)
+
+    def _look_at_fleet(self, planner: Planner, is_due: Callable[[Connection[Any]], bool]) -> None:
+        """Instances that are to be retired may have lost their last tenant; others may be full, or have moves to do."""
         partition = planner.consumer.fleet_partition
         if partition is None:
             return
         with planner.session.connection() as connection:
-            is_due = fleet_queries.is_due(connection)
-        if is_due:
+            found = is_due(connection)
+        if found:
             planner.look_again([Event(FleetDue(), partition, "")])
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
@@ -133,6 +147,7 @@ class PeriodicTasks:
             pruned = (
                 periodic_queries.delete_audit_records(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 periodic_queries.delete_ended_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
+                periodic_queries.delete_moves(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 fleet_queries.delete_orders(connection, now - self.audit_kept, PRUNED_AT_ONCE),
             )
         if PRUNED_AT_ONCE in pruned:

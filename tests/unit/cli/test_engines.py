@@ -30,7 +30,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     """Orders that were sent; the database shows ``FLEET``, and a planner accepts everything."""
     orders: list[FleetOrder] = []
     for module in (engines, engine_clusters, fleet_orders):
-        monkeypatch.setattr(module, "fleet", lambda _: FLEET)
+        monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))

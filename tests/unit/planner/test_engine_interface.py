@@ -70,6 +70,12 @@ class Flux:
     ) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
 
+    def released(self, manifest: Manifest) -> Manifest:
+        return _manifest(*manifest.key, manifest.wave, **json.loads(manifest.text), suspended=True)
+
+    def handed_over(self, manifest: Manifest) -> Manifest:
+        return manifest
+
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         word = json.loads(status).get("word", "") if status else ""
         return EngineReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,9 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.events import Due, Event, SweepPlace, SweepScope
+from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet
+from services.planner.domain.fleet_rows import Fleet, Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
@@ -51,6 +52,7 @@ NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
     "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions", "kept_orphans",
+    "moves",
 )  # fmt: skip
 
 
@@ -76,6 +78,9 @@ class World:
     parked_events: list[ParkedEvent] = field(default_factory=list)
     forced_deletions: dict[UUID, ForcedDeletion] = field(default_factory=dict)
     kept_orphans: dict[str, KeptOrphans] = field(default_factory=dict)
+    moves: dict[UUID, Move] = field(default_factory=dict)
+    later: timedelta = timedelta(0)
+    """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
     _before: dict[str, Any] = field(default_factory=dict)
     _touched: set[UUID] = field(default_factory=set)
@@ -85,7 +90,7 @@ class World:
         """One batch: what its parts wrote, one after another."""
         written = []
         for part in split_at_markers(coalesce(events)):
-            changes = plan_batch(part, self, self.policy, NOW)
+            changes = plan_batch(part, self, self.policy, NOW + self.later)
             self.save_changes(changes)
             written.append(changes.written)
         return Changes.merged(written)
@@ -113,7 +118,9 @@ class World:
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
 
-    def load_fleet_rows(self, orders: Collection[UUID], retiring: Collection[str]) -> Fleet:
+    def load_fleet_rows(
+        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
+    ) -> Fleet:
         """Instances of a world are as they are: nobody orders anything of them."""
         return Fleet({}, {}, {}, frozenset(self.engines))
 
@@ -134,6 +141,11 @@ class World:
         self, known: UUID, deployments: dict[UUID, Deployment], resources: dict[UUID, PlainResource]
     ) -> TenantState:
         tenant = self.tenants[known]
+        begun = (each for each in self.moves.values() if not each.is_over and each.step != "ordered")
+        move = next((each for each in begun if each.tenant_id == known), None)
+        here, elsewhere = tenant.engine_instance_id, ""
+        if move is not None:
+            elsewhere = move.target if here == move.source else move.source
         names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in deployments.values()}
         names |= {(each.kind, each.name) for each in resources.values()}
         return TenantState(
@@ -143,7 +155,9 @@ class World:
             plain_resources=resources,
             checks={each: row for each, row in self.checks.items() if each in resources},
             sync_runs={each: row for each, row in self.sync_runs.items() if each in resources},
-            objects=self._objects(known),
+            objects=self._objects(known, here),
+            elsewhere=self._objects(known, elsewhere),
+            move=move,
             statuses={
                 key[2:]: StoredStatus(row.uid, row.generation, row.status, row.release_finalizer)
                 for key, row in self.workspace.items()
@@ -152,10 +166,11 @@ class World:
             forced_deletions={each.id: each for each in self.forced_deletions.values() if each.tenant_id == known},
         )
 
-    def _objects(self, known: UUID) -> dict[tuple[str, str], EngineObject]:
+    def _objects(self, known: UUID, instance: str) -> dict[tuple[str, str], EngineObject]:
         engine, found = self.view.engine(self.tenants[known]), {}
         for row in self.engine.values():
-            if row.lane == engine.lane(known) and row.owner_kind != GITOPS_DEPLOYMENT.kind:
+            of_tenant = row.lane == engine.lane(known) and row.engine_instance_id == instance
+            if of_tenant and row.owner_kind != GITOPS_DEPLOYMENT.kind:
                 size, wanted = len(row.manifest.encode()), row.desired == "present"
                 found[row.kind, row.name] = EngineObject(wanted, row.digest, size, Owner(row.owner_kind, row.owner_id))
         return found
@@ -251,6 +266,7 @@ class World:
         """What is kept in memory is what would be read; dormant rows that were looked up may be among it."""
         kept = self.memory[known]
         read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.plain_resources])))
+        assert kept.move is None or kept.move == read.move  # that room is reserved comes by the clock
         for name in ("tenant", *TABLES):
             assert getattr(kept, name) == getattr(read, name), name
 
@@ -263,6 +279,7 @@ class World:
         _drop(self.kept_orphans, changes.kept_orphans_gone)
         self.kept_orphans |= {row.engine_instance_id: row for row in changes.kept_orphans}
         self._apply_replaced(changes)
+        self.moves |= {row.id: row for row in (*changes.moves_ordered, *changes.moves)}
         _drop(self.observed, changes.observed_gone)
         self.tenants |= {row.id: row for row in changes.tenants}
         assert all(self.deployments.get(row.id, row).tenant_id == row.tenant_id for row in changes.deployments)
@@ -353,6 +370,21 @@ class World:
     def _lane(self, instance: str, kind: str, namespace: str, name: str) -> str | None:
         held = self.engine.get((instance, kind, namespace, name))
         return held.lane if held is not None else None
+
+    # What the clock asks for
+
+    def take_due_moves(self) -> bool:
+        """Look at moves of which the next step may be taken; returns whether there was one."""
+        due = [
+            each for each in self.moves.values() if not each.is_over and each.step != "ordered" and self._is_due(each)
+        ]
+        self.take(*(Event(MoveDue(move), move.partition, "") for move in due))
+        return bool(due)
+
+    def _is_due(self, move: Move) -> bool:
+        return (move.due_at is not None and move.due_at <= NOW + self.later) or (
+            move.is_cancelled and move.is_cancellable
+        )
 
     # What tests look at
 

@@ -21,6 +21,7 @@ from services.kinds.gitops_deployment.validation import accepted_deployment, res
 from services.planner.domain.planned_tenant import Context, StepResult
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
+from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
@@ -161,7 +162,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
     if now.spec is None:
         return CompiledDeployment(now if now.is_active else deployment_rules.empty_deployment(now))
     sent = context.before.deployments.get(now.id)
-    if not now.is_active:
+    if not is_kept(now, context.move):
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
             return CompiledDeployment(deployment_rules.empty_deployment(now))
@@ -177,7 +178,11 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
         )
     spec = accepted_deployment(now.spec)
     target = _target(spec, now, environments)
+    if context.is_halted:
+        spec = spec.without_automation()
     manifest = context.engine.deployment(context.placement, now.id, now.uid, spec, target)
+    if context.move is not None and context.move.step == "releasing":
+        manifest = context.engine.released(manifest)
     return CompiledDeployment(replace(now, digest=manifest.digest), manifest)
 
 

@@ -190,6 +190,21 @@ def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict
     return {manifest.key: manifest for manifest in _manifests(known, None, inputs, cluster_resources=True)}
 
 
+def handed_over(state: TenantState, context: Context) -> dict[EngineObjectKey, Manifest]:
+    """What an agent is told of objects that go because another instance has them: nothing goes with them.
+
+    No login of a tenant is in that, and the service account that one was for stays: the other instance uses it.
+    """
+    inputs = Inputs(context, {}, {})
+    owners = [known for owner in state.objects_by_owner() if (known := state.plain_resources.get(owner)) is not None]
+    return {
+        manifest.key: context.engine.handed_over(manifest)
+        for known in owners
+        if known.accepted
+        for manifest in _manifests(known, None, inputs, cluster_resources=True)
+    }
+
+
 def _release_forgotten(step: StepResult) -> StepResult:
     """What was made of a resource that nobody remembers is not wanted."""
     resources = step.state.plain_resources

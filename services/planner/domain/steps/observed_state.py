@@ -33,6 +33,7 @@ from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
+from services.planner.domain.steps.handover import has_compared, is_kept, observe_release
 from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
 
 NEVER_CHECKED = CheckReasons("", "")
@@ -72,8 +73,17 @@ def observe_manifests(
 
 
 def concerns(observation: Observation, context: Context) -> bool:
-    """Whether it is about an object of the tenant's own instance."""
-    return observation.engine_instance_id == context.before.tenant.engine_instance_id
+    """Whether it is about an object of the tenant's own instance, or says how a sync run ended, wherever that was.
+
+    A rebuild replays runs from before a move with the tenant on its target already: they must not run once more.
+    """
+    has_ended = isinstance(observation.event, SyncMoved) and observation.event.phase in sync_run.FINAL
+    return has_ended or observation.engine_instance_id == context.before.tenant.engine_instance_id
+
+
+def concerns_move(observation: Observation, context: Context) -> bool:
+    """Whether it is about an object of the other instance of the tenant's move."""
+    return context.elsewhere is not None and observation.engine_instance_id == context.elsewhere.instance.id
 
 
 def _deployment_removed(
@@ -82,7 +92,11 @@ def _deployment_removed(
     """What it became is gone from the engine."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
-    if known is None or known.spec is None or known.is_active or not isinstance(observation.event, Removed):
+    if known is None or known.spec is None or not isinstance(observation.event, Removed):
+        return planned
+    if context.move is not None and context.move.step == "releasing":
+        return observe_release(planned, (observation.kind, observation.name))
+    if is_kept(known, context.move):
         return planned
     empty = deployment_rules.empty_deployment(known)
     message = ""
@@ -234,6 +248,8 @@ def _observed(
     known = planned.state.observed.get(deployment.id) or deployment_rules.unobserved(deployment)
     outcome: AuditOutcome | None = None
     match event:
+        case StatusReported() as status if not has_compared(known, status.status, context):
+            return planned
         case StatusReported() as status:
             now = deployment_rules.update_status(known, status, cause)
         case Applied() as applied:

@@ -23,6 +23,7 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.steps.forced_deletions import left_by_formers
+from services.planner.domain.steps.handover import is_held
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -59,7 +60,8 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
             cause = planned.touched.get(owner.id, at)
             if isinstance(owner, Deployment):
                 release = owner.releasable
-                status = _of_deployment(planned, owner, previous, cause.at, names, context)
+                held = own is not None and is_held(planned.state, owner)
+                status = previous if held else _of_deployment(planned, owner, previous, cause.at, names, context)
             else:
                 release = _is_releasable(planned, owner, owned)
                 status = _of_resource(planned, owner, previous, cause.at, context)

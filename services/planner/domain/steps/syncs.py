@@ -41,7 +41,9 @@ def request_syncs(state: TenantState, at: datetime, context: Context) -> StepRes
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
-        arranged, sequence = sync_run.arrange(runs, deployment, deployment.sync_sequence if deployment else 0)
+        arranged, sequence = sync_run.arrange(
+            runs, deployment, deployment.sync_sequence if deployment else 0, is_halted=context.is_halted
+        )
         if deployment is not None and sequence != deployment.sync_sequence:
             step = step.with_state(step.state.with_deployments(replace(deployment, sync_sequence=sequence)))
         for run in arranged:

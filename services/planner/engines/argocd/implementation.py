@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from uuid import UUID
 
+import orjson
+
 from services.common.argocd_names import application_name, uid_of
-from services.common.messages.compiled import RowKind
+from services.common.json_values import canonical
+from services.common.messages.compiled import RELEASE, RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Cluster, Connection, Repository
@@ -78,6 +81,14 @@ class ArgoCD:
         text = recipes.sync_operation(placement, deployment_uid, run_uid, run, revision)
         return _manifest((RowKind.SYNC_OPERATION.value, application_name(deployment_uid)), text)
 
+    def released(self, manifest: Manifest) -> Manifest:
+        """An Application that an agent takes from its Argo CD without a trace on the cluster that it deployed to."""
+        return _marked(manifest, RELEASE)
+
+    def handed_over(self, manifest: Manifest) -> Manifest:
+        """A recipe of a Secret; a service account that was made with it is another instance's by now."""
+        return _marked(manifest, RELEASE)
+
     def read_status(self, status: str, sync_error: str | None, environments: Mapping[UUID, str]) -> EngineReport:
         """Of an Application's status."""
         return read_application_status(status, sync_error, environments)
@@ -90,6 +101,10 @@ class ArgoCD:
 @lru_cache(maxsize=4096)
 def _lane(tenant: UUID) -> str:
     return project_name(tenant)
+
+
+def _marked(manifest: Manifest, mark: str) -> Manifest:
+    return _manifest(manifest.key, canonical(orjson.loads(manifest.text) | {mark: True}))
 
 
 def _manifest(key: EngineObjectKey, text: str) -> Manifest:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from services.agent.credentials.check_result import ClusterUnavailable
 from services.common.kubernetes import Manifest
+from services.common.messages.compiled import RELEASE
 from tests.unit.agent.credentials.given import TOKEN, UID, Given, Stranger, data_of, kubeconfig, stranger
 
 ACCOUNT = f"/api/v1/namespaces/kube-system/serviceaccounts/argocd-manager-{UID}"
@@ -246,3 +247,9 @@ def test_environment_when_no_account_was_asked_for_then_nothing_was_left_but_wha
     assert checker.may_have_account(row, {"managed-gitops.redhat.com/service-account-of": UID})
     assert checker.may_have_account(given.cluster_row(SILENT, {}, createServiceAccount=True), {})
     assert not checker.may_have_account(given.repository_row("https://example.com/repo", {}), {})
+
+
+def test_cluster_when_another_instance_has_it_then_its_account_is_not_to_be_removed(given: Given) -> None:
+    row = given.cluster_row(SILENT, {}, createServiceAccount=True)
+    handed_over = replace(row, desired="absent", manifest=json.dumps(json.loads(row.manifest) | {RELEASE: True}))
+    assert not given.checker().may_have_account(handed_over, {"managed-gitops.redhat.com/service-account-of": UID})

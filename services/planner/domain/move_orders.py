@@ -1,0 +1,133 @@
+"""Decides on orders to move a tenant, and which of the moves that are ordered begin. Pure.
+
+What an order changes is a row: the planner that has the tenant takes the steps (``moves.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
+
+from services.common.messages import CancelMove, FleetOrder, MoveTenant
+from services.planner.domain.fleet_rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
+
+
+def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    tenant = _tenant(ordered, fleet)
+    known = fleet.moves.get(tenant.id)
+    if known is not None and known.target == ordered.target and not known.is_cancelled:
+        return f"it is being moved there: {known.step}", fleet
+    if known is not None:
+        raise Refused(f"tenant {ordered.id} is being moved to {known.target}: {known.step}")
+    if tenant.engine_instance_id == ordered.target:
+        return "it is there", fleet
+    target = fleet.instances.get(ordered.target)
+    if target is None:
+        raise Refused(f"there is no engine instance '{ordered.target}'")
+    source = fleet.instances[tenant.engine_instance_id]
+    _require_suitable(target, source, ordered)
+    _require_movable(tenant, source, target)
+    _require_room(target, tenant, fleet)
+    return "", fleet.with_move(_ordered(ordered, order, tenant)).with_coming(target.id, tenant)
+
+
+def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
+    """The same of an order that a tenant stays."""
+    tenant = _tenant(ordered, fleet)
+    known = fleet.moves.get(tenant.id)
+    if known is None or known.step == "cancelling" or known.is_cancelled:
+        return "it is not being moved" if known is None else "it goes back", fleet
+    if not known.is_cancellable:
+        raise Refused(f"tenant {ordered.id} is {known.target}'s from here on: {known.step}")
+    return "", fleet.with_move(replace(known, is_cancelled=True, message="an operator has cancelled it"))
+
+
+def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
+    """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
+
+    Args:
+        fleet: all rows.
+        now: the time.
+        at_once: how many moves an instance takes part in.
+    """
+    for move in tuple(fleet.moves.values()):
+        fleet = fleet.with_move(_ended(move, fleet, now))
+    busy = Counter[str]()
+    for move in fleet.moves.values():
+        if move.step != "ordered" and not move.is_over:
+            busy.update((move.source, move.target))
+    for move in tuple(fleet.moves.values()):
+        if move.step == "ordered" and max(busy[move.source], busy[move.target]) < at_once:
+            busy.update((move.source, move.target))
+            fleet = fleet.with_move(replace(move, step="reserved", step_since=now, due_at=now))
+    return fleet
+
+
+def _tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
+    tenant = fleet.tenants.get(ordered.tenant)
+    if tenant is None:
+        raise Refused(f"there is no tenant '{ordered.id}'")
+    return tenant
+
+
+def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, ordered: MoveTenant) -> None:
+    if target.state != "accepting":
+        raise Refused(f"engine instance {target.id} is {target.state}")
+    for name in ("region", "engine"):
+        here, there = getattr(source, name), getattr(target, name)
+        if here != there:
+            raise Refused(f"{name} of engine instance {target.id} is '{there}', and the tenant's is '{here}'")
+    if target.dedicated_to not in {"", ordered.workspace}:
+        raise Refused(f"engine instance {target.id} is dedicated to workspace {target.dedicated_to}")
+
+
+def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: EngineInstanceRow) -> None:
+    if source.engine_cluster != target.engine_cluster and tenant.of_engine_cluster:
+        raise Refused(
+            f"engine instance {target.id} is in cluster {target.engine_cluster}, and {tenant.of_engine_cluster} "
+            f"Applications of the tenant are deployed to that of its own, {source.engine_cluster}: they name no "
+            "environment"
+        )
+
+
+def _require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
+    free = target.capacity - fleet.holding(target.id).deployments
+    if tenant.deployments > free:
+        raise Refused(
+            f"engine instance {target.id} has room for {max(free, 0)} Applications, and the tenant has "
+            f"{tenant.deployments}"
+        )
+
+
+def _ordered(ordered: MoveTenant, order: FleetOrder, tenant: TenantHere) -> Move:
+    return Move(
+        id=order.id,
+        tenant_id=tenant.id,
+        workspace=ordered.workspace,
+        namespace=ordered.namespace,
+        partition=tenant.partition,
+        source=tenant.engine_instance_id,
+        target=ordered.target,
+        step="ordered",
+        is_cancelled=False,
+        reported="{}",
+        message="",
+        actor=order.actor,
+        ordered_at=order.ordered_at,
+        step_since=order.ordered_at,
+        due_at=None,
+    )
+
+
+def _ended(move: Move, fleet: Fleet, now: datetime) -> Move:
+    """One whose tenant is gone is over; one whose target takes nobody any more goes back, if it still can."""
+    if move.tenant_id in fleet.gone:
+        return replace(move, step="cancelled", step_since=now, message="the tenant is gone", due_at=None)
+    target = fleet.instances[move.target]
+    if move.is_cancellable and not move.is_cancelled and (target.is_leaving or target.is_retired):
+        move = replace(move, is_cancelled=True, message=f"engine instance {target.id} is {target.state}")
+    if move.step == "ordered" and move.is_cancelled:
+        return replace(move, step="cancelled", step_since=now)
+    return move

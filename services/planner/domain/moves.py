@@ -1,0 +1,99 @@
+"""Which step of a tenant's move comes next, from what was seen of it. Pure: it decides, and changes nothing.
+
+1. ``reserved``: the target has room for the tenant, which counts as if it were there.
+2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
+3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait.
+4. ``releasing``: Applications of the source go, and what they have deployed stays.
+5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
+6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
+
+Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
+had. From 4 on it goes on, however long that takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from services.planner.domain.fleet_rows import Move, MoveStep
+
+NUMBERS: dict[MoveStep, int] = {
+    "ordered": 0,
+    "reserved": 1,
+    "preparing": 2,
+    "pausing": 3,
+    "releasing": 4,
+    "adopting": 5,
+    "withdrawing": 6,
+    "done": 7,
+    "cancelling": 8,
+    "cancelled": 9,
+}
+HALTED: tuple[MoveStep, ...] = ("pausing", "releasing")
+"""The source syncs nothing, and what it shows is not told."""
+KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
+"""What is deleted meanwhile is deleted afterwards: by the target, which can remove what was deployed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a tenant that is moved, as far as a step waits for it."""
+
+    unprepared: str = ""
+    """Why the target is not ready for its Applications; empty if it is."""
+    unpaused: str = ""
+    """What still runs at the source; empty if nothing does."""
+    is_released: bool = False
+    """No Application is left at the source."""
+    is_adopted: bool = False
+    """The target has all Applications, and has told what it sees of each."""
+    is_withdrawn: bool = False
+    """Nothing is left where the tenant is not."""
+
+
+def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Move:
+    """``move`` after the next step; the very same if it has to wait.
+
+    Args:
+        move: as it is.
+        seen: of its tenant.
+        now: the time.
+        patience: how long a step may take after which it goes back.
+    """
+    step, waits_for = _following(move, seen)
+    if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
+        message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
+        return _at(move, "cancelling", now, message) if move.is_cancelled or waits_for else _at(move, step, now)
+    return move if waits_for else _at(move, step, now)
+
+
+def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> datetime | None:
+    """When to look again: at once if a step can be taken, or else when patience ends; None: it has no end."""
+    if next_step(move, seen, now, patience) is not move:
+        return now
+    return move.step_since + patience if move.is_cancellable else None
+
+
+def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
+    """The step after this one, and what it waits for; empty if for nothing."""
+    following: dict[MoveStep, tuple[MoveStep, str]] = {
+        "reserved": ("preparing", ""),
+        "preparing": ("pausing", seen.unprepared),
+        "pausing": ("releasing", seen.unpaused),
+        "releasing": ("adopting", "" if seen.is_released else "Applications of the source"),
+        "adopting": ("withdrawing", "" if seen.is_adopted else "Applications of the target"),
+        "withdrawing": ("done", "" if seen.is_withdrawn else "objects of the source"),
+        "cancelling": ("cancelled", "" if seen.is_withdrawn else "objects of the target"),
+    }
+    return following.get(move.step, (move.step, "nothing"))
+
+
+def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:
+    return now >= move.step_since + patience
+
+
+def _at(move: Move, step: MoveStep, now: datetime, message: str = "") -> Move:
+    """What agents reported was for the step before; of the preparation it is needed when the tenant is taken over."""
+    reported = "{}" if step in ("preparing", "cancelling", "withdrawing") else move.reported
+    return replace(move, step=step, step_since=now, reported=reported, message=message or move.message)

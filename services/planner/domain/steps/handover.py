@@ -1,0 +1,249 @@
+"""Carries a tenant's move out, step by step: what each step wants of the two instances, and what was seen of them.
+
+The rules of which step comes next are in ``moves.py``. A tenant has one instance at any time, the source until its
+Applications are released and the target from then on; what the other one of the two holds is ``elsewhere``. It is
+compiled by the same steps, as if the tenant were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from services.common.errors import Permanent
+from services.common.json_values import canonical
+from services.common.messages import Applied, Checked, Failed, Observation, Removed
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.shared.resource import Cause, Check
+from services.kinds.sync_run.model import SYNC_RUN
+from services.kinds.sync_run.rules import OVER
+from services.planner.domain.events import Event, MoveDue
+from services.planner.domain.fleet_rows import Move
+from services.planner.domain.indexed_rows import IndexedRows
+from services.planner.domain.moves import KEEPING, Seen, due_time, next_step
+from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, withdraw_objects
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.engine_objects import compile_resources, handed_over
+from services.planner.domain.steps.projects import confine
+from services.planner.rows import TENANT, EngineObjectKey
+
+FAILED = "Failed"
+"""Reported of an object that its agent will never make."""
+Reported = Mapping[str, Sequence[str]]
+"""Digest, reason and message that an agent reported last of an object, by kind/name."""
+
+
+def move_of(state: TenantState, events: Iterable[Event]) -> Move | None:
+    """The tenant's move as ``events`` tell of it: one that has begun, or is to go back."""
+    move = state.move
+    for event in events:
+        if isinstance(event.message, MoveDue):
+            told = event.message.move
+            move = replace(move, is_cancelled=told.is_cancelled, message=told.message) if move is not None else told
+    return move
+
+
+def advance(before: TenantState, move: Move, context: Context, now: datetime) -> Move:
+    """The move after all steps that can be taken by what was seen until now; each waits for what the next one makes."""
+    return next_step(move, seen_of(before._replace(move=move), context), now, context.policy.move_patience)
+
+
+def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> datetime | None:
+    """When the move has to be looked at again, though nothing happens."""
+    return None if move.is_over else due_time(move, seen_of(state, context), now, context.policy.move_patience)
+
+
+def swap_instances(state: TenantState, move: Move) -> TenantState:
+    """The tenant on the target: what that holds is its own, and what the source holds is elsewhere."""
+    tenant = replace(state.tenant, engine_instance_id=move.target)
+    return state._replace(tenant=tenant, objects=state.elsewhere, elsewhere=state.objects, basis=None)
+
+
+def taken_over(state: TenantState) -> TenantState:
+    """What was seen at the source is no news of the target, but it is what its tenant is shown until there is some.
+
+    What the target's agent has found out about credentials takes the place of what the source's had.
+    """
+    observed = [
+        replace(each, resource_version="", applied_digest="", failed_digest="", failure="", failure_for_user=False)
+        for each in state.observed.values()
+    ]
+    checks = [found for each in state.checks.values() if (found := _check_there(state, each)) is not None]
+    return state.with_observed(*observed).with_checks(*checks)
+
+
+def touch_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
+    """With all deployments to be compiled anew: another step wants something else of each."""
+    for known in planned.state.deployments.values():
+        planned = planned.with_row(replace(known), cause)
+    return planned._replace(cause=cause)
+
+
+def compile_elsewhere(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """What the other instance shall hold: all that this one does while the move is prepared, nothing afterwards."""
+    move, state = context.move, planned.state
+    if move is None or planned.cause is None:
+        return planned
+    tenant = replace(state.tenant, engine_instance_id=move.target if _is_source(state, move) else move.source)
+    there = state._replace(tenant=tenant, objects=IndexedRows.of(state.elsewhere))
+    seen = replace(context, before=there._replace(plain_resources={}, basis=None))
+    if move.step in ("preparing", "pausing", "releasing"):
+        step = compile_resources(there, seen)
+        confined = confine(step.state, seen)
+        step = StepResult(confined.state, {**step.manifests, **confined.manifests})
+    elif move.step in ("withdrawing", "cancelling"):
+        step = withdraw_objects(StepResult(there), there.objects, handed_over(there, seen))
+    else:
+        return planned
+    made = {key: step.manifests[key] for key in step.manifests if key in step.state.objects}
+    return planned._replace(state=state._replace(elsewhere=step.state.objects), elsewhere=made)
+
+
+def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause, context: Context) -> PlannedTenant:
+    """What the agent of the other instance reports of an object there."""
+    key, state = (seen.kind, seen.name), planned.state
+    held = state.elsewhere.get(key)
+    if held is None:
+        return planned
+    if isinstance(seen.event, Removed):
+        gone = not held.is_desired
+        return planned._replace(state=state.without_elsewhere(key), cause=cause) if gone else planned
+    match seen.event:
+        case Checked(digest=digest, reason=reason, message=message) if digest == held.digest:
+            return _reported(planned, key, (digest, reason, message))
+        case Applied(digest=digest) if digest == held.digest and held.owner.kind == TENANT:
+            return _reported(planned, key, (digest, "", ""))
+        case Failed(digest=digest, message=message) if digest == held.digest:
+            return _reported(planned, key, (digest, FAILED, message))
+    return planned
+
+
+def observe_release(planned: PlannedTenant, key: EngineObjectKey) -> PlannedTenant:
+    """The source has no Application of this name any more; what it deployed is there."""
+    return _reported(planned, key, ("", "", ""))
+
+
+def seen_of(state: TenantState, context: Context) -> Seen:
+    """What was seen of the tenant, for the step of its move."""
+    move = state.move
+    if move is None:
+        return Seen()
+    reported = _parsed(move)
+    held = [each for each in state.deployments.values() if each.spec is not None]
+    return Seen(
+        unprepared=_unprepared(state, reported, context),
+        unpaused=_unmovable(move, held, context) or _unpaused(state, held),
+        is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
+        is_adopted=all(_is_adopted(state, each) for each in held),
+        is_withdrawn=not state.elsewhere,
+    )
+
+
+def is_held(state: TenantState, known: Deployment) -> bool:
+    """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet."""
+    move, observed = state.move, state.observed.get(known.id)
+    if move is None or observed is None or not observed.status:
+        return False
+    return move.step in ("pausing", "releasing") or not observed.resource_version
+
+
+def has_compared(known: Observed, status: str, context: Context) -> bool:
+    """Whether a status says something; the first ones of the target are of before it has compared anything."""
+    if context.move is None or known.resource_version or not known.status:
+        return True
+    return "sync" in context.engine.read_status(status, None, {}).part
+
+
+def is_kept(row: Deployment | None, move: Move | None) -> bool:
+    """Whether an engine shall hold what the deployment became."""
+    return row is not None and row.spec is not None and (row.is_active or (move is not None and move.step in KEEPING))
+
+
+def _is_source(state: TenantState, move: Move) -> bool:
+    return state.tenant.engine_instance_id == move.source
+
+
+def _unprepared(state: TenantState, reported: Reported, context: Context) -> str:
+    """The first object that the target lacks of those that the source has, or that is not good there."""
+    for key, held in sorted(state.objects.items()):
+        if held.is_desired and held.owner.kind != SYNC_RUN.kind and key not in state.elsewhere:
+            return f"{_name(key)} cannot be made"
+    for key, there in sorted(state.elsewhere.items()):
+        if not there.is_desired:
+            continue
+        digest, reason, message = (*reported.get(_name(key), ()), "", "", "")[:3]
+        if digest != there.digest:
+            return f"{_name(key)} is not there yet"
+        if reason == FAILED or not _is_as_good(state, there.owner.id, reason, context):
+            return f"{_name(key)}: {message or reason}"
+    return ""
+
+
+def _is_as_good(state: TenantState, owner: UUID, reason: str, context: Context) -> bool:
+    """Whether credentials work there if they do here."""
+    check, known = state.checks.get(owner), state.plain_resources.get(owner)
+    reasons = context.policy.kinds[known.kind].check_reasons if known is not None else None
+    return check is None or reasons is None or check.reason != reasons.succeeded or reason == reasons.succeeded
+
+
+def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
+    """What would be deployed to another cluster, and be left behind on its own."""
+    if len({context.fleet.instances[each].engine_cluster for each in (move.source, move.target)}) == 1:
+        return ""
+    return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
+
+
+def _unpaused(state: TenantState, held: Sequence[Deployment]) -> str:
+    """What still runs at the source, or is on its way out of it."""
+    for each in held:
+        if not each.is_active:
+            return f"the deletion of {each.name}"
+        observed = state.observed.get(each.id)
+        if observed is None or each.digest not in (observed.applied_digest, observed.failed_digest):
+            return f"the source to pause {each.name}"
+    active = (run for run in state.sync_runs.values() if run.state not in OVER and run.state != "Waiting")
+    return next((f"the sync run of {run.deployment_name}" for run in active), "")
+
+
+def _is_adopted(state: TenantState, known: Deployment) -> bool:
+    observed = state.observed.get(known.id)
+    if observed is None or known.digest is None:
+        return False
+    if observed.failed_digest == known.digest:
+        return True
+    return observed.applied_digest == known.digest and (bool(observed.resource_version) or not observed.status)
+
+
+def _check_there(state: TenantState, check: Check) -> Check | None:
+    """The check of a resource by the target's agent; None if it has not reported one."""
+    checked = state.checked_object(check.resource_id)
+    if checked is None or state.move is None:
+        return None
+    key, held = checked
+    digest, reason, message = (*_parsed(state.move).get(_name(key), ()), "", "", "")[:3]
+    if digest != held.digest or not reason:
+        return None
+    return replace(check, digest=digest, reason=reason, message=message)
+
+
+def _reported(planned: PlannedTenant, key: EngineObjectKey, report: Sequence[str]) -> PlannedTenant:
+    move = planned.state.move
+    if move is None:
+        return planned
+    text = canonical({**_parsed(move), _name(key): list(report)})
+    return planned.with_state(planned.state._replace(move=replace(move, reported=text)))
+
+
+def _parsed(move: Move) -> Reported:
+    found = orjson.loads(move.reported)
+    if not isinstance(found, dict):
+        raise Permanent("what was reported of a move is no mapping")
+    return found
+
+
+def _name(key: EngineObjectKey) -> str:
+    return "/".join(key)

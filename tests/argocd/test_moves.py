@@ -1,0 +1,163 @@
+"""A tenant goes from one real Argo CD to another: nothing that was deployed is touched, and no user notices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror, mirrored
+from services.common.kubernetes import CONFIG_MAP, ApiResource, Changed, Deleted, KubeClient, reflect
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.sources import Sources, config_map, service, workload
+from tests.argocd.test_environments import SERVICE_ACCOUNT, there
+from tests.e2e.api import Api, Cluster
+from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.tenant import Tenant
+
+__all__ = ["there"]
+
+WORKLOAD = ApiResource("apps", "v1", "Deployment", "deployments")
+SERVICE = ApiResource("", "v1", "Service", "services")
+MANUAL = {"type": "manual"}
+DEPLOYED_SECONDS = 90
+"""Argo CDs that have just begun may need so long for the first one."""
+OF_EVERY_NAMESPACE = {"kube-root-ca.crt"}
+
+
+@dataclass
+class History:
+    """What a watch has shown of a namespace's objects since it began."""
+
+    changed: list[tuple[str, str]] = field(default_factory=list)
+    """Kind and name of each that was made or changed, at each change."""
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+
+    async def follow(self, kube: KubeClient, resource: ApiResource, namespace: str) -> None:
+        async for event in reflect(kube, resource, namespace):
+            if isinstance(event, Changed | Deleted):
+                name = event.object["metadata"]["name"]
+                found = self.changed if isinstance(event, Changed) else self.deleted
+                if name not in OF_EVERY_NAMESPACE:
+                    found.append((resource.kind, name))
+
+
+@asynccontextmanager
+async def watched(kube: KubeClient, namespace: str) -> AsyncIterator[History]:
+    """The history of what is deployed in a namespace; whatever there is already is no part of it."""
+    history = History()
+    resources = (CONFIG_MAP, WORKLOAD, SERVICE)
+    following = [asyncio.create_task(history.follow(kube, each, namespace)) for each in resources]
+    for each in resources:
+        async with mirrored(kube, each, namespace):
+            pass
+    try:
+        yield history
+    finally:
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+
+
+@pytest.fixture
+def mover(stack: HostedStack, tenant: Tenant, applications: Mirror) -> Mover:
+    """Of the test's tenant."""
+    return Mover(stack, tenant, applications)
+
+
+async def identities(kube: KubeClient, namespace: str) -> dict[str, Any]:
+    """Of each object: its uid, generation and version."""
+    found: dict[str, Any] = {}
+    for resource, name in ((CONFIG_MAP, "settings"), (WORKLOAD, "app"), (SERVICE, "app")):
+        meta = (await kube.get_object(resource, namespace, name))["metadata"]
+        found[resource.kind] = (meta["uid"], meta.get("generation"), meta["resourceVersion"])
+    return found
+
+
+async def test_tenant_when_moved_then_nothing_that_was_deployed_is_written_and_its_status_does_not_change(
+    tenant: Tenant, source: Sources, kube: KubeClient, mover: Mover
+) -> None:
+    repository = source(config_map("first"), workload("app"), service("app"))
+    created = await tenant.create(source=repository.spec())
+    await tenant.until_status("rolling out", timeout_seconds=DEPLOYED_SECONDS, sync__status="Synced")
+    rolled_out = {"status": {"observedGeneration": 1}}  # nobody else says so here
+    await kube.patch_object(WORKLOAD, tenant.namespace, "app", rolled_out, field_manager="tests", subresource="status")
+    await tenant.until_status("deployed", **HEALTHY)
+    before = await identities(kube, tenant.namespace)
+    async with watched(kube, tenant.namespace) as history:
+        async with seen_by_user(tenant) as views:
+            target = await mover.order(created)
+            await mover.until_done()
+        assert mover.places(created) == {target}
+        assert (await identities(kube, tenant.namespace), history.changed, history.deleted) == (before, [], [])
+        assert views == [HEALTHY_VIEW]
+        repository.commit(config_map("second"))
+        await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
+        repository.remove(service("app"))
+        await tenant.until_status("pruned", sync__revision=repository.repository.head(), **HEALTHY)
+    assert (history.changed, history.deleted) == ([("ConfigMap", "settings")], [("Service", "app")])
+
+
+async def test_commit_and_sync_run_when_made_while_a_tenant_is_moved_then_each_has_its_effect_once(
+    tenant: Tenant, api: Api, source: Sources, deployed: Deployed, mover: Mover
+) -> None:
+    automated, manual = source(), source(config_map("first", "released"))
+    created = await tenant.create(source=automated.spec())
+    await tenant.create("by-hand", **MANUAL, source=manual.spec())
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("compared", "by-hand", DEPLOYED_SECONDS, sync__status="OutOfSync")
+    async with watched(deployed.kube, tenant.namespace) as history:
+        await mover.order(created)
+        await mover.until_past("preparing")
+        automated.commit(config_map("second"))
+        await api.sync_run("release", "by-hand")
+        await mover.until_done()
+        await deployed.until(tenant.namespace, "second")
+        await api.until_phase("release", "Succeeded")
+        await tenant.until_status("deployed", sync__revision=automated.repository.head(), **HEALTHY)
+    assert sorted(history.changed) == [("ConfigMap", "released"), ("ConfigMap", "settings")]
+    assert history.deleted == []
+
+
+async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_there_and_its_account_is_the_same(  # noqa: PLR0917 - fixtures
+    tenant: Tenant, api: Api, source: Sources, far: Deployed, there: str, cluster: Cluster, mover: Mover
+) -> None:
+    await api.secret("kubeconfig", "managed-environment", kubeconfig=cluster.kubeconfig())
+    environment = await api.environment(apiURL=cluster.url, createNewServiceAccount=True)
+    await api.until_connection("Succeeded")
+    repository = source()
+    created = await tenant.create(source=repository.spec(), destination={"environment": "prod", "namespace": there})
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    account = ("kube-system", f"argocd-manager-{environment['metadata']['uid']}")
+    async with mirrored(far.kube, SERVICE_ACCOUNT, account[0]) as accounts, watched(far.kube, there) as history:
+        known = accounts.objects[account]["metadata"]["uid"]
+        async with seen_by_user(tenant) as views:
+            await mover.order(created)
+            await mover.until_done()
+        assert (history.changed, history.deleted, views) == ([], [], [HEALTHY_VIEW])
+        assert accounts.objects[account]["metadata"]["uid"] == known
+        repository.commit(config_map("second"))
+        await far.until(there, "second", timeout_seconds=60)
+        await tenant.delete()
+        await far.until(there, None)
+        await api.delete(MANAGED_ENVIRONMENT, "prod")
+        await accounts.until("the account is gone", lambda objects: account not in objects)
+
+
+async def test_deployment_when_deleted_while_its_tenant_is_moved_then_what_it_deployed_goes(
+    tenant: Tenant, source: Sources, deployed: Deployed, mover: Mover
+) -> None:
+    created = await tenant.create(source=source().spec())
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await mover.order(created)
+    await mover.until_past("preparing", "pausing")
+    await tenant.delete()
+    await mover.until_done()
+    await deployed.until(tenant.namespace, None)
+    await tenant.until_application_gone(created)

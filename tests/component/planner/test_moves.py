@@ -1,0 +1,225 @@
+"""Rows of moves in PostgreSQL, and two planners that meet at one: of the fleet's orders, and of the tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from services.common.errors import Retry
+from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order
+from services.planner.database.fleet_queries import is_move_due, load_fleet_rows
+from services.planner.database.periodic_queries import delete_moves, find_due_moves
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.events import Event, FleetDue
+from services.planner.domain.fleet_rows import Move
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
+
+NAME = (WORKSPACE, NAMESPACE)
+
+
+@pytest.fixture
+def sessions(database: Database) -> Iterator[tuple[DatabaseSession, DatabaseSession]]:
+    """Of a planner that decides on the fleet, and of the one that has the only tenant, who has one deployment."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "one", "argocd")
+        add_instance(owner, "two", "argocd-2")
+    with ExitStack() as closing_all:
+        fleet, tenants = (
+            closing_all.enter_context(closing(DatabaseSession(database.planner_url, ENGINES))) for _ in range(2)
+        )
+        tenants.save_changes(planned(tenants, changed(1)), ())
+        yield fleet, tenants
+
+
+def planned(session: DatabaseSession, *events: Event) -> BatchChanges:
+    return plan_batch(events, session, Policy(), at(1000))
+
+
+def order(session: DatabaseSession, number: int, given: Order) -> None:
+    session.save_changes(planned(session, Event(FleetOrder(UUID(int=number), "ada", at(number), given), 0, "")), ())
+
+
+def state_of(session: DatabaseSession) -> tuple[str, Move | None, set[str]]:
+    """Where the tenant is, its move, and the kinds of what the other instance of that holds."""
+    (state,) = session.load_tenants([NAME]).tenants[NAME]
+    return state.tenant.engine_instance_id, state.move, {kind for kind, _ in state.elsewhere}
+
+
+def moved(fleet: DatabaseSession, tenants: DatabaseSession) -> Move:
+    """The tenant's move as it is once its planner has begun with it."""
+    here, *_ = state_of(tenants)
+    order(fleet, 2, MoveTenant(*NAME, "one" if here == "two" else "two"))
+    with tenants.connection() as connection:
+        events = find_due_moves(connection, at(1001), [0], 10)
+    tenants.save_changes(planned(tenants, *events), ())
+    _, move, _ = state_of(tenants)
+    assert move is not None
+    return move
+
+
+def test_move_when_ordered_then_the_planner_of_the_tenant_takes_it_up_and_the_next_one_finds_it(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    assert (move.step, move.actor, move.partition) == ("preparing", "ada", 0)
+    tenants.tenants.forget_tenants()
+    assert state_of(tenants) == (move.source, move, {"AppProject"})
+
+
+def test_target_when_a_tenant_is_on_its_way_then_it_counts_there_too(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    move = moved(*sessions)
+    with psycopg.connect(database.owner_url) as owner:
+        held = load_fleet_rows(owner, ENGINES).holding(move.target)
+    assert (held.tenants, held.deployments, held.objects) == (1, 1, True)
+    sessions[0].refresh_fleet()
+    assert sessions[0].load_tenants([NAME]).fleet.load == {move.source: 2, move.target: 2}
+
+
+def test_source_when_the_move_that_leaves_it_is_not_over_then_it_is_not_empty(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    """Were it retired then, the planner of the tenant would not find it."""
+    move = moved(*sessions)
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("DELETE FROM engine_resources")
+        owner.execute("UPDATE tenants SET engine_instance_id = %s", (move.target,))
+        owner.execute("UPDATE moves SET step = 'withdrawing'")
+        assert load_fleet_rows(owner, ENGINES).holding(move.source).tenants == 1
+
+
+NORTH = """
+WITH north AS (INSERT INTO engine_clusters (id, region, created_at) VALUES ('north', '', now()) RETURNING id)
+UPDATE engine_instances SET engine_cluster = north.id FROM north WHERE engine_instances.id = %s
+"""
+
+
+@pytest.fixture
+def north(sessions: tuple[DatabaseSession, DatabaseSession], database: Database) -> str:
+    """The instance that the tenant is not on; it is in another cluster."""
+    here, *_ = state_of(sessions[1])
+    there = "one" if here == "two" else "two"
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(NORTH, (there,))
+    return there
+
+
+def test_order_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_is_refused(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
+) -> None:
+    order(sessions[0], 2, MoveTenant(*NAME, north))
+    with psycopg.connect(database.owner_url) as owner:
+        (outcome,) = owner.execute("SELECT outcome, message FROM fleet_orders").fetchall()
+    assert outcome[0] == "refused"
+    assert "1 Applications of the tenant are deployed to that of its own, default" in outcome[1]
+
+
+def test_rows_when_the_target_is_in_another_cluster_then_each_is_streamed_to_its_instances(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
+) -> None:
+    fleet, tenants = sessions
+    (state,) = tenants.load_tenants([NAME]).tenants[NAME]
+    source = state.tenant.engine_instance_id
+    move = Move(
+        id=UUID(int=2), tenant_id=state.tenant.id, workspace=WORKSPACE, namespace=NAMESPACE, partition=0, source=source,
+        target=north, step="reserved", is_cancelled=False, reported="{}", message="", actor="ada", ordered_at=at(2),
+        step_since=at(2), due_at=at(2),
+    )  # fmt: skip
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(move,))), ())
+    with tenants.connection() as connection:
+        events = find_due_moves(connection, at(1001), [0], 10)
+    tenants.save_changes(planned(tenants, *events), ())
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute("SELECT DISTINCT engine_instance_id, engine_cluster FROM engine_resources").fetchall()
+    assert set(rows) == {(source, "default"), (north, "north")}
+
+
+def test_move_when_cancelled_while_its_planner_takes_the_step_of_no_return_then_that_is_not_taken(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    order(fleet, 3, CancelMove(*NAME))
+    late = BatchChanges(other=Changes(moves=(replace(move, step="releasing"),)))
+    with pytest.raises(Retry, match="cancelled meanwhile"):
+        tenants.save_changes(late, ())
+    with tenants.connection() as connection:
+        (event,) = find_due_moves(connection, at(1001), [0], 10)
+    tenants.save_changes(planned(tenants, event), ())
+    _, move_now, _ = state_of(tenants)
+    assert move_now is not None
+    assert (move_now.step, move_now.message) == ("cancelling", "an operator has cancelled it")
+
+
+def test_move_when_it_cannot_go_back_any_more_then_the_order_to_cancel_is_refused(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    tenants.save_changes(BatchChanges(other=Changes(moves=(replace(move, step="releasing"),))), ())
+    order(fleet, 3, CancelMove(*NAME))
+    with psycopg.connect(database.owner_url) as owner:
+        outcomes = owner.execute("SELECT kind, outcome FROM fleet_orders ORDER BY ordered_at").fetchall()
+        steps = owner.execute("SELECT step, is_cancelled FROM moves").fetchall()
+    assert outcomes == [("MoveTenant", "accepted"), ("CancelMove", "refused")]
+    assert steps == [("releasing", False)]
+
+
+def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_one_is_over(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    first = moved(fleet, tenants)
+    waiting = replace(first, id=UUID(int=9), tenant_id=UUID(int=9), step="ordered", ordered_at=at(9))
+    others = [replace(first, id=UUID(int=n), tenant_id=UUID(int=n)) for n in range(20, 24)]
+    with psycopg.connect(database.owner_url) as owner:
+        for each in (waiting, *others):
+            owner.execute(TENANT, {"id": each.tenant_id, "namespace": str(each.tenant_id), "instance": first.source})
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(waiting, *others))), ())
+    look = Event(FleetDue(), 0, "")
+    fleet.save_changes(planned(fleet, look), ())
+    assert step_of(database, waiting) == "ordered"
+    tenants.save_changes(BatchChanges(other=Changes(moves=(replace(others[0], step="done"),))), ())
+    with fleet.connection() as connection:
+        assert is_move_due(connection)
+    fleet.save_changes(planned(fleet, look), ())
+    assert step_of(database, waiting) == "reserved"
+
+
+TENANT = """
+INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+VALUES (%(id)s, 'local', %(namespace)s, 0, %(instance)s)
+"""
+
+
+def step_of(database: Database, move: Move) -> str:
+    with psycopg.connect(database.owner_url) as owner:
+        row = owner.execute("SELECT step FROM moves WHERE id = %s", (move.id,)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_moves_when_over_for_long_then_they_are_forgotten_and_others_are_not(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    over = replace(move, id=UUID(int=9), tenant_id=UUID(int=9), step="done")
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(over,))), ())
+    with fleet.connection() as connection:
+        assert delete_moves(connection, at(1000) + timedelta(days=1), 10) == 1
+    assert step_of(database, move) == "preparing"

@@ -1,0 +1,100 @@
+"""Moves a tenant by the commands that operators type, and looks at how far it is and at what its user sees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from typer.testing import Result
+
+from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import Manifest
+from tests.e2e.operators import of_instances
+from tests.e2e.tenant import Tenant, application_name
+
+MOVED_SECONDS = 180
+LOOK_SECONDS = 0.05
+OVER = ("done", "cancelled")
+View = tuple[str, str]
+HEALTHY_VIEW: View = ("Synced", "Healthy")
+
+
+@dataclass(frozen=True)
+class Mover:
+    """Of one tenant."""
+
+    stack: HostedStack
+    tenant: Tenant
+    applications: Mirror
+
+    async def typed(self, *arguments: str) -> Result:
+        """A command about engine instances."""
+        return await asyncio.to_thread(of_instances, self.stack, *arguments)
+
+    def places(self, created: Manifest) -> set[str]:
+        """Namespaces of the Applications of a deployment."""
+        return {namespace for namespace, name in self.applications.objects if name == application_name(created)}
+
+    async def target(self, created: Manifest) -> str:
+        """The id of an instance of the stack that is not that of a deployment."""
+        listed = json.loads((await self.typed("list", "-o", "json")).stdout)
+        accepting = {each["namespace"]: str(each["id"]) for each in listed if each["state"] == "accepting"}
+        return next(accepting[each] for each in ENGINE_NAMESPACES if each not in self.places(created))
+
+    async def order(self, created: Manifest) -> str:
+        """To any other instance, which is returned."""
+        target = await self.target(created)
+        ordered = await self.typed("move", self.tenant.namespace, "--to", target)
+        assert (ordered.exit_code, ordered.stdout) == (0, f"local/{self.tenant.namespace}: accepted\n"), ordered.output
+        return target
+
+    async def steps(self) -> AsyncIterator[str]:
+        """The steps of the newest move as they are seen, until it is over. Raises TimeoutError."""
+        seen = ""
+        async with asyncio.timeout(MOVED_SECONDS):
+            while seen not in OVER:
+                step = str((await self._move())["step"])
+                if step != seen:
+                    yield step
+                seen = step
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def until_past(self, *early: str) -> None:
+        """Until the newest move is at none of these steps."""
+        async for step in self.steps():
+            if step not in ("ordered", "reserved", *early):
+                return
+
+    async def until_done(self) -> None:
+        """Until it is over; it must have come to its end."""
+        async for step in self.steps():
+            assert step != "cancelled", await self._move()
+
+    async def _move(self) -> dict[str, Any]:
+        listed = json.loads((await self.typed("moves", "--all", "-o", "json")).stdout)
+        found: dict[str, Any] = [each for each in listed if each["namespace"] == self.tenant.namespace][-1]
+        return found
+
+
+@asynccontextmanager
+async def seen_by_user(tenant: Tenant, name: str = "web") -> AsyncIterator[list[View]]:
+    """What a deployment's status shows while the block runs, at each change."""
+    views: list[View] = []
+
+    async def record() -> None:
+        while True:
+            status = tenant.status(name)
+            view = (str(status.get("sync", {}).get("status")), str(status.get("health", {}).get("status")))
+            if not views or views[-1] != view:
+                views.append(view)
+            await asyncio.sleep(LOOK_SECONDS / 5)
+
+    recording = asyncio.create_task(record())
+    yield views
+    recording.cancel()

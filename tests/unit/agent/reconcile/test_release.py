@@ -1,0 +1,109 @@
+"""An Application that is given up: it goes, and nothing of what it has deployed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.agent.objects.desired_objects import desired_object
+from services.agent.objects.live import live_object
+from services.agent.objects.managed_kinds import APPLICATION_KIND, CASCADE_FINALIZER
+from services.agent.reconcile.object_steps import AwaitRemoval, Delete, ObjectStep, Patch, Unchanged, release_step
+from services.common.kubernetes import Manifest
+from services.common.messages import EngineResource, Removed
+from services.common.messages.compiled import RELEASE
+from tests.unit.agent.driver import Driver
+from tests.unit.agent.rows import application_row
+from tests.unit.fake_clock import EPOCH, settle
+
+ROW = application_row()
+AUTOMATED = {"syncPolicy": {"automated": {"prune": True}}}
+
+
+def released(row: EngineResource) -> EngineResource:
+    manifest = json.dumps(json.loads(row.manifest) | {RELEASE: True})
+    return replace(row, manifest=manifest, digest=hashlib.sha256(manifest.encode()).hexdigest())
+
+
+def step(finalizers: list[str], after_seconds: float = 0, **live: Any) -> ObjectStep:
+    desired = desired_object(ROW)
+    meta = desired["metadata"] | {"uid": "u", "resourceVersion": "3", "finalizers": finalizers}
+    spec = desired["spec"] | live.pop("spec", {})
+    found: Manifest = desired | {"metadata": meta | live.pop("metadata", {}), "spec": spec} | live
+    return release_step(live_object(APPLICATION_KIND, found), EPOCH + timedelta(seconds=after_seconds))
+
+
+def of_version(**change: Any) -> Patch:
+    return Patch({"metadata": {"resourceVersion": "3"}} | change)
+
+
+def running(phase: str = "Running") -> dict[str, Any]:
+    return {"operation": {}, "status": {"operationState": {"phase": phase, "startedAt": EPOCH.isoformat()}}}
+
+
+NO_FINALIZERS = Patch({"metadata": {"resourceVersion": "3", "finalizers": []}})
+STEPS: dict[str, tuple[ObjectStep, ObjectStep]] = {
+    "one that is automated": (
+        step([CASCADE_FINALIZER], spec=AUTOMATED),
+        of_version(spec={"syncPolicy": {"automated": None}}),
+    ),
+    "one that is being synced": (step([], 59, **running()), AwaitRemoval(EPOCH + timedelta(seconds=60))),
+    "one that is synced for too long": (
+        step([], 60, **running()),
+        of_version(status={"operationState": {"phase": "Terminating"}}),
+    ),
+    "one whose operation is being ended": (
+        step([], 60, **running("Terminating")),
+        AwaitRemoval(EPOCH + timedelta(seconds=120)),
+    ),
+    "one whose operation has not begun": (step([], operation={}), of_version(operation=None)),
+    "one that would cascade": (step([CASCADE_FINALIZER]), NO_FINALIZERS),
+    "one without finalizers": (step([]), Delete("u", 3, "Background")),
+    "one that somebody else deletes": (
+        step([CASCADE_FINALIZER], metadata={"deletionTimestamp": EPOCH.isoformat()}, **running()),
+        NO_FINALIZERS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "expected"), STEPS.values(), ids=STEPS)
+def test_application_when_released_then_the_next_step_is(found: ObjectStep, expected: ObjectStep) -> None:
+    assert found == expected
+
+
+def test_application_when_it_is_gone_then_nothing_is_left_to_do() -> None:
+    assert release_step(None, EPOCH) == Unchanged()
+
+
+async def test_application_when_its_row_is_released_then_it_goes_without_cascade_and_that_is_reported(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    await driver.apply(ROW)
+    driver.cluster.edit("Application", "app", {"metadata": {"finalizers": [CASCADE_FINALIZER]}})
+    driver.cluster.calls.clear()
+    await driver.apply(released(ROW))
+    await settle()
+    assert ("Application", "app") not in driver.cluster.objects
+    assert driver.cluster.objects.keys() == set()
+    (last,) = [event for _, event in driver.reports.sent[-1:]]
+    assert last == Removed(forced=False)
+
+
+async def test_application_when_it_never_was_then_its_release_is_reported(driver: Driver) -> None:
+    await driver.begin()
+    await driver.apply(released(ROW))
+    assert [event for _, event in driver.reports.sent] == [Removed(forced=False)]
+
+
+async def test_application_when_made_again_by_somebody_after_its_release_then_it_goes_again(driver: Driver) -> None:
+    await driver.begin()
+    await driver.apply(released(ROW))
+    await driver.cluster.create_object(APPLICATION_KIND.resource, desired_object(ROW), field_manager="somebody")
+    await settle()
+    assert ("Application", "app") not in driver.cluster.objects

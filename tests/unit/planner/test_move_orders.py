@@ -1,0 +1,155 @@
+"""Orders to move tenants: what each rule accepts, refuses and leaves as it is; which moves begin, and which go back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
+from services.planner.domain.fleet_orders import decide_orders
+from services.planner.domain.fleet_rows import (
+    CANCELLABLE,
+    EngineInstanceRow,
+    Fleet,
+    Holding,
+    Move,
+    MoveStep,
+    TenantHere,
+)
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at
+from tests.unit.planner.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
+
+TWO = replace(INSTANCE, id="two", namespace="argocd-2")
+NORTH = replace(TWO, engine_cluster="north-2")
+HERE = TenantHere(UUID(int=1), 3, "one", 4)
+TO_TWO = MoveTenant(WORKSPACE, NAMESPACE, "two")
+CANCEL = CancelMove(WORKSPACE, NAMESPACE)
+MOVE = Move(
+    id=UUID(int=10), tenant_id=HERE.id, workspace=WORKSPACE, namespace=NAMESPACE, partition=3, source="one",
+    target="two", step="preparing", is_cancelled=False, reported="{}", message="", actor="ada", ordered_at=at(10),
+    step_since=at(11), due_at=None,
+)  # fmt: skip
+
+
+def fleet(target: EngineInstanceRow = TWO, held: Holding | None = None, moves: Sequence[Move] = ()) -> Fleet:
+    return Fleet(
+        {CLUSTER.id: CLUSTER},
+        {each.id: each for each in (INSTANCE, target)},
+        {target.id: held} if held else {},
+        frozenset({"argocd"}),
+        {(WORKSPACE, NAMESPACE): HERE},
+        {each.tenant_id: each for each in moves},
+    )
+
+
+def with_tenant(before: Fleet, tenant: TenantHere) -> Fleet:
+    return replace(before, tenants={(WORKSPACE, NAMESPACE): tenant})
+
+
+def at_step(step: MoveStep, **changes: Any) -> Move:
+    return replace(MOVE, step=step, **changes)
+
+
+DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
+    "to another instance": (fleet(), TO_TWO, "accepted", ""),
+    "to where it is": (fleet(), replace(TO_TWO, target="one"), "unchanged", "it is there"),
+    "again": (fleet(moves=[MOVE]), TO_TWO, "unchanged", "it is being moved there: preparing"),
+    "elsewhere meanwhile": (fleet(moves=[MOVE]), replace(TO_TWO, target="one"), "refused", "is being moved to two"),
+    "to one that nobody added": (fleet(), replace(TO_TWO, target="six"), "refused", "no engine instance 'six'"),
+    "of nobody": (fleet(), replace(TO_TWO, namespace="x"), "refused", f"there is no tenant '{WORKSPACE}/x'"),
+    "to one that drains": (fleet(replace(TWO, state="draining")), TO_TWO, "refused", "two is draining"),
+    "to one that is retired": (fleet(replace(TWO, state="retired")), TO_TWO, "refused", "two is retired"),
+    "to one that is full": (fleet(replace(TWO, state="full")), TO_TWO, "refused", "two is full"),
+    "without room": (fleet(held=Holding(deployments=2497)), TO_TWO, "refused", "has room for 3 Applications"),
+    "to another region": (fleet(replace(TWO, region="us")), TO_TWO, "refused", "region of engine instance two is 'us'"),
+    "to another engine": (fleet(replace(TWO, engine="flux")), TO_TWO, "refused", "engine of engine instance two"),
+    "to another's": (fleet(replace(TWO, dedicated_to="x")), TO_TWO, "refused", "is dedicated to workspace x"),
+    "to another cluster": (fleet(NORTH), TO_TWO, "accepted", ""),
+    "to another cluster than it deploys to": (
+        with_tenant(fleet(NORTH), replace(HERE, of_engine_cluster=2)),
+        TO_TWO,
+        "refused",
+        "2 Applications of the tenant are deployed to that of its own",
+    ),
+    "within the cluster that it deploys to": (
+        with_tenant(fleet(), replace(HERE, of_engine_cluster=2)),
+        TO_TWO,
+        "accepted",
+        "",
+    ),
+    "to its own": (fleet(replace(TWO, dedicated_to=WORKSPACE)), TO_TWO, "accepted", ""),
+    "cancelled": (fleet(moves=[MOVE]), CANCEL, "accepted", ""),
+    "cancelled again": (fleet(moves=[replace(MOVE, is_cancelled=True)]), CANCEL, "unchanged", "it goes back"),
+    "cancelled though it goes back": (fleet(moves=[at_step("cancelling")]), CANCEL, "unchanged", "it goes back"),
+    "cancelled though it is not moved": (fleet(), CANCEL, "unchanged", "it is not being moved"),
+    "cancelled too late": (fleet(moves=[at_step("releasing")]), CANCEL, "refused", "is two's from here on: releasing"),
+}
+
+
+@pytest.mark.parametrize(("before", "order", "expected", "words"), DECISIONS.values(), ids=DECISIONS)
+def test_order_when_it_is_about_a_move_then_its_outcome_names_the_rule(
+    before: Fleet, order: Order, expected: str, words: str
+) -> None:
+    result, message = outcome(decided(before, order))
+    assert result == expected
+    assert words in message
+
+
+def test_move_when_accepted_then_it_begins_at_once_if_both_instances_have_a_place_for_it() -> None:
+    changes = decided(fleet(), TO_TWO)
+    expected = replace(MOVE, step="reserved", step_since=NOW, due_at=NOW)
+    assert changes.moves_ordered == (expected,)
+    assert [(each.kind, each.message) for each in changes.audit_records] == [("Move", "reserved: from one to two")]
+
+
+def test_moves_when_more_are_ordered_than_may_go_on_at_once_then_the_oldest_begin() -> None:
+    moves = [
+        at_step("ordered", id=UUID(int=n), tenant_id=UUID(int=n), ordered_at=at(n), source=f"from-{n}")
+        for n in range(1, 8)
+    ]
+    before = fleet(moves=[at_step("releasing", tenant_id=UUID(int=99), source="from-99"), *moves])
+    begun = decide_orders([], before, NOW, moves_at_once=5).moves_ordered
+    assert [(each.tenant_id.int, each.step) for each in begun] == [(n, "reserved") for n in range(1, 5)]
+
+
+def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_is_refused() -> None:
+    other = TenantHere(UUID(int=2), 3, "one", 4)
+    before = replace(
+        fleet(replace(TWO, capacity=7)), tenants={(WORKSPACE, NAMESPACE): HERE, (WORKSPACE, "other"): other}
+    )
+    changes = decided(before, TO_TWO, replace(TO_TWO, namespace="other"))
+    assert [each.outcome for each in changes.fleet_orders] == ["accepted", "refused"]
+
+
+@pytest.mark.parametrize("step", CANCELLABLE)
+def test_move_when_its_target_drains_before_the_source_is_released_then_it_goes_back(step: MoveStep) -> None:
+    before = fleet(replace(TWO, state="draining"), Holding(tenants=1), [at_step(step)])
+    (move,) = decide_orders([], before, NOW).moves_ordered
+    assert (move.is_cancelled, move.message) == (True, "engine instance two is draining")
+    assert move.step == ("cancelled" if step == "ordered" else step)
+
+
+def test_move_when_its_target_drains_after_the_source_was_released_then_it_goes_on() -> None:
+    before = fleet(replace(TWO, state="draining"), Holding(tenants=1), [at_step("releasing")])
+    assert decide_orders([], before, NOW).moves_ordered == ()
+
+
+def test_move_when_its_tenant_is_gone_then_it_is_over() -> None:
+    (move,) = decide_orders([], replace(fleet(moves=[MOVE]), gone=frozenset({HERE.id})), NOW).moves_ordered
+    assert (move.step, move.message) == ("cancelled", "the tenant is gone")
+
+
+def test_instance_when_a_tenant_is_on_its_way_there_then_it_is_not_retired() -> None:
+    before = fleet(held=Holding(tenants=1), moves=[MOVE])
+    assert outcome(decided(before, RetireEngineInstance("two")))[0] == "refused"
+
+
+def test_order_when_it_is_of_a_move_then_the_audit_has_the_tenant_and_the_target() -> None:
+    (record,) = decide_orders([ordered(TO_TWO)], fleet(), NOW).fleet_orders
+    assert (record.kind, record.subject) == ("MoveTenant", f"{WORKSPACE}/{NAMESPACE}")
+    assert json.loads(record.arguments) == {"workspace": WORKSPACE, "namespace": NAMESPACE, "target": "two"}

@@ -1,0 +1,465 @@
+"""A tenant that is moved: what the two engines are told, in which order, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from services.common.json_values import canonical
+from services.common.messages.compiled import RELEASE
+from services.common.messages.observation import ObservationEvent
+from services.kinds.shared.api_group import FINALIZER
+from services.planner.domain.events import Event
+from services.planner.domain.fleet_rows import Move
+from services.planner.domain.moves import NUMBERS
+from services.planner.rows import EngineRow
+from tests.unit.planner.given import (
+    SYNCED,
+    Applied,
+    Checked,
+    Removed,
+    changed,
+    credential,
+    environment,
+    gone,
+    observed,
+    resource_gone,
+    secret,
+    spec,
+    status,
+    sync_run,
+)
+from tests.unit.planner.tenant import MANUAL, REMOTE, moved
+from tests.unit.planner.world import NOW, World
+
+ID = UUID(int=7)
+WAY = ("preparing", "pausing", "releasing", "adopting", "withdrawing", "done")
+BACK = ("cancelling", "cancelled")
+HEALTHY = {"sync": SYNCED, "health": {"status": "Healthy"}}
+OUT_OF_SYNC = {"sync": {"status": "OutOfSync"}, "health": {"status": "Healthy"}}
+
+
+@dataclass
+class Agents:
+    """What both engines hold, and what their agents have still to report of it."""
+
+    world: World
+    live: set[tuple[str, str]] = field(default_factory=set)
+    """Instance and name of Applications that exist."""
+    deleted: list[str] = field(default_factory=list)
+    """Applications that went with all that they had deployed."""
+    second: int = 1000
+    silent: str = ""
+    """The instance whose agent does nothing."""
+    bad: str = ""
+    """The instance where no credentials work."""
+    _done: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def work(self) -> bool:
+        """Carry out rows, one report at a time; returns whether there was anything to do."""
+        events = list(self.reports())
+        for event in events:
+            self.world.take(event)
+        return bool(events)
+
+    def reports(self) -> Iterator[Event]:
+        """What is to be reported of rows that are new."""
+        for row in list(self.world.engine.values()):
+            key = (row.engine_instance_id, row.kind, row.name)
+            state = f"{row.desired} {row.digest}"
+            if row.engine_instance_id != self.silent and self._done.get(key) != state:
+                self._done[key] = state
+                for event in self._carried_out(row):
+                    self.second += 1
+                    yield observed(self.second, event, instance=row.engine_instance_id, kind=row.kind, name=row.name)
+        self._done = {key: known for key, known in self._done.items() if key in self._keys()}
+
+    def _keys(self) -> set[tuple[str, ...]]:
+        return {(row.engine_instance_id, row.kind, row.name) for row in self.world.engine.values()}
+
+    def _carried_out(self, row: EngineRow) -> Iterator[ObservationEvent]:
+        place = (row.engine_instance_id, row.name)
+        if row.kind == "Application":
+            yield from self._application(row, place)
+        elif row.desired == "absent":
+            yield Removed(forced=False)
+        elif row.kind.endswith("Secret"):
+            bad = row.engine_instance_id == self.bad
+            yield Checked(row.digest, *(("InvalidCredentials", "no") if bad else ("Succeeded", "")))
+        else:
+            yield Applied(row.digest)
+
+    def _application(self, row: EngineRow, place: tuple[str, str]) -> Iterator[ObservationEvent]:
+        is_released = json.loads(row.manifest).get(RELEASE) is True
+        if row.desired == "absent" or is_released:
+            if place in self.live and not is_released:
+                self.deleted.append(row.name)
+            self.live.discard(place)
+            yield Removed(forced=False)
+            return
+        is_new = place not in self.live
+        self.live.add(place)
+        assert [name for _, name in self.live].count(row.name) == 1, "two Argo CDs would deploy it"
+        yield Applied(row.digest)
+        if is_new:
+            yield status(1, conditions=[{"type": "InvalidSpecError", "message": "the cluster is not known yet"}])
+            yield status(2, **HEALTHY)
+
+    def settle(self) -> None:
+        """Until there is nothing left to do."""
+        for _ in range(100):
+            worked = self.work()
+            if not self.world.take_due_moves() and not worked:
+                return
+        raise AssertionError("it never comes to rest")
+
+
+def target_of(world: World) -> str:
+    (tenant,) = world.tenants.values()
+    return next(each.id for each in world.fleet if each.id != tenant.engine_instance_id)
+
+
+def ordered(world: World) -> Move:
+    """Room is reserved for the only tenant on the other instance."""
+    (tenant,) = world.tenants.values()
+    move = Move(
+        id=ID, tenant_id=tenant.id, workspace=tenant.workspace, namespace=tenant.namespace, partition=0,
+        source=tenant.engine_instance_id, target=target_of(world), step="reserved", is_cancelled=False, reported="{}",
+        message="", actor="somebody", ordered_at=NOW, step_since=NOW, due_at=NOW,
+    )  # fmt: skip
+    world.moves[ID] = move
+    return move
+
+
+def steps(world: World) -> list[str]:
+    """As the audit has them, in their order."""
+    found = [each for each in world.audit_records.values() if each.kind == "Move"]
+    return [each.message.split(":")[0] for each in sorted(found, key=lambda each: each.generation)]
+
+
+def shown(world: World, name: str = "web") -> dict[str, str]:
+    (found,) = [each for each in world.workspace.values() if (each.kind, each.name) == ("GitOpsDeployment", name)]
+    parts = json.loads(found.status)
+    return {part: parts.get(part, {}).get("status", "") for part in ("sync", "health")}
+
+
+def instances(world: World) -> set[str]:
+    return {row.engine_instance_id for row in world.engine.values()}
+
+
+@pytest.fixture
+def agents(world: World) -> Agents:
+    """Of a tenant with an environment, a credential and two deployments, all of which work."""
+    world.take(secret(1), environment(2), secret(3, "login", "repository-credential"), credential(4))
+    found = Agents(world)
+    found.settle()
+    world.take(changed(5, content=REMOTE), changed(6, "other", uid="uid-2", content=MANUAL))
+    found.settle()
+    assert len(found.live) == 2
+    return found
+
+
+def test_move_when_agents_do_what_they_are_told_then_the_tenant_is_on_the_target_and_nothing_was_deleted(
+    world: World, agents: Agents
+) -> None:
+    kinds = sorted(row.kind for row in world.engine.values())
+    move = ordered(world)
+    agents.settle()
+    assert (world.moves[ID].step, steps(world)) == ("done", list(WAY))
+    assert (instances(world), agents.live) == (
+        {move.target},
+        {(move.target, "gitopsdepl-uid-1"), (move.target, "gitopsdepl-uid-2")},
+    )
+    assert (agents.deleted, sorted(row.kind for row in world.engine.values())) == ([], kinds)
+
+
+def test_move_when_it_is_over_then_the_tenants_row_and_its_statuses_say_nothing_of_it(
+    world: World, agents: Agents
+) -> None:
+    before = dict(world.workspace)
+    ordered(world)
+    agents.settle()
+    assert {key: row.status for key, row in world.workspace.items()} == {key: row.status for key, row in before.items()}
+
+
+def test_status_when_the_source_reports_while_it_is_left_then_the_last_one_stays_until_the_target_reports(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    seen = []
+    for _ in range(40):
+        for each in (move.source, move.target):
+            if each != world.tenants[move.tenant_id].engine_instance_id or world.moves[ID].step in {
+                "pausing",
+                "releasing",
+            }:
+                world.take(observed(2000, status(900, **OUT_OF_SYNC), instance=each))
+        seen.append(shown(world))
+        agents.work()
+        world.take_due_moves()
+    assert world.moves[ID].step == "done"
+    assert seen == [{"sync": "Synced", "health": "Healthy"}] * 40
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_move_when_reports_come_in_any_order_and_more_than_once_then_the_end_is_the_same(
+    world: World, agents: Agents, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    move = ordered(world)
+    late: list[Event] = []
+    for _ in range(400):
+        late += agents.reports()
+        chance.shuffle(late)
+        if chance.random() < 0.2:
+            world.memory.clear()  # another planner has taken over
+        if late and chance.random() < 0.7:
+            event = late.pop()
+            world.take(event, *([event] if chance.random() < 0.3 else []))
+        elif chance.random() < 0.7:
+            world.take_due_moves()
+        if world.moves[ID].is_over and not late:
+            break
+    agents.settle()
+    assert (steps(world), instances(world), agents.deleted) == (list(WAY), {move.target}, [])
+
+
+@pytest.mark.parametrize("step", ["preparing", "pausing"])
+def test_move_when_cancelled_before_the_source_is_released_then_everything_is_as_before(
+    world: World, agents: Agents, step: str
+) -> None:
+    before = {key: (row.desired, row.digest) for key, row in world.engine.items()}
+    ordered(world)
+    until(world, agents, step)
+    world.moves[ID] = replace(world.moves[ID], is_cancelled=True, message="an operator has cancelled it")
+    world.memory.clear()
+    agents.settle()
+    assert world.moves[ID].step == "cancelled"
+    assert {key: (row.desired, row.digest) for key, row in world.engine.items()} == before
+    assert agents.deleted == []
+
+
+def until(world: World, agents: Agents, step: str) -> None:
+    """Go on until the move is at ``step``, of which nothing is reported yet."""
+    for _ in range(50):
+        if world.moves[ID].step == step:
+            return
+        if not world.take_due_moves():
+            agents.work()
+    raise AssertionError(f"{world.moves[ID].step}, never {step}")
+
+
+@pytest.mark.parametrize("fault", ["silent", "bad"])
+def test_move_when_the_target_is_not_ready_in_time_then_it_goes_back_and_says_why(
+    world: World, agents: Agents, fault: str
+) -> None:
+    move = ordered(world)
+    setattr(agents, fault, move.target)
+    agents.settle()
+    assert world.moves[ID].step == "preparing"
+    world.later = timedelta(minutes=11)
+    agents.settle()
+    agents.silent = ""
+    agents.settle()
+    assert world.moves[ID].step == "cancelled"
+    assert "preparing took longer than 0:10:00: " in world.moves[ID].message
+    assert (instances(world), agents.deleted) == ({move.source}, [])
+
+
+def test_move_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_goes_back_and_says_why(
+    world: World, agents: Agents
+) -> None:
+    """What is deployed to the engine's own cluster would be left behind there, and be made anew in the other."""
+    move = ordered(world)
+    world.fleet = [replace(each, engine_cluster=each.id) for each in world.fleet]
+    agents.settle()
+    world.later = timedelta(minutes=11)
+    agents.settle()
+    assert world.moves[ID].message == "pausing took longer than 0:10:00: an environment of other"
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("cancelled", {move.source}, [])
+
+
+def test_move_when_it_is_to_another_cluster_and_all_deployments_have_environments_then_it_is_done(
+    world: World, agents: Agents
+) -> None:
+    world.take(changed(90, "other", uid="uid-2", content=REMOTE, generation=2))
+    agents.settle()
+    move = ordered(world)
+    world.fleet = [replace(each, engine_cluster=each.id) for each in world.fleet]
+    agents.settle()
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("done", {move.target}, [])
+
+
+def test_move_when_the_target_is_away_after_the_release_then_it_goes_on_when_it_is_back(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    until(world, agents, "adopting")
+    agents.silent = move.target
+    world.later = timedelta(days=1)
+    agents.settle()
+    assert world.moves[ID].step == "adopting"
+    agents.silent = ""
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+@pytest.mark.parametrize("step", WAY[:-1])
+def test_deployment_when_deleted_at_any_step_then_what_it_deployed_goes_once(
+    world: World, agents: Agents, step: str
+) -> None:
+    move = ordered(world)
+    until(world, agents, step)
+    world.take(gone(3000))
+    agents.settle()
+    assert agents.deleted == ["gitopsdepl-uid-1"]
+    assert (world.moves[ID].step, agents.live) == ("done", {(move.target, "gitopsdepl-uid-2")})
+
+
+@pytest.mark.parametrize("step", WAY[:-1])
+def test_tenant_when_deleted_at_any_step_then_nothing_is_left_on_either_instance(
+    world: World, agents: Agents, step: str
+) -> None:
+    ordered(world)
+    until(world, agents, step)
+    world.take(gone(3000), gone(3001, "other", uid="uid-2"))
+    world.take(
+        resource_gone(3002, "GitOpsDeploymentManagedEnvironment", "prod"),
+        resource_gone(3003, "GitOpsDeploymentRepositoryCredential", "login"),
+        resource_gone(3004, "Secret", "kubeconfig", "uid-secret-kubeconfig"),
+        resource_gone(3005, "Secret", "login", "uid-secret-login"),
+    )
+    agents.settle()
+    assert (world.engine, world.tenants, sorted(agents.deleted)) == ({}, {}, ["gitopsdepl-uid-1", "gitopsdepl-uid-2"])
+
+
+@pytest.mark.parametrize("step", WAY[:-1])
+def test_deployment_when_made_or_changed_at_any_step_then_the_target_has_it(
+    world: World, agents: Agents, step: str
+) -> None:
+    move = ordered(world)
+    until(world, agents, step)
+    world.take(changed(3000, "third", uid="uid-3"))
+    world.take(changed(3001, content=REMOTE | {"source": spec()["source"] | {"path": "new"}}, generation=2))
+    agents.settle()
+    assert {name for instance, name in agents.live if instance == move.target} == {
+        f"gitopsdepl-uid-{n}" for n in (1, 2, 3)
+    }
+    (row,) = [row for row in world.engine.values() if row.name == "gitopsdepl-uid-1"]
+    assert json.loads(row.manifest)["spec"]["source"]["path"] == "new"
+    assert "automated" in json.loads(row.manifest)["spec"]["syncPolicy"]
+
+
+def test_source_when_pausing_then_its_applications_are_not_automated_and_only_then_released(
+    world: World, agents: Agents
+) -> None:
+    ordered(world)
+    until(world, agents, "pausing")
+    (row,) = [row for row in world.engine.values() if row.name == "gitopsdepl-uid-1"]
+    paused = json.loads(row.manifest)
+    assert ("automated" in paused["spec"].get("syncPolicy", {}), RELEASE in paused) == (False, False)
+    until(world, agents, "releasing")
+    (row,) = [row for row in world.engine.values() if row.name == "gitopsdepl-uid-1"]
+    assert json.loads(row.manifest) == paused | {RELEASE: True}
+
+
+def test_credentials_when_handed_over_then_the_source_is_told_neither_a_login_nor_to_remove_the_account(
+    world: World, agents: Agents
+) -> None:
+    world.take(environment(90, createNewServiceAccount=True, generation=2))
+    agents.settle()
+    move = ordered(world)
+    until(world, agents, "withdrawing")
+    left = [json.loads(row.manifest) for row in world.engine.values() if row.engine_instance_id == move.source]
+    secrets = [each for each in left if each["kind"] == "Secret"]
+    assert [(each[RELEASE], "secret" in each["recipe"]) for each in secrets] == [(True, False)] * 2
+
+
+def test_sync_run_when_ordered_while_the_source_is_left_then_it_is_started_once_on_the_target(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    until(world, agents, "pausing")
+    world.take(sync_run(3000, deployment="other"))
+    until(world, agents, "releasing")
+    assert [row for row in world.engine.values() if row.kind == "SyncOperation"] == []
+    agents.settle()
+    (order,) = [row for row in world.engine.values() if row.kind == "SyncOperation"]
+    assert order.engine_instance_id == move.target
+
+
+def test_sync_run_when_it_runs_then_the_source_is_not_released_before_it_ends(world: World, agents: Agents) -> None:
+    world.take(sync_run(90, deployment="other"))
+    move = ordered(world)
+    agents.settle()
+    assert world.moves[ID].step == "pausing"
+    run = next(row for row in world.engine.values() if row.kind == "SyncOperation")
+    ended = moved("now", "Succeeded")
+    world.take(observed(3000, ended, instance=run.engine_instance_id, kind=run.kind, name=run.name))
+    agents.settle()
+    assert (world.moves[ID].step, run.engine_instance_id) == ("done", move.source)
+
+
+def test_deployment_when_it_waits_for_its_cr_then_the_finalizer_is_released_after_the_move(
+    world: World, agents: Agents
+) -> None:
+    ordered(world)
+    until(world, agents, "releasing")
+    world.take(changed(3000, content=REMOTE, deleting=True, finalizers=(FINALIZER,), generation=2))
+    agents.settle()
+    (row,) = [each for each in world.workspace.values() if (each.kind, each.name) == ("GitOpsDeployment", "web")]
+    assert (row.release_finalizer, agents.deleted) == (True, ["gitopsdepl-uid-1"])
+
+
+def test_audit_when_a_tenant_was_moved_then_it_has_who_ordered_it_and_each_step(world: World, agents: Agents) -> None:
+    move = ordered(world)
+    agents.settle()
+    rows = [each for each in world.audit_records.values() if each.kind == "Move"]
+    assert sorted(each.generation for each in rows) == [NUMBERS[step] for step in WAY]  # type: ignore[index]
+    assert {(each.actor, each.name) for each in rows} == {("somebody", move.target)}
+
+
+def test_move_when_its_target_was_added_since_the_fleet_was_read_then_it_begins_once_that_is_known(
+    world: World, agents: Agents
+) -> None:
+    move, fleet = ordered(world), world.fleet
+    world.fleet = tuple(each for each in fleet if each.id != move.target)
+    world.take_due_moves()
+    assert (world.moves[ID].step, world.parked) == ("reserved", {})
+    world.fleet = fleet
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_sync_run_when_a_former_instance_says_that_it_ended_then_it_is_not_started_once_more(
+    world: World, agents: Agents
+) -> None:
+    """A rebuild replays what was reported before a move, and knows the tenant where it is by now."""
+
+    def orders() -> list[EngineRow]:
+        return [row for row in world.engine.values() if row.kind == "SyncOperation"]
+
+    world.take(sync_run(90, deployment="other"))
+    (order,) = orders()
+    report = partial(observed, instance=target_of(world), kind=order.kind, name=order.name)
+    world.take(report(91, moved("now", "Running")))
+    assert orders() == [order]
+    world.take(report(92, moved("now", "Succeeded")))
+    assert orders() == []
+    (ended,) = world.sync_runs.values()
+    assert ended.phase == "Succeeded"
+
+
+def test_reports_when_of_neither_instance_then_they_change_nothing(world: World, agents: Agents) -> None:
+    ordered(world)
+    until(world, agents, "preparing")
+    before = canonical(world.moves[ID].reported)
+    world.take(observed(3000, Applied("x"), instance="engine-9", kind="AppProject", name="app-project"))
+    assert canonical(world.moves[ID].reported) == before
