@@ -57,7 +57,9 @@ class Faults:
 
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
-        async with self._turn:  # nobody is starting what has ended
+        async with self._turn:
+            if not self._under_way:  # faults that follow each other at once leave no time between them
+                await self._start_what_ended()
             self._under_way += 1
         try:
             log.info("fault", begins=str(fault))

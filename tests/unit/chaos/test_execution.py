@@ -94,7 +94,8 @@ class Watched(Faults):
 
     async def _start_what_ended(self) -> None:
         self.noted.append("looks")
-        self.looked.set()
+        if self.noted.count("looks") > 1:
+            self.looked.set()
 
 
 async def test_processes_when_faults_are_under_way_then_none_is_started_before_all_are_over(
@@ -108,7 +109,17 @@ async def test_processes_when_faults_are_under_way_then_none_is_started_before_a
     async with asyncio.timeout(5):
         await faults.looked.wait()
     looking.cancel()
-    assert faults.noted[:5] == ["begins", "begins", "ends", "ends", "looks"]
+    assert faults.noted[:6] == ["looks", "begins", "begins", "ends", "ends", "looks"]
+
+
+async def test_fault_when_it_follows_another_at_once_then_what_has_ended_by_that_is_started_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution_faults, "Operator", lambda *_: None)
+    faults = Watched()
+    for _ in range(2):
+        await faults.carry_out(Kill("planner", 1))
+    assert faults.noted == ["looks", "begins", "ends"] * 2
 
 
 async def test_faults_when_they_are_carried_out_then_their_targets_are_counted_by_kind() -> None:
