@@ -23,6 +23,7 @@ from services.common.kafka import (
     Publisher,
     TopicPartition,
     count_partitions,
+    existing_partitions,
     kafka_at,
     read_extents,
 )
@@ -67,6 +68,8 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
     closing.callback(session.close)
     await_dependency(kafka_at(settings), lambda: _check_topics(settings), timeout)
+    existing = await_dependency(kafka_at(settings), lambda: existing_partitions(settings), timeout)
+    await_dependency("PostgreSQL", lambda: session.forget_positions(existing), timeout)
     offsets = _OffsetLoader(settings, session, stopping, heartbeat)
     consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS, FLEET_ORDERS), offsets)
     closing.callback(consumer.close)

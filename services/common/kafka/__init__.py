@@ -1,6 +1,13 @@
 """Kafka as the services use it: topics, consumer and offset tracker, latest messages, producer, dead letters."""
 
-from services.common.kafka.brokers import Brokers, check_login, client_properties, count_partitions, kafka_at
+from services.common.kafka.brokers import (
+    Brokers,
+    check_login,
+    client_properties,
+    count_partitions,
+    existing_partitions,
+    kafka_at,
+)
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import SESSION_SECONDS, Consumer, Membership
 from services.common.kafka.dead_letter_limit import DeadLetterLimit, TooManyDeadLetters
@@ -65,6 +72,7 @@ __all__ = [
     "client_properties",
     "count_partitions",
     "engine_topic",
+    "existing_partitions",
     "is_engine_topic",
     "kafka_at",
     "load_acls",

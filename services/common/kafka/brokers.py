@@ -93,9 +93,21 @@ def check_login(brokers: Brokers) -> None:
 def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
     """How many partitions each of ``topics`` has.
 
-    Raises NoPermission when a broker refuses our credentials, Retry when none answers, InvalidConfiguration naming a
-    topic that does not exist.
+    Raises as :func:`existing_partitions`, and InvalidConfiguration naming a topic that does not exist.
     """
+    known = _existing(brokers)
+    return {topic: _count(known.get(topic), topic) for topic in topics}
+
+
+def existing_partitions(brokers: Brokers) -> dict[str, int]:
+    """How many partitions each topic has that we may know of.
+
+    Raises NoPermission when a broker refuses our credentials, Retry when none answers.
+    """
+    return {topic: len(found.partitions) for topic, found in _existing(brokers).items()}
+
+
+def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
     refusals: list[KafkaError] = []
 
     def note(error: KafkaError) -> None:
@@ -104,7 +116,7 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
 
     admin = AdminClient(client_properties(brokers) | {"log_level": 0, "error_cb": note})
     try:
-        known = admin.list_topics(timeout=REQUEST_SECONDS).topics
+        return dict(admin.list_topics(timeout=REQUEST_SECONDS).topics)
     except KafkaException as error:
         admin.poll(0)  # calls back
         if refusals:
@@ -112,7 +124,6 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
                 f"Kafka refuses KAFKA_USERNAME and KAFKA_PASSWORD: {refusals[0].str()}; see 'gitopsctl topics acls'"
             ) from error
         raise Retry(str(error.args[0])) from error
-    return {topic: _count(known.get(topic), topic) for topic in topics}
 
 
 def _count(found: TopicMetadata | None, topic: str) -> int:

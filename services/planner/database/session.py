@@ -66,6 +66,11 @@ ENSURE_POSITIONS = """
 INSERT INTO consumer_offsets (topic, partition, next_offset)
 SELECT *, 0 FROM unnest(%s::text[], %s::int4[]) ON CONFLICT DO NOTHING
 """
+FORGET_POSITIONS = """
+DELETE FROM consumer_offsets AS known
+ WHERE NOT EXISTS (SELECT FROM unnest(%s::text[], %s::int4[]) AS existing(topic, partitions)
+                    WHERE existing.topic = known.topic AND known.partition < existing.partitions)
+"""
 LOCK_POSITIONS = """
 SELECT topic, partition, topic_id, next_offset
   FROM consumer_offsets JOIN unnest(%s::text[], %s::int4[]) AS asked(topic, partition) USING (topic, partition)
@@ -197,6 +202,15 @@ class DatabaseSession:
         for source, resumed in begun.items():
             resumed.report(source)
         return {source: resumed.position.next_offset for source, resumed in begun.items()}
+
+    def forget_positions(self, existing: Mapping[str, int]) -> int:
+        """Delete those of partitions that are not there any more; returns how many. ``existing``: per topic.
+
+        If one of them is made again meanwhile, its planner is fenced, takes it up anew and reads it from its beginning:
+        what is known already changes nothing.
+        """
+        with self._translated() as connection, connection.transaction():
+            return connection.execute(FORGET_POSITIONS, [list(existing), list(existing.values())]).rowcount
 
     def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         """Statuses that show that ``tenant`` is parked, in the open transaction."""

@@ -19,7 +19,6 @@ OTHERS = {
     "rebuild_positions": "of a rebuild, which leaves it empty",
     "debezium_signals": "empty: tests/stack/test_change_data_capture.py",
     "debezium_heartbeat": "one row, which Connect moves on",
-    "consumer_offsets": "a row for each partition",
     "moves": "a row for each move that operators order, which goes a time after it is over: test_moves.py",
     "kept_orphans": "a row for each instance; what no agent has told for two hours goes",
 }

@@ -163,6 +163,7 @@ class Years:
         self._delete()
         self._answer()
         self._list(complete=True)
+        self._make_topics_anew()
         self._pass(seconds=ends - self.clock.seconds)
 
     def tables(self) -> dict[str, int]:
@@ -225,6 +226,12 @@ class Years:
         for order in (DrainEngineInstance(FLEET[0].id), UndrainEngineInstance(FLEET[0].id)):
             self._tick()
             self._take([Event(FleetOrder(uuid4(), "ada", self.clock.now(), order), 0, "")])
+
+    def _make_topics_anew(self) -> None:
+        """They had more partitions, and there was another one; a planner starts when these are gone."""
+        former = [(TOPIC, number) for number in range(1, 13)] + [(f"gitops.of-month-{self.month}", 0)]
+        self.planner.session.take_over_partitions(former)
+        self.planner.session.forget_positions({TOPIC: 1})
 
     def _list(self, *, complete: bool) -> None:
         """Of every kind; one that is not complete shows nothing."""
