@@ -34,7 +34,12 @@ def memory_limit(pod: dict[str, Any]) -> int:
     return int((group_of(pod, "memory") / "memory.limit_in_bytes").read_text())
 
 
-def times_throttled(pod: dict[str, Any]) -> int:
-    """How often its container had to wait for its share of the processors."""
-    lines = (group_of(pod, "cpu") / "cpu.stat").read_text().splitlines()
-    return int(dict(line.split() for line in lines)["nr_throttled"])
+def processor_quotas(pod: dict[str, Any]) -> list[int]:
+    """Of its container and of the pod: microseconds of each period; -1 is none."""
+    group = group_of(pod, "cpu")
+    return [int((place / "cpu.cfs_quota_us").read_text()) for place in (group, group.parent)]
+
+
+def processor_seconds(pod: dict[str, Any]) -> float:
+    """That its container has had."""
+    return int((group_of(pod, "cpuacct") / "cpuacct.usage").read_text()) / 1e9
