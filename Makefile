@@ -44,7 +44,7 @@ packages: setup ## Install the Debian packages that `make containers` and `make 
 	@$(RUN)gitopsctl toolchain packages containers node
 
 CHOSEN :=
-ON_BOTH := tests/component/common tests/component/planner/test_loop.py tests/component/planner/test_migrations.py
+ON_BOTH := tests/component
 containers: setup ## Try the images with Compose, and PostgreSQL and Kafka as containers (root; installs Debian packages)
 	@$(RUN)gitopsctl containers run $(RUN)python -m pytest --testcontainers tests/containers $(ON_BOTH) $(CHOSEN)
 

@@ -55,6 +55,22 @@ class Servers:
     kafka: str
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--testcontainers`` run what takes PostgreSQL or Kafka and nothing else of the stack."""
+    if not config.getoption("testcontainers"):
+        return
+    here = Path(__file__).parent
+    others = [item for item in items if item.path.is_relative_to(here) and not needs_servers_alone(item)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
+
+
+def needs_servers_alone(item: pytest.Item) -> bool:
+    """By the fixtures that a test asks for, directly or not."""
+    fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
+    return "servers" in fixtures and "stack" not in fixtures
+
+
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The infrastructure, without our services, and without Connect: nothing here streams, and at rest it computes."""
