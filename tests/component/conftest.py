@@ -33,6 +33,8 @@ POSTGRES_VARIABLE = re.compile(r"\$\{POSTGRES_IMAGE:-(\S+)\}")
 KAFKA_IMAGE = NAMES["KAFKA_IMAGE"]  # without its digest, which testcontainers would take for the version
 BROKER_SETTING = re.compile(r"^((?:auto|default|group|min|offsets|share|transaction)\.[\w.]+)=(.+)$", re.MULTILINE)
 """Those that say nothing of listeners and principals: without them a lone broker has no transactions, say."""
+CONTAINER_SECONDS = 180
+"""Until a broker answers, on a busy machine, too."""
 OUR_SERVICES = ("watcher", "planner", "agent-1", "agent-2", "argocd-simulator")
 
 
@@ -135,7 +137,8 @@ def containers() -> Iterator[Servers]:
         kafka = KafkaContainer(KAFKA_IMAGE).with_kraft()
         for name, value in BROKER_SETTING.findall((COMPOSE / "kafka" / "server.properties").read_text()):
             kafka.with_env(f"KAFKA_{name.upper().replace('.', '_')}", value)
-        running.enter_context(kafka)
+        running.callback(kafka.stop)
+        kafka.start(timeout=CONTAINER_SECONDS)
         _gitopsctl("topics", "apply", KAFKA_BOOTSTRAP_SERVERS=kafka.get_bootstrap_server())
         host = f"{postgres.get_container_host_ip()}:{postgres.get_exposed_port(5432)}"
         yield Servers(

@@ -104,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(name: str) -> Iterator[Bucket]:
-    """A store with one bucket."""
+def serving(name: str, host: str = "127.0.0.1") -> Iterator[Bucket]:
+    """A store with one bucket, at an address of this machine."""
     bucket = Bucket("")
     handler = type("Handler", (_Handler,), {"bucket": bucket, "name": name})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    bucket.url = f"http://127.0.0.1:{server.server_port}"
+    server = ThreadingHTTPServer((host, 0), handler)
+    bucket.url = f"http://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
