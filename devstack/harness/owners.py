@@ -35,8 +35,13 @@ def agent_of(stack: HostedStack, engine_namespace: str) -> str:
 
 
 def leading_watcher(stack: HostedStack) -> str:
-    """The watcher that follows the workspace."""
-    return next(name for name, readiness in _watchers(stack).items() if readiness == "ok")
+    """The watcher that follows the workspace; one that has just begun to is awaited. Raises Unavailable."""
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while not (leading := [name for name, readiness in _watchers(stack).items() if readiness == "ok"]):
+        if time.monotonic() > deadline:
+            raise Unavailable("no watcher leads")
+        time.sleep(LOOK_SECONDS)
+    return leading[0]
 
 
 def await_shares(stack: HostedStack, service: str) -> None:
