@@ -73,8 +73,13 @@ def faust_app(settings: AgentSettings, offsets: OffsetTracker, session: GroupSes
 
 
 def take_part(app: faust.App, *, wanted: bool) -> None:
-    """Whether to be a member of the group; if not, it is left within a heartbeat."""
-    cast("TrackedTransport", app.transport).takes_part = wanted
+    """Whether to be a member of the group; if not, it is left within a heartbeat.
+
+    It is left, too, if a member is wanted again before that: who has given up its share is given one by joining alone.
+    """
+    transport = cast("TrackedTransport", app.transport)
+    transport.takes_part = wanted
+    transport.has_to_leave = transport.has_to_leave or not wanted
 
 
 def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | None:
@@ -109,13 +114,14 @@ def beating(coordinator: Any, transport: TrackedTransport) -> Callable[[], Await
     beat = confirming(coordinator._do_heartbeat, transport.session)
 
     async def heartbeat() -> bool:
-        if transport.takes_part:
+        if transport.takes_part and not transport.has_to_leave:
             return await beat()
         static, coordinator._group_instance_id = coordinator._group_instance_id, None
         try:
             await coordinator._maybe_leave_group()
         finally:
             coordinator._group_instance_id = static
+        transport.has_to_leave = False
         return False
 
     return heartbeat
@@ -127,6 +133,7 @@ def joining(coordinator: Any, transport: TrackedTransport) -> Callable[[object],
 
     async def rejoin(subscription: object) -> bool:
         if transport.takes_part:
+            transport.has_to_leave = False
             return await join(subscription)
         await asyncio.sleep(ASIDE_SECONDS)
         return False
@@ -181,4 +188,6 @@ class TrackedTransport(driver.Transport):
         self.offsets, self.session = offsets, session
         self.takes_part = True
         """Read on the consumer's thread."""
+        self.has_to_leave = False
+        """Likewise; written there, too, once it is done."""
         super().__init__(*arguments)

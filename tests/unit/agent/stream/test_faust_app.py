@@ -113,3 +113,16 @@ async def test_member_when_it_takes_no_part_then_it_leaves_though_it_is_static_a
     assert (await join(None), await beat()) == (True, True)
     assert coordinator.asked[1:] == ["join", "heartbeat"]
     assert session.is_confirmed
+
+
+async def test_member_when_it_takes_part_again_before_it_has_left_then_it_leaves_all_the_same_and_joins(
+    tmp_path: Path,
+) -> None:
+    session, coordinator = GroupSession(6), Coordinator()
+    app = faust_app(AgentSettings.model_construct(kafka_bootstrap_servers="x:1"), OffsetTracker(), session, tmp_path)
+    transport: Any = app.transport
+    beat, join = beating(coordinator, transport), joining(coordinator, transport)
+    take_part(app, wanted=False)
+    take_part(app, wanted=True)
+    assert (await beat(), await join(None), await beat()) == (False, True, True)
+    assert coordinator.asked == ["leave as None", "join", "heartbeat"]
