@@ -1,10 +1,13 @@
-"""Two agents share the instances; one is killed."""
+"""Agents share the instances; one is killed, or away for an instant."""
 
 from __future__ import annotations
 
+import signal
+
 from services.agent.stream.owned_instances import partition_of_instance
-from tests.component.agent.conftest import StartAgent, until
+from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row
+from tests.component.agent.worker import STARTLED_AGENT
 
 FAILOVER_SECONDS = 15
 """Six of session time-out, the rest for a busy machine; measured: seven."""
@@ -64,3 +67,16 @@ async def test_static_member_when_killed_and_started_again_then_only_it_takes_ov
 
     assert restarted.stop() == 0
     until(lambda: survivor.instances == sorted([low, high]))
+
+
+async def test_agent_when_its_api_server_is_back_before_it_has_left_then_it_has_its_instances_again(
+    start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations
+) -> None:
+    agent = start_agent({INSTANCE: namespace}, module=STARTLED_AGENT)
+    engine_log.write(row(INSTANCE, application("before", namespace)))
+    until(lambda: observations.of("before"))
+    agent.process.send_signal(signal.SIGUSR1)
+    engine_log.write(row(INSTANCE, application("after", namespace)))
+    until(lambda: observations.of("after"))
+    assert agent.assignments == [[INSTANCE], [INSTANCE]]
+    assert agent.stop() == 0

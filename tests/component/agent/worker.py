@@ -15,6 +15,8 @@ from pathlib import Path
 AGENT = "services.agent"
 COMPOSING_AGENT = "tests.component.agent.composing_agent"
 """An agent whose Secrets are composed by a fake."""
+STARTLED_AGENT = "tests.component.agent.startled_agent"
+"""An agent whose API server is out of reach for an instant at SIGUSR1."""
 
 
 class Worker:
