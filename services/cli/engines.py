@@ -10,7 +10,7 @@ import time
 import typer
 from rich.live import Live
 
-from services.cli import engine_moves
+from services.cli import engine_moves, engine_rebalance
 from services.cli.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -33,6 +33,7 @@ app = typer.Typer(help="Engine instances.", no_args_is_help=True)
 app.command("move")(engine_moves.move)
 app.command("cancel-move")(engine_moves.cancel_move)
 app.command("moves")(engine_moves.list_moves)
+app.command("rebalance")(engine_rebalance.rebalance)
 
 LOOK_EVERY_SECONDS = 2.0
 DEFAULT_CAPACITY = 2500
@@ -142,7 +143,7 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
 
 @app.command()
 def drain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
-    """Order that no new tenant is placed on an instance. Those that are there stay."""
+    """Order that no new tenant is placed on an instance. Those that are there stay, until a rebalance moves them."""
     give_order(DrainEngineInstance(instance), url, timeout, dry_run=dry_run)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -15,12 +16,12 @@ from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Retry
 from services.common.kafka import FLEET_ORDERS, Publisher
-from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order
+from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order, RebalanceFleet
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
-from services.planner.database.fleet_queries import load_fleet_rows
-from services.planner.domain.fleet_orders import decide_order
+from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
+from services.planner.domain.fleet_orders import Decision, decide_order
 from services.planner.domain.fleet_rows import Fleet
 from services.planner.engines.available import ENGINES
 
@@ -37,13 +38,29 @@ def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None
 
     Raises Exit with code 1 if it is refused, Unavailable if it is not decided in time: then it may be later.
     """
-    given = FleetOrder(uuid4(), operator(), datetime.now(UTC), order)
     if dry_run:
-        decision = decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
-        outcome, message = f"would be {decision.outcome}", decision.message
-    else:
-        send_order(load(KafkaSettings), given)
-        outcome, message = await_dependency("planner", lambda: _outcome(url, given.id), timeout)
+        tell_decision(order, try_order(order, url, timeout))
+        return
+    given = _given(order)
+    send_order(load(KafkaSettings), given)
+    _tell(order, *await_dependency("planner", lambda: _outcome(url, given.id), timeout))
+
+
+def try_order(order: Order, url: str, timeout: float) -> Decision:
+    """What would be decided, by what the database shows; nothing is sent."""
+    return decide_order(_given(order), await_dependency("database", lambda: fleet(url, order), timeout))
+
+
+def tell_decision(order: Order, tried: Decision) -> None:
+    """Print what was found by :func:`try_order`. Raises Exit with code 1 if it would be refused."""
+    _tell(order, f"would be {tried.outcome}", tried.message)
+
+
+def _given(order: Order) -> FleetOrder:
+    return FleetOrder(uuid4(), operator(), datetime.now(UTC), order)
+
+
+def _tell(order: Order, outcome: str, message: str) -> None:
     text = f"{order.id}: {outcome}{message and f', {message}'}"
     if outcome.endswith("refused"):
         typer.echo(text, err=True)
@@ -63,10 +80,12 @@ def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
 
 
 def fleet(url: str, order: Order | None = None) -> Fleet:
-    """What the database shows of it, and of the tenant that ``order`` is about. Raises Retry."""
+    """What the database shows of it, and of the tenants that ``order`` is about. Raises Retry."""
     tenants = [order.tenant] if isinstance(order, MoveTenant | CancelMove) else []
     with connected(url) as connection:
-        return load_fleet_rows(connection, ENGINES, tenants=tenants)
+        shown = load_fleet_rows(connection, ENGINES, tenants=tenants)
+        is_of_all = isinstance(order, RebalanceFleet)
+        return replace(shown, tenants=load_all_tenants(connection, ENGINES)) if is_of_all else shown
 
 
 def operator() -> str:

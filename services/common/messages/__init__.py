@@ -25,6 +25,7 @@ from services.common.messages.fleet_order import (
     FleetOrder,
     MoveTenant,
     Order,
+    RebalanceFleet,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Order",
     "OrphansApproved",
     "OrphansKept",
+    "RebalanceFleet",
     "Removed",
     "ResourceChanged",
     "ResourceGone",

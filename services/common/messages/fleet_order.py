@@ -94,6 +94,16 @@ class CancelMove:
         return "/".join(self.tenant)
 
 
+@dataclass(frozen=True, slots=True)
+class RebalanceFleet:
+    """Tenants move until no instance carries much more or less than its share, and none is on one to be retired."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "fleet"
+
+
 Order = (
     AddEngineCluster
     | AddEngineInstance
@@ -102,6 +112,7 @@ Order = (
     | RetireEngineInstance
     | MoveTenant
     | CancelMove
+    | RebalanceFleet
 )
 
 

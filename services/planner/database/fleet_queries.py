@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from services.planner.domain.fleet_rows import (
     Move,
     TenantHere,
 )
+from services.planner.engines.interface import Engine
 from services.planner.rows import TenantName
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
@@ -60,6 +62,17 @@ SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(
  WHERE t.former_since = 0
  GROUP BY t.id
 """
+ALL_TENANTS = """
+SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
+       count(d.spec) FILTER (WHERE d.environment_id IS NULL), i.engine
+  FROM tenants t
+  JOIN engine_instances i ON i.id = t.engine_instance_id
+  LEFT JOIN deployments d ON d.tenant_id = t.id
+ WHERE t.former_since = 0
+ GROUP BY t.id, i.engine
+ ORDER BY t.id
+"""
+OBJECTS = "SELECT lane, count(*) FROM engine_resources GROUP BY lane"
 MOVES = f"SELECT {names(Move)} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
@@ -123,6 +136,17 @@ def load_fleet_rows(
         gone,
         decided,
     )
+
+
+def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
+    """All tenants that are current, with what their instances hold for them; of an engine unknown here nothing."""
+    objects: dict[str, int] = dict(connection.execute(OBJECTS).fetchall())
+    found = {}
+    for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS):
+        here = TenantHere(*rest)
+        held = objects.get(engines[engine].lane(here.id), 0) if engine in engines else 0
+        found[workspace, namespace] = replace(here, objects=held)
+    return found
 
 
 def is_due(connection: Connection[Any]) -> bool:

@@ -26,7 +26,7 @@ from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
-from services.planner.database.fleet_queries import load_fleet_rows
+from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
 from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.positions import Position, resume, take_up
@@ -37,7 +37,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet
+from services.planner.domain.fleet_rows import Fleet, TenantHere
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
@@ -154,6 +154,11 @@ class DatabaseSession:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
             return load_fleet_rows(connection, self._engines, orders, retiring, tenants, moves_locked=True)
+
+    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        """All tenants that are current, with what their instances hold for them."""
+        with self._translated() as connection:
+            return load_all_tenants(connection, self._engines)
 
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""

@@ -19,6 +19,7 @@ from services.common.messages import (
     DrainEngineInstance,
     FleetOrder,
     MoveTenant,
+    RebalanceFleet,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
@@ -40,6 +41,7 @@ from services.planner.domain.fleet_rows import (
     Refused,
 )
 from services.planner.domain.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.rebalance_orders import rebalance_fleet
 
 MOST_CAPACITY = 1_000_000
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -109,10 +111,8 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     given, at = order.order, order.ordered_at
     if isinstance(given, AddEngineCluster):
         return _add_cluster(given, fleet, at)
-    if isinstance(given, MoveTenant):
-        return move_tenant(given, order, fleet)
-    if isinstance(given, CancelMove):
-        return cancel_move(given, fleet)
+    if isinstance(given, MoveTenant | CancelMove | RebalanceFleet):
+        return _move_tenants(given, order, fleet)
     known = fleet.instances.get(given.id)
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
@@ -121,6 +121,18 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     if known is None:
         raise Refused(f"there is no engine instance '{given.id}'")
     return _in_state(known, ORDERED_STATES[type(given)], fleet, at)
+
+
+def _move_tenants(
+    given: MoveTenant | CancelMove | RebalanceFleet, order: FleetOrder, fleet: Fleet
+) -> tuple[str, Fleet]:
+    match given:
+        case MoveTenant():
+            return move_tenant(given, order, fleet)
+        case CancelMove():
+            return cancel_move(given, fleet)
+        case RebalanceFleet():
+            return rebalance_fleet(order, fleet)
 
 
 def _add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -203,7 +215,16 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         raise Refused(f"engine instance {known.id} is retired")
     if wanted == "retired":
         _require_empty(known, fleet)
-    return "", fleet.with_instance(replace(known, state=wanted, ordered_at=at))
+    return _next_order(known, wanted, fleet), fleet.with_instance(replace(known, state=wanted, ordered_at=at))
+
+
+def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -> str:
+    """What an operator has to order next, who gives an instance up; empty if nothing."""
+    if wanted != "draining":
+        return ""
+    if tenants := fleet.holding(known.id).tenants:
+        return f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
+    return f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
 
 
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:

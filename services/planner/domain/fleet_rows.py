@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from services.planner.rows import TenantName
+from services.planner.rows import EngineInstance, TenantName
 
 InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
 Outcome = Literal["accepted", "refused", "unchanged"]
@@ -75,6 +75,20 @@ class EngineInstanceRow:
         """Whether no new tenant is placed on it because it is to be retired."""
         return self.state in ("draining", "drained")
 
+    @property
+    def as_candidate(self) -> EngineInstance:
+        """As placement sees it."""
+        return EngineInstance(
+            id=self.id,
+            namespace=self.namespace,
+            accepting=self.state == "accepting",
+            engine=self.engine,
+            dedicated_to=self.dedicated_to,
+            capacity=self.capacity,
+            leaving=self.is_leaving,
+            engine_cluster=self.engine_cluster,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FleetOrderRecord:
@@ -112,7 +126,7 @@ class Move:
     """A row of ``moves``: a tenant that goes from one engine instance to another."""
 
     id: UUID
-    """The order's."""
+    """The order's; of an order that moves many tenants, made of that and the tenant's."""
     tenant_id: UUID
     workspace: str
     namespace: str
@@ -146,7 +160,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class TenantHere:
-    """A tenant that an order names."""
+    """A tenant that an order is about."""
 
     id: UUID
     partition: int
@@ -155,6 +169,8 @@ class TenantHere:
     """GitOpsDeployments of which there is an object."""
     of_engine_cluster: int = 0
     """Those of them that are deployed to the engine's own cluster: they name no environment."""
+    objects: int = 0
+    """What its instance holds for it; only of all tenants are they counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +185,7 @@ class Fleet:
     engines: frozenset[str]
     """Those that this build knows."""
     tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names."""
+    """Those that orders name, by their names; all, if one is about all."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
     """Those that are not over, by their tenants' ids; the oldest order first."""
     gone: frozenset[UUID] = frozenset()

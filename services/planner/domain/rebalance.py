@@ -4,12 +4,13 @@ Those move whose instance is to be retired, or is not for them. Beyond that nobo
 what it should within the bound that placement keeps, too: at most 1.25 times its share, and at least its share divided
 by that. One outside is brought to its share, not to the bound: the next tenant that comes does not have it moved again.
 Among those that could move they go first who would sooner be there by their own order (``placement``): so an instance
-that is added draws those that would have been placed on it.
+that is added draws those that would have been placed on it. Those that cannot leave their engine cluster move last, and
+within it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ class PlacedTenant:
     tenant: Tenant
     load: int
     """Objects that the instance holds for it."""
+    bound_to: str = ""
+    """The only engine cluster where it can be; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +44,41 @@ def rebalance(placed: Iterable[PlacedTenant], instances: Collection[EngineInstan
         placed: all tenants that are placed.
         instances: all that there are.
     """
-    by_workspace: defaultdict[str, list[PlacedTenant]] = defaultdict(list)
+    alike: defaultdict[tuple[str, str], list[PlacedTenant]] = defaultdict(list)
     for each in placed:
-        by_workspace[each.tenant.workspace].append(each)
+        alike[each.tenant.workspace, each.bound_to].append(each)
     pools: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
-    for workspace, tenants in by_workspace.items():
-        staying = candidates_of(workspace, instances, lambda each: not each.leaving)
+    for (workspace, cluster), tenants in alike.items():
+        within = [each for each in instances if cluster in ("", each.engine_cluster)]
+        staying = candidates_of(workspace, within, lambda each: not each.leaving)
         pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
-    found = [_Pool(pool, tenants) for pool, tenants in pools.items() if pool]
+    load = Counter[str]()
+    widest_first = sorted(pools, key=lambda pool: (-len(pool), [each.id for each in pool]))
+    found = [_Pool(pool, pools[pool], load) for pool in widest_first if pool]
     for pool in found:
         pool.resettle()
+    for pool in found:
         pool.even_out()
     return [move for pool in found for move in pool.moves()]
 
 
 class _Pool:
-    """Instances that the same tenants may be on, and what each carries while tenants are moved in thought."""
+    """Instances that the same tenants may be on, while tenants are moved in thought."""
 
-    def __init__(self, instances: Collection[EngineInstance], tenants: Collection[PlacedTenant]) -> None:
+    def __init__(
+        self, instances: Collection[EngineInstance], tenants: Collection[PlacedTenant], load: Counter[str]
+    ) -> None:
+        """``load``: what each instance carries, which all pools keep together: some have instances in common."""
         self._instances = {each.id: each for each in instances}
         self._open = [each for each in instances if each.accepting]
         self._on: dict[str, list[PlacedTenant]] = {name: [] for name in self._instances}
         self._homeless: list[PlacedTenant] = []
         for each in sorted(tenants, key=lambda each: (-each.load, each.tenant.id)):
             self._on.get(each.tenant.engine_instance_id, self._homeless).append(each)
-        self._load = {name: sum(each.load for each in on) for name, on in self._on.items()}
-        total, capacity = sum(each.load for each in tenants), sum(each.capacity for each in instances)
-        self._share = {name: total * each.capacity / capacity for name, each in self._instances.items()}
+        self._load = load
+        for name, on in self._on.items():
+            load[name] += sum(each.load for each in on)
+        self._share: dict[str, float] = {}
 
     def resettle(self) -> None:
         """Those whose instance is none of these are placed as if they were new, the largest first."""
@@ -80,6 +91,9 @@ class _Pool:
 
         Each exchange brings two instances closer to their shares, so there is a last one.
         """
+        total = sum(self._load[name] for name in self._instances)
+        capacity = sum(each.capacity for each in self._instances.values())
+        self._share = {name: total * each.capacity / capacity for name, each in self._instances.items()}
         while sum(map(self._relieve, self._share)) + sum(self._fill(each.id) for each in self._open):
             pass
 
@@ -107,9 +121,16 @@ class _Pool:
         return sum(self._exchange(source, name) for source in sorted(self._share, key=self._fullness, reverse=True))
 
     def _exchange(self, source: str, target: str) -> int:
-        """Tenants go from one to the other while neither crosses its share; who prefers it first, then by size."""
+        """Tenants go from one to the other while neither crosses its share.
+
+        Those first that move anyway, then those that prefer it, then by size.
+        """
+
+        def precedence(each: PlacedTenant) -> tuple[bool, bool]:
+            return each.tenant.engine_instance_id != source, self._prefers(each, source, target)
+
         found = 0
-        for each in sorted(self._on[source], key=lambda each: self._prefers(each, source, target), reverse=True):
+        for each in sorted(self._on[source], key=precedence, reverse=True):
             spare, room = self._load[source] - self._share[source], self._share[target] - self._load[target]
             if 0 < each.load <= min(spare, room):
                 self._on[source].remove(each)

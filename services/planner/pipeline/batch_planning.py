@@ -17,7 +17,15 @@ from uuid import UUID
 import structlog
 
 from services.common.errors import Wait
-from services.common.messages import CancelMove, Command, FleetOrder, MoveTenant, ResyncCompleted, RetireEngineInstance
+from services.common.messages import (
+    CancelMove,
+    Command,
+    FleetOrder,
+    MoveTenant,
+    RebalanceFleet,
+    ResyncCompleted,
+    RetireEngineInstance,
+)
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
@@ -29,7 +37,7 @@ from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import Fleet
+from services.planner.domain.fleet_rows import Fleet, TenantHere
 from services.planner.domain.orphans import decide_orphans, instance_of
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -67,6 +75,9 @@ class Database(Protocol):
 
         No tenant comes to who is ``retiring``, and no move takes a step.
         """
+
+    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        """All tenants that are current, with what their instances hold for them."""
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
@@ -145,6 +156,8 @@ def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: d
     retiring = {each.order.id for each in orders if isinstance(each.order, RetireEngineInstance)}
     named = {each.order.tenant for each in orders if isinstance(each.order, MoveTenant | CancelMove)}
     fleet = database.load_fleet_rows([each.id for each in orders], retiring, named)
+    if any(isinstance(each.order, RebalanceFleet) for each in orders):
+        fleet = replace(fleet, tenants=database.load_all_tenants())
     return decide_orders(orders, fleet, now, policy.moves_at_once)
 
 

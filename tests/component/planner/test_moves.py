@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from services.common.errors import Retry
-from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order
+from services.common.messages import CancelMove, DrainEngineInstance, FleetOrder, MoveTenant, Order, RebalanceFleet
 from services.planner.database.fleet_queries import is_move_due, load_fleet_rows
 from services.planner.database.periodic_queries import delete_moves, find_due_moves
 from services.planner.database.session import DatabaseSession
@@ -146,6 +146,42 @@ def test_rows_when_the_target_is_in_another_cluster_then_each_is_streamed_to_its
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT DISTINCT engine_instance_id, engine_cluster FROM engine_resources").fetchall()
     assert set(rows) == {(source, "default"), (north, "north")}
+
+
+def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each_is_counted_with_its_objects(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    here, *_ = state_of(tenants)
+    there = "one" if here == "two" else "two"
+    (known,) = fleet.load_all_tenants().values()
+    assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.objects) == (here, 1, 1, 2)
+    order(fleet, 2, RebalanceFleet())
+    order(fleet, 3, DrainEngineInstance(here))
+    order(fleet, 4, RebalanceFleet())
+    order(fleet, 5, RebalanceFleet())
+    with psycopg.connect(database.owner_url) as owner:
+        outcomes = owner.execute("SELECT kind, outcome, message FROM fleet_orders ORDER BY ordered_at").fetchall()
+        moves = owner.execute("SELECT source, target, step, tenant_id FROM moves").fetchall()
+    assert outcomes == [
+        ("RebalanceFleet", "unchanged", "each instance carries what it should"),
+        (
+            "DrainEngineInstance",
+            "accepted",
+            "its tenants stay on it (1) until 'gitopsctl engines rebalance' moves them",
+        ),
+        ("RebalanceFleet", "accepted", "tenants that move: 1 of 1"),
+        (
+            "RebalanceFleet",
+            "refused",
+            "tenants are being moved: 1; 'gitopsctl engines moves' shows when they are there",
+        ),
+    ]
+    assert moves == [(here, there, "reserved", known.id)]
+    with tenants.connection() as connection:
+        events = find_due_moves(connection, at(1001), [0], 10)
+    tenants.save_changes(planned(tenants, *events), ())
+    assert state_of(tenants)[1].step == "preparing"
 
 
 def test_move_when_cancelled_while_its_planner_takes_the_step_of_no_return_then_that_is_not_taken(

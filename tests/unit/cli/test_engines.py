@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 import yaml
@@ -12,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from services.cli import engine_clusters, engines, fleet_orders
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.messages import AddEngineInstance, FleetOrder
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -88,7 +89,11 @@ def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[
     ("arguments", "code", "told"),
     [
         (("retire", "one"), 1, "one: would be refused, engine instance one still has tenants: 3\n"),
-        (("drain", "one"), 0, "one: would be accepted\n"),
+        (
+            ("drain", "one"),
+            0,
+            "one: would be accepted, its tenants stay on it (3) until 'gitopsctl engines rebalance' moves them\n",
+        ),
         (("undrain", "one"), 0, "one: would be unchanged, it is accepting\n"),
     ],
 )
@@ -107,6 +112,41 @@ def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: py
     outcome = typed("drain", "one", "--timeout", "0.1")
     assert isinstance(outcome.exception, Unavailable)
     assert "planner did not answer within 0.1 s: the order is sent" in str(outcome.exception)
+
+
+CROWDED = replace(
+    FLEET,
+    instances={name: replace(ONE, id=name, dedicated_to="", capacity=100) for name in ("one", "two")},
+    tenants={("local", name): TenantHere(UUID(int=n), 0, "one", 1, objects=10) for n, name in enumerate("abcd")},
+)
+
+
+def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_is_sent(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
+    tried = typed("rebalance", "--dry-run")
+    words = [line.split() for line in tried.stdout.splitlines()]
+    assert words[0] == ["tenant", "objects", "from", "to"]
+    assert [row[1:] for row in words[1:3]] == [["10", "one", "two"]] * 2
+    assert words[3:6] == [
+        ["instance", "state", "capacity", "objects", "then"],
+        ["one", "accepting", "100", "40", "20"],
+        ["two", "accepting", "100", "0", "20"],
+    ]
+    assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
+    assert sent == []
+
+
+def test_rebalance_when_the_fleet_is_even_then_that_is_told_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
+    told = "fleet: would be unchanged, each instance carries what it should\n"
+    assert typed("rebalance", "--dry-run").stdout == told
+
+
+def test_rebalance_when_ordered_then_the_planner_decides(sent: list[FleetOrder]) -> None:
+    assert typed("rebalance").stdout == "fleet: accepted\n"
+    assert [each.order for each in sent] == [RebalanceFleet()]
 
 
 def test_operator_when_its_user_has_no_name_then_its_number_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

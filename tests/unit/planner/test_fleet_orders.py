@@ -118,6 +118,20 @@ def test_instance_when_a_state_is_ordered_then_it_has_that_unless_a_rule_is_agai
     assert [row.state for row in changes.engine_instances] == ([state] if state else [])
 
 
+NEXT = {
+    "with tenants": (
+        in_state("accepting", tenants=2),
+        "its tenants stay on it (2) until 'gitopsctl engines rebalance' moves them",
+    ),
+    "empty": (in_state("accepting"), "no tenant is on it: 'gitopsctl engines retire one' gives it up"),
+}
+
+
+@pytest.mark.parametrize(("before", "told"), NEXT.values(), ids=NEXT)
+def test_instance_when_drained_then_what_to_order_next_is_told(before: Fleet, told: str) -> None:
+    assert outcome(decided(before, DrainEngineInstance("one"))) == ("accepted", told)
+
+
 def test_instance_when_added_then_it_is_in_its_clusters_region_and_takes_tenants() -> None:
     changes = decided(fleet(), ADDED)
     row = EngineInstanceRow(

@@ -119,6 +119,44 @@ def test_workspace_when_an_instance_is_dedicated_to_it_then_its_tenants_go_there
     assert move.placed.tenant.workspace == "workspace-3"
 
 
+BOUND_HERE, BOUND_THERE = "here", "there"
+
+
+def clusters(here: int, there: int) -> list[EngineInstance]:
+    """So many instances of two engine clusters."""
+    return [
+        replace(each, engine_cluster=BOUND_HERE if number < here else BOUND_THERE)
+        for number, each in enumerate(FLEET[: here + there])
+    ]
+
+
+def on(instance: EngineInstance, numbers: Iterable[int], bound_to: str = "") -> list[PlacedTenant]:
+    return [PlacedTenant(replace(tenant(n), engine_instance_id=instance.id), 10, bound_to) for n in numbers]
+
+
+def test_cluster_when_added_then_tenants_that_are_bound_to_another_stay_in_that_and_others_come() -> None:
+    fleet = clusters(here=1, there=1)
+    placed = on(fleet[0], range(4), BOUND_HERE) + on(fleet[0], range(4, 10))
+    moves = rebalance(placed, fleet)
+    assert {move.target.id for move in moves} == {fleet[1].id}
+    assert {move.placed.bound_to for move in moves} == {""}
+    assert carried(after(placed, moves)) == {fleet[0].id: 50, fleet[1].id: 50}
+
+
+def test_tenants_when_all_are_bound_to_one_cluster_then_its_instances_share_them_whatever_others_there_are() -> None:
+    fleet = clusters(here=2, there=3)
+    placed = on(fleet[0], range(9), BOUND_HERE) + on(fleet[1], [9], BOUND_HERE)
+    assert carried(after(placed, rebalance(placed, fleet))) == {fleet[0].id: 50, fleet[1].id: 50}
+
+
+def test_instance_when_to_be_retired_then_tenants_that_are_bound_to_its_cluster_go_within_it_or_stay() -> None:
+    fleet = clusters(here=2, there=1)
+    leaving = replace(fleet[0], **LEAVING)
+    placed = on(leaving, range(4), BOUND_HERE)
+    assert {move.target for move in rebalance(placed, [leaving, *fleet[1:]])} == {fleet[1]}
+    assert rebalance(placed, [leaving, fleet[2]]) == []
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50)), max_size=60),
     st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["accepting", "full", "leaving"])), min_size=1, max_size=10),

@@ -1,0 +1,72 @@
+"""Decides on orders to even the fleet out: many tenants are moved, each by the rules of an order to move it. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import uuid5
+
+from services.common.messages import FleetOrder, MoveTenant
+from services.planner.domain.fleet_rows import EngineInstanceRow, Fleet, Refused, TenantHere
+from services.planner.domain.move_orders import move_tenant
+from services.planner.domain.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.rows import Tenant, TenantName
+
+
+def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if it is even. Raises Refused.
+
+    A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told.
+    """
+    if under_way := sum(not move.is_over for move in fleet.moves.values()):
+        raise Refused(f"tenants are being moved: {under_way}; 'gitopsctl engines moves' shows when they are there")
+    after, rules = fleet, dict[TenantName, str]()
+    for relocation in _relocations(fleet):
+        name, target = relocation.placed.tenant.full_name, relocation.target.id
+        wanted = MoveTenant(*name, target)
+        each = replace(order, id=uuid5(order.id, str(relocation.placed.tenant.id)), order=wanted)
+        try:
+            _, after = move_tenant(wanted, each, after)
+        except Refused as rule:
+            rules[name] = str(rule)
+    rules |= {name: rule for name, rule in _stranded(after) if name not in rules}
+    stay = f"{len(rules)} cannot: {next(iter(rules.values()))}" if rules else ""
+    if after is not fleet:
+        told = f"tenants that move: {len(after.moves) - len(fleet.moves)} of {len(fleet.tenants)}"
+        return f"{told}; {stay}" if stay else told, after
+    if stay:
+        raise Refused(f"no tenant moves, and {stay}")
+    return "each instance carries what it should", fleet
+
+
+def _relocations(fleet: Fleet) -> Iterator[Relocation]:
+    """Within each region, among instances of the same engine: no tenant leaves these."""
+    alike: defaultdict[tuple[str, str], list[EngineInstanceRow]] = defaultdict(list)
+    for row in fleet.instances.values():
+        if not row.is_retired and row.engine in fleet.engines:
+            alike[row.region, row.engine].append(row)
+    for rows in alike.values():
+        known = {row.id: row for row in rows}
+        placed = [
+            _placed(name, tenant, known[tenant.engine_instance_id])
+            for name, tenant in fleet.tenants.items()
+            if tenant.engine_instance_id in known
+        ]
+        yield from rebalance(placed, [row.as_candidate for row in rows])
+
+
+def _placed(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:
+    return PlacedTenant(
+        Tenant(tenant.id, *name, tenant.partition, tenant.engine_instance_id),
+        tenant.objects,
+        on.engine_cluster if tenant.of_engine_cluster else "",
+    )
+
+
+def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
+    """Tenants that stay on an instance which is to be emptied, and why."""
+    for name, tenant in fleet.tenants.items():
+        instance = fleet.instances[tenant.engine_instance_id]
+        if instance.is_leaving and tenant.id not in fleet.moves:
+            yield name, f"no other instance takes tenants of engine instance {instance.id}"

@@ -1,0 +1,83 @@
+"""An instance comes and goes while tenants are at work: a rebalance spreads them, and empties it again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from services.common.kubernetes import KubeClient
+from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, MOVED_SECONDS, seen_by_user
+from tests.e2e.operators import of_instances, sole_instance
+from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
+from tests.e2e.test_fleet import namespace
+
+__all__ = ["namespace"]
+
+FIRST, SECOND = ENGINE_NAMESPACES
+TENANTS = 6
+
+
+@pytest.fixture
+async def crowd(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[list[Tenant]]:
+    """Tenants that have nothing yet."""
+    async with AsyncExitStack() as leaving:
+        yield [await leaving.enter_async_context(fresh_tenant(kube, deployments, applications)) for _ in range(TENANTS)]
+
+
+async def typed(stack: HostedStack, *arguments: str) -> str:
+    """What a command about instances tells that is carried out."""
+    result = await asyncio.to_thread(of_instances, stack, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+async def until_moved(stack: HostedStack) -> None:
+    """Until no tenant is on its way."""
+    async with asyncio.timeout(MOVED_SECONDS):
+        while True:
+            if not json.loads(await typed(stack, "moves", "-o", "json")):
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_are_spread_and_notice_nothing(
+    stack: HostedStack, crowd: list[Tenant], applications: Mirror, namespace: str
+) -> None:
+    with sole_instance(stack, FIRST):
+        created = [await tenant.create() for tenant in crowd]
+        for tenant in crowd:
+            await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
+    names = {application_name(each) for each in created}
+
+    def places() -> Counter[str]:
+        return Counter(place for place, name in applications.objects if name in names)
+
+    assert places() == {FIRST: TENANTS}
+    await typed(stack, "add", namespace)
+    async with AsyncExitStack() as watching:
+        views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]
+        tried = await typed(stack, "rebalance", "--dry-run")
+        assert "fleet: would be accepted, tenants that move: " in tried
+        assert places() == {FIRST: TENANTS}
+
+        assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: ")
+        await until_moved(stack)
+        assert places() == {FIRST: 2, SECOND: 2, namespace: 2}
+        assert await typed(stack, "rebalance") == "fleet: unchanged, each instance carries what it should\n"
+
+        assert "'gitopsctl engines rebalance' moves them" in await typed(stack, "drain", namespace)
+        assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: 2 of ")
+        await until_moved(stack)
+        assert (sum(places().values()), places()[namespace]) == (TENANTS, 0)
+    assert views == [[HEALTHY_VIEW]] * TENANTS
+    assert await typed(stack, "retire", namespace) == f"{namespace}: accepted\n"
+    await crowd[0].patch("web", path("apps/after"))
+    await crowd[0].until_path(created[0], "apps/after")

@@ -1,0 +1,146 @@
+"""Orders to even the fleet out: who moves, who cannot and why, and when there is nothing to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
+from services.planner.domain.fleet_orders import decide_orders
+from services.planner.domain.fleet_rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
+from tests.unit.planner.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
+from tests.unit.planner.test_move_orders import MOVE
+
+REBALANCE = RebalanceFleet()
+ONE, TWO, THREE = (replace(INSTANCE, id=each, namespace=f"argocd-{each}") for each in ("one", "two", "three"))
+DRAINING = replace(ONE, state="draining")
+SOUTH = replace(TWO, engine_cluster="south")
+EVEN = {"one": 10, "two": 10}
+
+
+def fleet(on: Mapping[str, int], *instances: EngineInstanceRow, at_engines_cluster: int = 0) -> Fleet:
+    """With so many tenants on each instance, by its id; each has two Applications, and a project."""
+    names = [name for name, count in on.items() for _ in range(count)]
+    tenants = {
+        ("local", f"team-{n}"): TenantHere(UUID(int=n + 1), n % 3, name, 2, at_engines_cluster, objects=3)
+        for n, name in enumerate(names)
+    }
+    held = {name: Holding(count, 2 * count, objects=True) for name, count in on.items()}
+    return Fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in instances}, held, frozenset({"argocd"}), tenants)
+
+
+def ways(before: Fleet) -> Counter[tuple[str, str]]:
+    """How many tenants the order has go from which instance to which."""
+    return Counter((each.source, each.target) for each in decided(before, REBALANCE).moves_ordered)
+
+
+def test_instance_when_added_then_it_gets_its_share_and_no_tenant_goes_elsewhere() -> None:
+    before = fleet({"one": 10, "two": 10}, ONE, TWO, THREE)
+    assert set(ways(before)) == {("one", "three"), ("two", "three")}
+    assert outcome(decided(before, REBALANCE)) == ("accepted", "tenants that move: 6 of 20")
+
+
+def test_instance_when_draining_then_all_its_tenants_go_to_those_that_accept() -> None:
+    before = fleet({"one": 6, "two": 3, "three": 3}, DRAINING, TWO, THREE)
+    assert ways(before) == {("one", "two"): 3, ("one", "three"): 3}
+
+
+def test_moves_when_more_than_may_go_on_at_once_then_the_rest_waits() -> None:
+    before = fleet({"one": 9, "two": 0}, DRAINING, TWO)
+    moves = decide_orders([ordered(REBALANCE)], before, NOW, moves_at_once=4).moves_ordered
+    assert Counter(move.step for move in moves) == {"reserved": 4, "ordered": 5}
+    assert len({move.id for move in moves}) == 9
+    assert moves == decide_orders([ordered(REBALANCE)], before, NOW, moves_at_once=4).moves_ordered
+
+
+def under_way(step: str) -> Fleet:
+    before = fleet({"one": 9, "two": 0}, DRAINING, TWO)
+    return replace(before, moves={MOVE.tenant_id: replace(MOVE, step=step)})
+
+
+LEFT_ALONE: dict[str, tuple[Fleet, str, str]] = {
+    "even": (fleet(EVEN, ONE, TWO), "unchanged", "each instance carries what it should"),
+    "without tenants": (fleet({}, ONE, TWO), "unchanged", "each instance carries what it should"),
+    "of one instance": (fleet({"one": 9}, ONE), "unchanged", "each instance carries what it should"),
+    "in another region": (fleet({"one": 9}, ONE, replace(TWO, region="us")), "unchanged", "carries what it should"),
+    "of another engine": (fleet({"one": 9}, ONE, replace(TWO, engine="flux")), "unchanged", "carries what it should"),
+    "with a move that waits": (
+        under_way("ordered"),
+        "refused",
+        "tenants are being moved: 1; 'gitopsctl engines moves'",
+    ),
+    "with a move that goes back": (under_way("cancelling"), "refused", "tenants are being moved: 1"),
+    "nowhere to go": (
+        fleet({"one": 9}, DRAINING),
+        "refused",
+        "no tenant moves, and 9 cannot: no other instance takes tenants of engine instance one",
+    ),
+    "draining all at once": (fleet(EVEN, DRAINING, replace(TWO, state="draining")), "refused", "and 20 cannot"),
+    "beside a full one alone": (
+        fleet({"one": 1}, DRAINING, replace(TWO, state="full")),
+        "refused",
+        "no tenant moves, and 1 cannot: engine instance two is full",
+    ),
+    "bound to the cluster that is given up": (
+        fleet({"one": 1}, DRAINING, SOUTH, at_engines_cluster=1),
+        "refused",
+        "no tenant moves, and 1 cannot: no other instance takes tenants of engine instance one",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "result", "words"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_fleet_when_nobody_can_or_need_move_then_nothing_changes_and_the_rule_is_named(
+    before: Fleet, result: str, words: str
+) -> None:
+    changes = decided(before, REBALANCE)
+    assert outcome(changes)[0] == result
+    assert words in outcome(changes)[1]
+    assert [move for move in changes.moves_ordered if move.tenant_id != MOVE.tenant_id] == []
+
+
+def test_instance_when_others_have_no_room_for_all_of_its_tenants_then_those_that_fit_go_and_the_rest_is_counted() -> (
+    None
+):
+    before = fleet({"one": 5, "two": 0}, DRAINING, replace(TWO, capacity=7))
+    changes = decided(before, REBALANCE)
+    assert len(changes.moves_ordered) == 3
+    rule = "engine instance two has room for 1 Applications, and the tenant has 2"
+    assert outcome(changes) == ("accepted", f"tenants that move: 3 of 5; 2 cannot: {rule}")
+
+
+def test_tenants_when_they_name_environments_then_they_leave_their_engine_cluster() -> None:
+    assert ways(fleet({"one": 4}, DRAINING, SOUTH)) == {("one", "two"): 4}
+
+
+def test_orders_when_an_instance_is_drained_before_them_in_one_batch_then_it_is_emptied() -> None:
+    before = fleet(EVEN, ONE, TWO)
+    changes = decided(before, DrainEngineInstance("one"), REBALANCE)
+    assert Counter(move.source for move in changes.moves_ordered) == {"one": 10}
+
+
+def test_order_when_it_comes_twice_in_one_batch_then_the_second_is_refused() -> None:
+    before = fleet({"one": 9, "two": 0}, ONE, TWO)
+    assert [each.outcome for each in decided(before, REBALANCE, REBALANCE).fleet_orders] == ["accepted", "refused"]
+
+
+def test_order_when_a_tenant_was_moved_before_it_then_it_waits_for_that() -> None:
+    before = fleet({"one": 9, "two": 0}, ONE, TWO)
+    orders = decided(before, MoveTenant("local", "team-0", "two"), REBALANCE).fleet_orders
+    assert [each.outcome for each in orders] == ["accepted", "refused"]
+
+
+def test_move_when_a_rebalance_ordered_it_then_it_is_the_tenants_and_names_who_did() -> None:
+    moves = decided(fleet({"one": 1}, DRAINING, TWO), REBALANCE).moves_ordered
+    (move,) = moves
+    wanted = Move(
+        id=move.id, tenant_id=UUID(int=1), workspace="local", namespace="team-0", partition=0, source="one",
+        target="two", step="reserved", is_cancelled=False, reported="{}", message="", actor="ada",
+        ordered_at=ordered(REBALANCE).ordered_at, step_since=NOW, due_at=NOW,
+    )  # fmt: skip
+    assert move == wanted
+    assert move.id != ordered(REBALANCE).id
