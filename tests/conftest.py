@@ -13,7 +13,18 @@ import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-WHOLE_SYSTEM = ("argocd", "chaos", "containers", "drills", "e2e", "node", "node_argocd", "node_upgrade", "stack")
+WHOLE_SYSTEM = (
+    "argocd",
+    "chaos",
+    "containers",
+    "drills",
+    "e2e",
+    "engine_clusters",
+    "node",
+    "node_argocd",
+    "node_upgrade",
+    "stack",
+)
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
 

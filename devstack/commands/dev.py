@@ -23,6 +23,7 @@ from devstack.harness.faulty_links import FaultyLinks
 from devstack.stack.clocks import set_clock
 from devstack.stack.links import PORT_OF, Link
 from devstack.stack.replicas import MOST_REPLICAS
+from devstack.stack.second_cluster import MOST_ENGINE_CLUSTERS
 from devstack.stack.state_folder import DEFAULT, READY, State
 from devstack.supervisor.child import is_alive
 from services.common.errors import InvalidConfiguration, Unavailable
@@ -75,6 +76,9 @@ def up(  # noqa: PLR0913 - one for each option
     replicas: Annotated[
         int, typer.Option(min=1, max=MOST_REPLICAS, help="How many planners and watchers; one watcher leads.")
     ] = 1,
+    engine_clusters: Annotated[
+        int, typer.Option(min=1, max=MOST_ENGINE_CLUSTERS, help="A second one has an API server and agents of its own.")
+    ] = 1,
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
@@ -113,6 +117,7 @@ def up(  # noqa: PLR0913 - one for each option
         pods=pods,
         bare=bare,
         replicas=replicas,
+        engine_clusters=engine_clusters,
         links=links,
         git=git,
         clocks=clocks,

@@ -14,6 +14,7 @@ from devstack.components import (
     kubernetes,
     node,
     postgres,
+    second_cluster,
     services,
     steps,
     toxiproxy,
@@ -40,6 +41,7 @@ def all_nodes(
     if stack.tools.node:
         nodes += node.nodes(stack, stack.tools.node, infrastructure_only=infrastructure_only)
     nodes += [replace(service, held=infrastructure_only) for service in services.nodes(stack)]
+    nodes += second_cluster.nodes(stack) if stack.engine_clusters > 1 else []
     nodes = servers_alone(nodes) if bare else nodes
     kept = [item for item in nodes if item.name not in without]
     _check(nodes, kept, without)

@@ -1,6 +1,7 @@
 """Kubernetes control planes without nodes: etcd, kube-apiserver, kube-controller-manager, built from Go modules.
 
-With Argo CD there is a second cluster, as tenants bring their own: other servers over the same etcd.
+With Argo CD there is another cluster, as tenants bring their own, and there may be a second engine cluster: other
+servers over the same etcd.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devstack.components.stack import Stack
-from devstack.stack import node_addresses
-from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
+from devstack.stack import node_addresses, second_cluster
+from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE, IDENTITIES
 from devstack.stack.pki import Account, NodeUser, Pki
 from devstack.supervisor.health_checks import HOST, http
 from devstack.supervisor.process import Node, Process
@@ -52,8 +53,10 @@ class Cluster:
 
 
 def nodes(stack: Stack) -> list[Node]:
-    """The processes of one cluster, or of two."""
-    clusters = [_own(stack), *([_remote(stack)] if stack.with_argocd else [])]
+    """The processes of each cluster."""
+    clusters = [_own(stack)]
+    clusters += [_remote(stack)] if stack.with_argocd else []
+    clusters += [_second(stack)] if stack.engine_clusters > 1 else []
     servers = [_apiserver(stack, cluster) for cluster in clusters]
     return [_etcd(stack), *servers, *(_controllers(stack, cluster) for cluster in clusters)]
 
@@ -98,6 +101,29 @@ def _remote(stack: Stack) -> Cluster:
         pki=Pki(stack.state.root / "remote"),
         admin_token=stack.secrets["remote_admin_token"],
         kubeconfig=stack.remote_kubeconfig,
+    )
+
+
+def _second(stack: Stack) -> Cluster:
+    """The second engine cluster."""
+    cluster = stack.second_cluster
+    accounts = (
+        Account(
+            ACCOUNTS_NAMESPACE,
+            IDENTITIES[service].account,
+            stack.secrets[second_cluster.token_name(service)],
+            cluster.kubeconfig_of(service),
+        )
+        for service in second_cluster.SERVICES
+    )
+    return Cluster(
+        prefix=second_cluster.PREFIX,
+        storage=f"/{second_cluster.NAME}",
+        pki=Pki(cluster.folder),
+        admin_token=stack.secrets[f"{second_cluster.NAME}_admin_token"],
+        kubeconfig=cluster.kubeconfig,
+        accounts=tuple(accounts),
+        steps=(f"{second_cluster.PREFIX}engine-crds-apply",),
     )
 
 

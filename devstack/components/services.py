@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from devstack.components import steps, toxiproxy
 from devstack.components.stack import Stack
 from devstack.stack import clocks
 from devstack.stack.replicas import processes_of
+from devstack.stack.second_cluster import PREFIX
 from devstack.supervisor.health_checks import http
 from devstack.supervisor.process import Process
 
@@ -24,6 +26,9 @@ MODULES = {
 
 SIMULATOR = "argocd-simulator"
 """Not started where there is the real one."""
+
+OF_ENGINE_CLUSTERS = {"agent": "services.agent", SIMULATOR: "devstack.argocd_simulator"}
+"""Python module by service, of those that each engine cluster needs."""
 
 HASTE = {"DELETION_DEADLINE_SECONDS": "15"}
 """A real Argo CD may need minutes to delete what it deployed; the simulator either does it at once or never."""
@@ -62,6 +67,12 @@ def _connector_keeper(stack: Stack, depends_on: tuple[str, ...]) -> Process:
 async def _at_once() -> bool:
     """It serves nobody, so nobody has to wait for it."""
     return True
+
+
+def of_second_cluster(stack: Stack, service: str, depends_on: tuple[str, ...]) -> Process:
+    """One of :data:`OF_ENGINE_CLUSTERS` in the second engine cluster."""
+    common = _service(stack, PREFIX + service, OF_ENGINE_CLUSTERS[service], depends_on)
+    return replace(common, env={**common.env, **stack.environment_there(service)})
 
 
 def _service(stack: Stack, name: str, module: str, depends_on: tuple[str, ...]) -> Process:

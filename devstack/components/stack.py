@@ -15,6 +15,7 @@ from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
 from devstack.stack.identities import ACCOUNTS, IDENTITIES, WORKSPACE
 from devstack.stack.links import PORT_OF, Link, links
+from devstack.stack.second_cluster import KUBECONFIG_VARIABLE, NAME, NAMESPACE, PRINCIPAL, SecondCluster
 from devstack.stack.state_folder import State, write_private
 from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.health_checks import HOST
@@ -52,6 +53,8 @@ class Stack:
     """A git server also without Argo CD: agents try logins there."""
     clocks: bool = False
     """Whether those of our services can be set, see :mod:`devstack.stack.clocks`."""
+    engine_clusters: int = 1
+    """How many there are: one, or two."""
 
     @property
     def authority(self) -> Path | None:
@@ -94,7 +97,8 @@ class Stack:
     def _targets(self) -> dict[str, str]:
         """What there is to deploy from and to."""
         remote = {"REMOTE_KUBECONFIG": str(self.remote_kubeconfig)} if self.with_argocd else {}
-        return remote | (self.git_site().environment() if self.with_git else {})
+        second = {KUBECONFIG_VARIABLE: str(self.second_cluster.kubeconfig)} if self.engine_clusters > 1 else {}
+        return remote | second | (self.git_site().environment() if self.with_git else {})
 
     def environment_of(self, service: str) -> dict[str, str]:
         """What one of our services is given: its own credentials, and nobody else's."""
@@ -107,6 +111,19 @@ class Stack:
             | ({"DATABASE_URL": self.database_url(identity.database_role)} if identity.database_role else {})
             | self._settings_of(service)
         )
+
+    def environment_there(self, service: str) -> dict[str, str]:
+        """What a service of the second engine cluster is given in place of what it would be in the first."""
+        login = {"ENGINE_CLUSTER": NAME} | self._broker_login(PRINCIPAL) if service == "agent" else {}
+        return login | {
+            "KUBECONFIG": str(self.second_cluster.kubeconfig_of(service)),
+            "ENGINE_NAMESPACES": NAMESPACE,
+        }
+
+    @property
+    def second_cluster(self) -> SecondCluster:
+        """Files of the second engine cluster."""
+        return SecondCluster(self.state.root / NAME)
 
     def _kubeconfig_of(self, account: str) -> Path:
         original = self.state.kubeconfig_of(account)

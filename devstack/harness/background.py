@@ -46,15 +46,17 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--pods": options.pods,
         "--bare": options.bare,
         "--links": options.links,
+        "--git": options.git,
+        "--clocks": options.clocks,
     }
     key = ["--registry-key", str(options.registry_key)] if options.registry_key else []
-    replicas = ["--replicas", str(options.replicas)]
+    counts = ["--replicas", str(options.replicas), "--engine-clusters", str(options.engine_clusters)]
     left_out = [argument for name in options.without for argument in ("--without", name)]
     settings = [argument for setting in options.settings for argument in ("--set", setting)]
     versions = [argument for name in options.argocd_versions for argument in ("--argocd-version", name)]
     return [
         sys.executable, "-m", "services.cli", "dev", "up", "--state", str(state.root), "--ready-fd", str(ready_fd),
-        *(flag for flag, wanted in flags.items() if wanted), *left_out, *versions, *settings, *key, *replicas,
+        *(flag for flag, wanted in flags.items() if wanted), *left_out, *versions, *settings, *key, *counts,
     ]  # fmt: skip
 
 

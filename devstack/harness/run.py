@@ -60,6 +60,8 @@ class StackOptions:
     """A git server over https also without Argo CD."""
     clocks: bool = False
     """Those of our services can be set."""
+    engine_clusters: int = 1
+    """A second one has an API server, an agent and a simulator of its own."""
     settings: tuple[str, ...] = ()
     """NAME=VALUE: of our services, in place of their defaults."""
     registry_key: Path | None = None
@@ -76,6 +78,12 @@ def require_consistent(options: StackOptions) -> None:
         "--links and --pods": options.links and options.pods,
         "--links and --tls": options.links and options.tls,
         "--clocks and --pods": options.clocks and options.pods,
+    }
+    # Its simulator is a process, and an order to a planner makes it known.
+    alone = {"pods": options.pods, "argocd": options.argocd, "links": options.links}
+    alone |= {"bare": options.bare, "infra": options.infrastructure_only}
+    refused |= {
+        f"--engine-clusters 2 and --{name}": given and options.engine_clusters > 1 for name, given in alone.items()
     }
     if found := [names for names, given in refused.items() if given]:
         raise InvalidConfiguration(f"options that do not go together: {'; '.join(found)}")
@@ -124,6 +132,7 @@ def run(
         stack = Stack(
             state, ports, secrets, tools, options.durable, transport, options.replicas, proxies,
             settings=parse_settings(options.settings), git=options.git, clocks=options.clocks,
+            engine_clusters=options.engine_clusters,
         )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})

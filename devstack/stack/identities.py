@@ -13,7 +13,7 @@ WORKSPACE = "local"
 """The one workspace cluster of a stack."""
 
 ENGINE_CLUSTER = "default"
-"""The one engine cluster of a stack."""
+"""The engine cluster of a stack, or the first of two (``second_cluster.py``)."""
 
 ACCOUNTS_NAMESPACE = "gitops-service"
 """Namespace of the service accounts in ``k8s/rbac``."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from devstack.stack.replicas import MOST_REPLICAS, processes_of
+from devstack.stack.second_cluster import PREFIX, PROCESSES
 from devstack.toolchain.cache import cache_root
 from services.common.errors import Unavailable
 
@@ -56,6 +57,9 @@ NAMES = (
     "kube-proxy",
     "kube-proxy-metrics",
     "kubelet",
+    f"{PREFIX}kube-apiserver",
+    f"{PREFIX}kube-controller-manager",
+    *PROCESSES,
 )
 BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)

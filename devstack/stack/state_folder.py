@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from devstack.paths import ROOT
-from devstack.stack.identities import secret_names
+from devstack.stack import identities, second_cluster
 from services.common.errors import InvalidConfiguration
 
 DEFAULT = ROOT / ".local"
@@ -29,7 +29,8 @@ SECRETS = (
     *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
     *("kafka-operator", "connect-stores"),
     *("token-kubelet", "token-kube-scheduler", "token-kube-proxy"),
-    *secret_names(),
+    *identities.secret_names(),
+    *second_cluster.secret_names(),
 )
 
 
