@@ -9,6 +9,7 @@ import psycopg
 import typer
 
 from services.common.errors import InvalidConfiguration, Retry
+from services.planner.database.errors import decision_on, described
 from services.planner.database_url import check_database_url
 
 
@@ -32,15 +33,15 @@ TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
 
 @contextmanager
 def connected(url: str) -> Iterator[psycopg.Connection]:
-    """A connection, committed at the end. Raises Retry if the database does not answer, InvalidConfiguration."""
+    """A connection, committed at the end. Raises Retry if the database cannot do it now, InvalidConfiguration."""
     try:
         with psycopg.connect(url) as connection:
             yield connection
-    except psycopg.OperationalError as error:
-        raise Retry(str(error)) from error
     except psycopg.errors.UndefinedTable as error:
         raise InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'") from error
     except psycopg.Error as error:
+        if decision_on(error) is Retry:
+            raise Retry(described(error)) from error
         # Without a primary message it is about a parameter of the URL, and the text shows parts of the password.
         reason = error.diag.message_primary or "a parameter is not one of PostgreSQL's"
         raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None

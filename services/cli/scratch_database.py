@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -61,7 +62,10 @@ class ScratchSession(DatabaseSession):
         """Nothing of an open transaction stays; the connection does, with all that was committed before."""
         self.tenants.forget_tenants()
         if self._connection is not None and not self._connection.closed:
-            self._connection.rollback()
+            try:
+                self._connection.rollback()
+            except psycopg.Error:  # it is lost, and so is what was committed
+                self._disconnect()
 
 
 def _definitions() -> Iterator[str]:

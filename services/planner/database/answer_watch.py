@@ -12,9 +12,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 
 LOOK_SECONDS = 0.5
@@ -59,6 +60,6 @@ class AnswerWatch:
 
 
 def _shut_down(connection: Connection[Any]) -> None:
-    """Whoever waits for its answer reads its end."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as stream:
+    """Whoever waits for its answer reads its end, unless the connection has come to it already."""
+    with suppress(psycopg.OperationalError, OSError), socket.socket(fileno=os.dup(connection.fileno())) as stream:
         stream.shutdown(socket.SHUT_RDWR)

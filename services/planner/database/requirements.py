@@ -8,6 +8,7 @@ from alembic.script import ScriptDirectory
 
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.package_data import MIGRATIONS
+from services.planner.database.errors import decision_on, described
 from services.planner.database.session import connect
 
 SILENT = "panic"
@@ -45,14 +46,14 @@ def _revision_and_log_level(url: str) -> tuple[str, str]:
         return "none", ""
     except psycopg.errors.InsufficientPrivilege as error:
         raise NoPermission(f"DATABASE_URL: {error.diag.message_primary}; use the role gitops_planner") from error
-    except psycopg.OperationalError as error:
-        raise _connection_error(error) from error
+    except psycopg.Error as error:
+        raise _start_error(error) from error
     return (str(row[0]), str(row[1])) if row else ("none", "")
 
 
-def _connection_error(error: psycopg.OperationalError) -> Exception:
-    """A refused login does not heal by waiting."""
-    text = str(error)
+def _start_error(error: psycopg.Error) -> Exception:
+    """A refused login does not heal by waiting, nor does a database of another sort."""
+    text = described(error)
     if "password authentication failed" in text or "does not exist" in text:
         return NoPermission(f"DATABASE_URL: {text}")
-    return Retry(text)
+    return Retry(text) if decision_on(error) is Retry else InvalidConfiguration(f"DATABASE_URL: {text}")

@@ -2,8 +2,8 @@
 
 One connection, one transaction per batch: opened by the first write, closed by the commit in
 :meth:`DatabaseSession.save_changes`; what is read before that is the planner's own. Tenants that were seen before
-come from memory. Library errors are translated here: Retry (the database is away or busy), Poison (it refuses these
-values).
+come from memory. Library errors are translated here, as :mod:`errors` decides: Retry (the database is away, busy, or
+cannot write), Poison (it refuses these values), Permanent (it is not the database that this build is for).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import structlog
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
-from services.common.errors import Poison, Retry
+from services.common.errors import GitOpsError, Retry
 from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
+from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
 from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
 from services.planner.database.periodic_queries import find_parked_statuses
@@ -75,18 +76,6 @@ LOCK_POSITIONS = """
 SELECT topic, partition, topic_id, next_offset
   FROM consumer_offsets JOIN unnest(%s::text[], %s::int4[]) AS asked(topic, partition) USING (topic, partition)
    FOR UPDATE OF consumer_offsets
-"""
-
-
-OF_VALUES = (
-    psycopg.errors.ProgramLimitExceeded,
-    psycopg.errors.StatementTooComplex,
-    psycopg.errors.TooManyColumns,
-    psycopg.errors.TooManyArguments,
-    psycopg.errors.CardinalityViolation,
-)
-"""Of the values, though psycopg files them elsewhere, so that no waiting helps: limits of the database (SQLSTATE class
-54), and one row that is written twice by a statement.
 """
 
 
@@ -275,16 +264,19 @@ class DatabaseSession:
             connection = self._connected()
             with self._watch.watching(connection):
                 yield connection
-        except (psycopg.DataError, psycopg.IntegrityError, *OF_VALUES) as error:
-            self._undo()
-            raise Poison(f"the database refuses it: {error.diag.message_primary or error}") from error
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            self.tenants.forget_tenants()
-            self._disconnect()
-            raise Retry(f"database: {error}") from error
+        except psycopg.Error as error:
+            raise self._failure(error) from error
         except BaseException:
             self._undo()
             raise
+
+    def _failure(self, error: psycopg.Error) -> GitOpsError:
+        """What ``error`` is to the loop; nothing of the transaction stays."""
+        decision = decision_on(error)
+        self._undo()
+        if decision is Retry:
+            self._disconnect()
+        return decision(f"database: {described(error)}")
 
     def _connected(self) -> Connection[Any]:
         if self._connection is None or self._connection.closed:

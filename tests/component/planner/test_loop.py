@@ -170,6 +170,12 @@ def _await_topics(bootstrap_servers: str, topics: set[str]) -> None:
 
 ORDERS: LiteralString = "SELECT subject, outcome FROM fleet_orders ORDER BY decided_at, ordered_at"
 STATES: LiteralString = "SELECT id, state FROM engine_instances ORDER BY id"
+FULL_DISK: LiteralString = """
+CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = 'XX000'; END$$;
+CREATE CONSTRAINT TRIGGER fill AFTER INSERT ON deployments DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION fill()
+"""
 APPLICATIONS: LiteralString = "SELECT name, desired FROM engine_resources WHERE kind = 'Application' ORDER BY name"
 
 
@@ -326,6 +332,21 @@ def test_connection_when_the_database_goes_away_then_the_same_batch_is_done_late
             )
         rig.send(changed(2, "api", uid="uid-2"))
         rig.until("the second", "SELECT count(*) FROM deployments", [(2,)])
+
+
+def test_commit_when_the_database_refuses_it_for_now_then_the_planner_goes_on_and_does_the_same_batch_later(
+    rig: Rig,
+) -> None:
+    with rig.planner() as planner:
+        with psycopg.connect(rig.database.owner_url) as owner:
+            owner.execute(FULL_DISK)
+        rig.send(changed(1))
+        while "no space" not in planner.failing:
+            time.sleep(0.02)
+        assert rig.query("SELECT count(*) FROM deployments") == [(0,)]
+        with psycopg.connect(rig.database.owner_url) as owner:
+            owner.execute("DROP FUNCTION fill CASCADE")
+        rig.until("the deployment", "SELECT count(*) FROM deployments", [(1,)])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -106,3 +106,15 @@ def test_database_when_its_connection_is_lost_then_nobody_goes_on_with_an_empty_
     session.close()
     with pytest.raises(Unavailable):
         documents(session)
+
+
+def test_connection_when_it_is_lost_as_something_else_fails_then_that_is_told(
+    session: ScratchSession, database: Database
+) -> None:
+    with pytest.raises(Poison, match="not a number"), session.connection() as connection:  # noqa: PT012 - in one transaction
+        connection.execute("BEGIN")
+        with psycopg.connect(database.owner_url, autocommit=True) as owner:
+            owner.execute("SELECT pg_terminate_backend(%s, 10000)", [connection.info.backend_pid])
+        raise Poison("not a number")
+    with pytest.raises(Unavailable):
+        documents(session)
