@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from chaos.checker.acknowledged import acknowledged_differences
 from chaos.checker.difference import Difference
 from chaos.checker.objects import object_differences
+from chaos.checker.private_repositories import private_repository_differences
 from chaos.checker.statuses import status_differences
 from chaos.checker.sync_runs import count_strict, sync_run_differences
 from chaos.checker.tenants import Tenant
@@ -31,6 +32,7 @@ def judge(world: World, facts: Facts, record: Record) -> Judgement:
         {
             *acknowledged_differences(world, record),
             *object_differences(world, tenants, record),
+            *private_repository_differences(world, tenants),
             *status_differences(world, tenants),
             *sync_run_differences(tenants, record),
         }

@@ -75,16 +75,16 @@ def _of_privileged() -> Manifest:
 
 
 def _repositories(tenant: Tenant) -> Range:
-    """A private repository is closed to whom has no login that opens it, once another has one."""
+    """Of a private repository whose login opens nothing: it is listed until another's opens it, who is judged apart."""
     certain = {each["spec"]["repository"] for each in tenant.credentials if tenant.opens(each)}
     certain |= {each.manifest["spec"]["source"]["repoURL"] for each in tenant.deployments if each.is_certain}
     waiting = [each.uid for each in tenant.deployments if not each.is_certain]
     possible = {spec["source"]["repoURL"] for uid in waiting for spec in tenant.record.contents[uid]}
     possible |= {each["spec"]["repository"] for each in tenant.credentials}
-    return Range(frozenset(map(_normalised, certain)), frozenset(map(_normalised, possible)))
+    return Range(frozenset(map(normalised, certain)), frozenset(map(normalised, possible)))
 
 
-def _normalised(url: str) -> str:
+def normalised(url: str) -> str:
     """As an AppProject lists a URL of https."""
     return url.lower().removesuffix(".git")
 

@@ -64,8 +64,8 @@ def repository_secrets(tenant: Tenant) -> Iterator[Expected]:
                 "name": secret["metadata"]["name"],
                 "url": credential["spec"]["repository"],
                 "project": project,
-                "username": tenant.facts.login[0],
-                "password": tenant.facts.login[1],
+                "username": tenant.login[0],
+                "password": tenant.login[1],
             }
             name = ("Secret", f"{REPOSITORY_PREFIX}{made_for}{suffix}")
             allowed = [{"labels": labels, "data": content}]

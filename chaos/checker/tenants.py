@@ -111,11 +111,16 @@ class Tenant:
         """All that there are."""
         return self.own(self.world.credentials)
 
+    @property
+    def login(self) -> tuple[str, str]:
+        """User name and password that open private repositories to this tenant."""
+        return self.facts.login_of(self.name)
+
     def opens(self, credential: Manifest) -> bool:
-        """Whether it opens its repository: all of these take one login."""
+        """Whether it opens its repository: all of these take the tenant's login."""
         secret = self.secrets.get(credential["spec"]["secret"])
         given = decoded(secret["data"]) if secret is not None else {}
-        return (given.get("username"), given.get("password")) == self.facts.login
+        return (given.get("username"), given.get("password")) == self.login
 
     @cached_property
     def environments(self) -> Mapping[str, Environment]:

@@ -22,7 +22,12 @@ class Facts:
     tokens: frozenset[str]
     """That the cluster of environments accepts."""
     login: tuple[str, str]
-    """That private repositories accept: user name and password."""
+    """That private repositories accept: how the user names of tenants begin, and their password."""
+
+    def login_of(self, tenant: str) -> tuple[str, str]:
+        """User name and password; each tenant has a name of its own, so whose login is where can be told."""
+        username, password = self.login
+        return f"{username}-{tenant}", password
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,16 @@ class Surroundings:
     private: str
     """URL of repositories that credentials are for, with ``{number}``."""
     login: tuple[str, str]
-    """That they accept: user name and password."""
+    """That they accept: how the user names of tenants begin, and their password."""
 
     def namespace(self, tenant: int) -> str:
         """Of a tenant."""
         return f"{self.prefix}-{tenant:03d}"
+
+    def login_of(self, tenant: int) -> tuple[str, str]:
+        """User name and password: each tenant has a name of its own, so whose login is where can be told."""
+        username, password = self.login
+        return f"{username}-{self.namespace(tenant)}", password
 
 
 class Users:
@@ -140,7 +145,7 @@ class Users:
 
     async def _put_login(self, wanted: PutLogin) -> None:
         """Make or change the Secret of credentials; version 0 is the right one."""
-        username, password = self._around.login
+        username, password = self._around.login_of(wanted.tenant)
         content = {"username": username, "password": f"{password}{wanted.version or ''}"}
         await self._put_secret(wanted.tenant, LOGIN, LOGIN_TYPE, content)
 

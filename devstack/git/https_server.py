@@ -6,7 +6,6 @@ Run as ``python -m devstack.git.https_server FOLDER PORT``, with the password in
 from __future__ import annotations
 
 import asyncio
-import hmac
 import os
 import ssl
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import BasicAuth, hdrs, web
 
-from devstack.git.site import PRIVATE, USERNAME, GitSite
+from devstack.git.site import PRIVATE, GitSite
 from devstack.supervisor.health_checks import HOST
 
 CHALLENGE = {hdrs.WWW_AUTHENTICATE: 'Basic realm="private repositories"'}
@@ -25,7 +24,7 @@ def application(site: GitSite) -> web.Application:
     """The whole server but for its socket."""
 
     async def repository(request: web.Request) -> web.StreamResponse:
-        if request.match_info["visibility"] == PRIVATE and not _admitted(request, site.password):
+        if request.match_info["visibility"] == PRIVATE and not _admitted(request, site):
             return web.Response(status=401, headers=CHALLENGE, text="credentials are needed, or were wrong\n")
         return await _backend(request, site.repositories)
 
@@ -39,12 +38,12 @@ async def _healthy(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-def _admitted(request: web.Request, password: str) -> bool:
+def _admitted(request: web.Request, site: GitSite) -> bool:
     try:
         given = BasicAuth.decode(request.headers[hdrs.AUTHORIZATION])
     except (KeyError, ValueError):
         return False
-    return given.login == USERNAME and hmac.compare_digest(given.password.encode(), password.encode())
+    return site.admits(given.login, given.password)
 
 
 async def _backend(request: web.Request, repositories: Path) -> web.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class GitSite:
     https_port: int
     ssh_port: int
     password: str
-    """Of the user ``git``, over https."""
+    """Of the users, over https: ``git``, and whoever's name begins with that and a hyphen."""
     host: str = HOST
     """By which clients call both servers."""
 
@@ -101,6 +102,11 @@ class GitSite:
         write_private(self.authorized_keys, client)
         # The port may be another one at every start.
         write_private(self.known_hosts, f"[{self.host}]:{self.ssh_port} {host}")
+
+    def admits(self, username: str, password: str) -> bool:
+        """Whether a login opens private repositories."""
+        is_user = username == USERNAME or username.startswith(f"{USERNAME}-")
+        return is_user and hmac.compare_digest(password.encode(), self.password.encode())
 
     def create(self, name: str, visibility: str = PUBLIC) -> Repository:
         """A new, empty repository, served from now on as ``<visibility>/<name>.git``."""

@@ -12,7 +12,7 @@ import yaml
 from chaos.checker.difference import Difference
 from chaos.checker.judge import Judgement, judge
 from chaos.checker.world import Facts, World
-from chaos.identity import resource_id
+from chaos.identity import resource_id, tenant_id
 from chaos.record import Asked, Record
 from services.common.kubernetes import Manifest
 
@@ -20,6 +20,7 @@ HOME, ENGINE = "chaos-000", "gitops-service-argocd"
 TOKEN, AUTHORITY, API = "good-token", "QQ==", "https://127.0.0.1:6443"
 REPOSITORY, PRIVATE = "https://git.example.com/chaos-000/Config.git", "https://127.0.0.1:9/private.git"
 LOGIN = ("git", "right")
+USERNAME = f"git-{HOME}"
 REPOSITORY_SECRET = "repo-cred-b77a0ce2-14a8-57f6-99d5-3b4c2d0c9814"
 TENANT = "e6578532-0ac2-56f5-b388-1cea957290f5"
 PROJECT = f"app-project-{TENANT}"
@@ -174,9 +175,9 @@ def connection(reason: str) -> Manifest:
     return {"type": "ConnectionInitializationSucceeded", "status": "True", "reason": reason}
 
 
-def login(password: str) -> Manifest:
+def login(password: str, username: str = USERNAME) -> Manifest:
     """The Secret of credentials."""
-    data = {"username": LOGIN[0], "password": password}
+    data = {"username": username, "password": password}
     return thing("Secret", HOME, "login", "u-login-secret") | {"data": encoded(data)}
 
 
@@ -187,7 +188,7 @@ def repository_secret(suffix: str = "", password: str = LOGIN[1]) -> Manifest:
     item = thing("Secret", ENGINE, f"{REPOSITORY_SECRET}{suffix}", f"u-repository{suffix}")
     item["metadata"]["labels"] = labels
     content = {"name": "login", "url": PRIVATE, "project": f"{PROJECT}{suffix}"}
-    return item | {"data": encoded(content | {"username": LOGIN[0], "password": password})}
+    return item | {"data": encoded(content | {"username": USERNAME, "password": password})}
 
 
 def credential() -> Manifest:
@@ -195,6 +196,31 @@ def credential() -> Manifest:
     item = thing("GitOpsDeploymentRepositoryCredential", HOME, "login", "u-login")
     condition = {"type": "ErrorOccurred", "status": "True", "reason": "SecretNotFound"}
     return item | {"spec": {"repository": PRIVATE, "secret": "login"}, "status": {"conditions": [condition]}}
+
+
+def add_neighbour(scene: Scene) -> None:
+    """Another tenant on the same engine, whose login opens the same repository."""
+    namespace, project_name = "chaos-001", f"app-project-{tenant_id('chaos-001', 'n2')}"
+    scene.objects["neighbour"] = thing("Namespace", "", namespace, "n2")
+    for name, item in {"login": login(LOGIN[1], f"git-{namespace}"), "credential": credential()}.items():
+        item["metadata"] |= {"namespace": namespace, "uid": f"{item['metadata']['uid']}-2"}
+        scene.put(f"neighbour's {name}", item)
+    item["status"]["conditions"] = [
+        {"type": "ErrorOccurred", "status": "False", "reason": "RepositoryCredentialUpToDate"}
+    ]
+    made_for = resource_id(item["metadata"]["uid"])
+    secret = repository_secret()
+    secret["metadata"]["name"] = f"repo-cred-{made_for}"
+    secret["metadata"]["labels"] |= {"databaseID": made_for}
+    secret["data"] |= encoded({"project": project_name, "username": f"git-{namespace}"})
+    confined = project()
+    confined["metadata"] |= {"name": project_name, "annotations": {"username": tenant_id(namespace, "n2")}}
+    confined["spec"] |= {
+        "sourceRepos": ["https://127.0.0.1:9/private"],
+        "destinations": [{"name": "in-cluster", "namespace": namespace}],
+    }
+    confined["spec"]["destinationServiceAccounts"][0]["namespace"] = namespace
+    scene.objects |= {"neighbour's secret": secret, "neighbour's project": confined}
 
 
 def run() -> Manifest:

@@ -20,6 +20,7 @@ from tests.unit.chaos.scene import (
     OVER_AT,
     PRIVATE,
     Scene,
+    add_neighbour,
     application,
     cluster_secret,
     connection,
@@ -309,3 +310,66 @@ def test_repository_secret_when_a_newer_login_opens_nothing_then_only_what_worke
     assert opened.sorts() == ["differs"]
     opened.objects.pop("repository secret")
     assert opened.judged() == []
+
+
+PRIVATE_IN_PROJECT = PRIVATE.removesuffix(".git")
+
+
+@pytest.fixture
+def shared(opened: Scene) -> Scene:
+    """Two tenants of one engine, each with a login of its own for the same private repository."""
+    add_neighbour(opened)
+    return opened
+
+
+def test_private_repository_when_each_tenant_has_a_login_for_it_then_nothing_differs(shared: Scene) -> None:
+    assert shared.judged() == []
+
+
+def test_repository_secret_when_it_holds_another_tenants_login_then_it_differs(shared: Scene) -> None:
+    shared.objects["repository secret"]["data"] |= encoded({"username": "git-chaos-001"})
+    assert shared.sorts() == ["differs"]
+
+
+def test_repository_secret_when_it_is_of_a_tenant_that_has_no_credential_then_it_is_extra(shared: Scene) -> None:
+    shared.objects["project"]["spec"]["sourceRepos"].remove(PRIVATE_IN_PROJECT)
+    shared.remove("credential")
+    shared.remove("login")
+    assert shared.sorts() == ["extra"]
+
+
+def test_project_when_its_tenants_login_opens_nothing_and_a_neighbours_does_then_it_may_not_list_the_repository(
+    shared: Scene,
+) -> None:
+    with_login(shared, "wrong", "InvalidCredentials")
+    shared.objects.pop("repository secret")
+    assert shared.sorts() == ["differs"]
+    shared.objects["project"]["spec"]["sourceRepos"].remove(PRIVATE_IN_PROJECT)
+    assert shared.judged() == []
+
+
+def test_project_when_the_login_that_opens_its_repository_is_on_another_engine_then_it_may_list_it(
+    shared: Scene,
+) -> None:
+    with_login(shared, "wrong", "InvalidCredentials")
+    shared.objects.pop("repository secret")
+    for name in ("neighbour's secret", "neighbour's project"):
+        shared.objects[name]["metadata"]["namespace"] = f"{ENGINE}-2"
+    assert shared.judged() == []
+
+
+def test_project_when_its_tenants_login_was_a_neighbours_then_it_opens_nothing(shared: Scene) -> None:
+    shared.put("login", login(LOGIN[1], "git-chaos-001"))
+    assert "differs" in shared.sorts()
+
+
+def test_project_when_it_lists_a_repository_that_only_a_neighbour_has_a_credential_for_then_it_differs(
+    shared: Scene,
+) -> None:
+    shared.remove("credential")
+    shared.remove("login")
+    shared.objects.pop("repository secret")
+    assert [each.what for each in shared.judged()] == [
+        f"sourceRepos has ['{PRIVATE_IN_PROJECT}'], which only others' logins open",
+        f"sourceRepos has, which nothing asks for, ['{PRIVATE_IN_PROJECT}']",
+    ]

@@ -84,22 +84,23 @@ def test_site_when_found_again_by_its_environment_then_it_is_the_same(site: GitS
 
 
 @pytest.mark.parametrize(
-    ("path", "password", "status"),
+    ("path", "login", "status"),
     [
         ("public/open.git", "", 200),
-        ("private/closed.git", "pass-1", 200),
+        ("private/closed.git", "git:pass-1", 200),
+        ("private/closed.git", "git-a-tenants:pass-1", 200),
+        ("private/closed.git", "gitlab:pass-1", 401),
         ("private/closed.git", "", 401),
-        ("private/closed.git", "wrong", 401),
+        ("private/closed.git", "git:wrong", 401),
         ("public/absent.git", "", 404),
         ("public/..%2fprivate/closed.git", "", 404),
         ("secrets/closed.git", "", 404),
     ],
 )
 async def test_https_when_a_repository_is_asked_for_then_only_those_with_a_right_get_it(
-    site: GitSite, path: str, password: str, status: int
+    site: GitSite, path: str, login: str, status: int
 ) -> None:
-    login = base64.b64encode(f"git:{password}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}"} if password else {}
+    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
     async with TestClient(TestServer(application(site))) as client:
         answer = await client.get(f"/{path}/{REFS}", headers=headers)
         assert answer.status == status
