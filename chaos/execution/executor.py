@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
-from chaos.plan.faults import Fault, Meanwhile, target_of
+from chaos.plan.faults import Fault, Meanwhile, may_overlap, target_of
 from chaos.plan.operations import Forge, Meddle, Operation
 from chaos.plan.plan import Plan
 
@@ -55,20 +55,20 @@ class Executor:
         return self._outcome
 
     async def _dispatch(self, plan: Plan) -> None:
-        """A fault begins when those before it are over, or meanwhile; what comes after it does not wait for its end."""
-        under_way: list[asyncio.Task[None]] = []
+        """A fault begins when those before it are over, or all that leave no room for it. Others do not wait for it."""
+        under_way: dict[asyncio.Task[None], Fault] = {}
         meanwhile = False
         for step in plan.steps:
             if isinstance(step, Meanwhile):
                 meanwhile = True
             elif isinstance(step, Fault):
-                if meanwhile:
-                    self._outcome.overlapping += any(not each.done() for each in under_way)
-                else:
-                    await asyncio.gather(*under_way)
-                    under_way.clear()
+                for task, other in list(under_way.items()):
+                    if task.done() or not meanwhile or not may_overlap(step, other):
+                        await task
+                        del under_way[task]
+                self._outcome.overlapping += bool(under_way)
                 meanwhile = False
-                under_way.append(asyncio.create_task(self._faults.carry_out(step)))
+                under_way[asyncio.create_task(self._faults.carry_out(step))] = step
                 self._outcome.done[type(step).__name__] += 1
                 if target := target_of(step):
                     self._outcome.targets[type(step).__name__][target] += 1

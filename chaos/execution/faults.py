@@ -11,6 +11,7 @@ from resource import RLIMIT_FSIZE, prlimit
 import structlog
 
 from chaos.execution.failing_api_server import FailingApiServer
+from chaos.execution.persistent_operator import PersistentOperator
 from chaos.plan.faults import (
     BreakQueries,
     Cut,
@@ -26,9 +27,10 @@ from chaos.plan.faults import (
     Stop,
 )
 from chaos.record import Record
+from devstack.components import toxiproxy
 from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
-from devstack.harness.operator import AGENTS, Action, Operator
+from devstack.harness.operator import AGENTS, Action
 from devstack.stack.identities import WORKSPACE
 from devstack.stack.links import Link, links
 from devstack.stack.pki import Pki
@@ -53,13 +55,15 @@ class Faults:
     def __init__(self, stack: HostedStack, record: Record, seed: int) -> None:
         self._stack, self._record, self._seed = stack, record, seed
         self._turn, self._under_way = asyncio.Lock(), 0
-        self._operator = Operator(stack, stack.state.root / "backups")
+        self._operator = PersistentOperator(stack, stack.state.root / "backups", record.restarted)
 
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
         async with self._turn:
             if not self._under_way:  # faults that follow each other at once leave no time between them
                 await self._start_what_ended()
+            elif isinstance(fault, Kill | Stop | FillDisk):  # by what is under way it may have ended
+                await self._start(fault.process)
             self._under_way += 1
         try:
             log.info("fault", begins=str(fault))
@@ -71,7 +75,7 @@ class Faults:
                 case FailCalls(share, seconds):
                     await self._fail_calls(share, seconds)
                 case ResetConnector():
-                    await _retried(partial(self._operator.run, "gitopsctl connector stop"))
+                    await asyncio.to_thread(self._operator.run, "gitopsctl connector stop")
                     await self._follow_runbook("lost-connect-offsets.md", {1: []}, f"{SWEEP} --current")
                 case RestoreBackup(seconds):
                     await self._restore_backup(seconds)
@@ -157,8 +161,12 @@ class Faults:
         await self._start_what_ended()
 
     async def _kill_all(self) -> None:
-        """In no order; started in the order in which they were declared, which is that of who needs whom."""
-        names = [item["name"] for item in await asyncio.to_thread(self._stack.processes) if item["pid"]]
+        """In no order; started in the order in which they were declared, which is that of who needs whom.
+
+        The proxies of the links are none of them: they are the network.
+        """
+        running = [item["name"] for item in await asyncio.to_thread(self._stack.processes) if item["pid"]]
+        names = [name for name in running if name != toxiproxy.NAME]
         await asyncio.gather(*(asyncio.to_thread(self._stack.kill, name) for name in names))
         for name in names:
             await self._start(name)
@@ -172,7 +180,7 @@ class Faults:
             3: [operator.start(*planners), *operator.restart(*watchers, *AGENTS)],
         }
         await self._start_what_ended()
-        await _retried(partial(operator.run, "gitopsctl backup"))
+        await asyncio.to_thread(operator.run, "gitopsctl backup")
         await asyncio.sleep(seconds)
         await self._follow_runbook("restored-database.md", by_hand, SWEEP)
 

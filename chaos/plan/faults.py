@@ -111,19 +111,35 @@ FAULTS: tuple[type[Fault], ...] = get_args(Fault)
 
 @dataclass(frozen=True, slots=True)
 class Meanwhile:
-    """The fault after this begins while the one before it goes on."""
+    """The fault after this begins while those before it go on that leave room for it."""
+
+
+HANDLED = ("planner", "watcher", "agent", "postgres")
+"""Of which service the processes are that somebody who restores a backup stops, starts, or empties."""
+
+
+def takes_long(fault: Fault) -> bool:
+    """It is over when all of it is done, and has no time of its own: others come and go meanwhile."""
+    return isinstance(fault, ResetConnector | RestoreBackup | KillAll)
 
 
 def may_overlap(one: Fault, other: Fault) -> bool:
     """Whether both can be carried out at once.
 
-    An operator who follows a runbook has processes started and stopped, and so has who kills all of them: these are
-    alone. Two of processes must not be of the same, and of links there is one at a time: their proxies are the same.
+    Two of processes must not be of the same, and of links, clocks and runbooks there is one at a time. An operator who
+    follows a runbook types again what fails by something else. Who kills all processes leaves the proxies of the links.
     """
     sorts = {_sort(one), _sort(other)}
-    if sorts == {"of processes"}:
-        return target_of(one) != target_of(other)
-    return len(sorts) > 1 and "alone" not in sorts
+    if len(sorts) == 1:
+        return sorts == {"of processes"} and target_of(one) != target_of(other)
+    if "of all processes" in sorts:
+        return sorts.isdisjoint({"of processes", "of runbooks"})
+    return not (_has_in_hand(one, other) or _has_in_hand(other, one))
+
+
+def _has_in_hand(one: Fault, other: Fault) -> bool:
+    """``one`` is a runbook by which somebody stops and starts the process that ``other`` is about."""
+    return isinstance(one, RestoreBackup) and _sort(other) == "of processes" and target_of(other).startswith(HANDLED)
 
 
 def _sort(fault: Fault) -> str:
@@ -134,8 +150,10 @@ def _sort(fault: Fault) -> str:
             return "of links"
         case StepClock():
             return "of clocks"
-        case ResetConnector() | RestoreBackup() | KillAll():
-            return "alone"
+        case ResetConnector() | RestoreBackup():
+            return "of runbooks"
+        case KillAll():
+            return "of all processes"
 
 
 def target_of(fault: Fault) -> str:

@@ -24,6 +24,7 @@ from chaos.plan.faults import (
     StepClock,
     Stop,
     may_overlap,
+    takes_long,
 )
 from chaos.plan.operations import (
     AskForSync,
@@ -62,6 +63,8 @@ RESTLESS = 4
 """One in so many tenants loses its namespace, and has its projects meddled with: of these no run is left, or sure."""
 OVERLAPPING = 2
 """One in so many faults that can be at once with the next one is."""
+BESIDE_LONG = 3
+"""So many faults after one that takes long begin while it goes on, if they can, each at its own place."""
 WRONG_LOGINS = 4
 """One in so many logins opens nothing."""
 RUNS = 150
@@ -102,16 +105,21 @@ def generate(seed: int, size: Size, targets: Targets) -> Plan:
     """The plan of ``seed``."""
     random = Random(seed)  # noqa: S311 - to be repeated, not to be secret
     operations = list(islice(_operations(random, size, targets), size.operations))
-    faults = list(_paired(random, list(islice(_faults(random, targets), size.faults))))
+    faults = list(_overlapping(random, list(islice(_faults(random, targets), size.faults))))
     return Plan(seed, tuple(_spread(operations, faults)))
 
 
-def _paired(random: Random, faults: Sequence[Fault]) -> Iterator[tuple[Step, ...]]:
-    """Most alone, and some with the next one, if the two can be at once."""
+def _overlapping(random: Random, faults: Sequence[Fault]) -> Iterator[tuple[Step, ...]]:
+    """Most at a place of their own, some two at one; what comes after one that takes long begins while it goes on."""
     left = list(faults)
     while left:
         one = left.pop(0)
-        if left and may_overlap(one, left[0]) and _one_in(random, OVERLAPPING):
+        if takes_long(one):
+            yield (one,)
+            for _ in range(BESIDE_LONG):
+                if left and may_overlap(one, left[0]):
+                    yield Meanwhile(), left.pop(0)
+        elif left and may_overlap(one, left[0]) and not takes_long(left[0]) and _one_in(random, OVERLAPPING):
             yield one, Meanwhile(), left.pop(0)
         else:
             yield (one,)

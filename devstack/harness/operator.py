@@ -106,11 +106,19 @@ class Operator:
 
     def stop(self, *names: str) -> Action:
         """End these processes, without a word to them."""
-        return partial(_each, self._stack.kill, names)
+        return partial(_each, self.kill_process, names)
 
     def start(self, *names: str) -> Action:
         """Start these processes side by side; each is ready then."""
-        return partial(_side_by_side, self._stack.start, names)
+        return partial(_side_by_side, self.start_process, names)
+
+    def kill_process(self, name: str) -> None:
+        """End it. Raises InvalidConfiguration if it does not run."""
+        self._stack.kill(name)
+
+    def start_process(self, name: str) -> None:
+        """Start it; it is ready then. Raises InvalidConfiguration if it runs, Unavailable."""
+        self._stack.start(name)
 
     def restart(self, *names: str) -> Sequence[Action]:
         """One after the other."""

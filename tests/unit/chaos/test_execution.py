@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,14 +11,18 @@ from typing import Any, cast
 import pytest
 
 from chaos.execution import faults as execution_faults
+from chaos.execution import persistent_operator
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
+from chaos.execution.persistent_operator import PersistentOperator
 from chaos.execution.users import Users
-from chaos.plan.faults import Cut, Kill, KillAll, Meanwhile
+from chaos.plan.faults import Cut, Kill, KillAll, Meanwhile, RestoreBackup, Slow
 from chaos.plan.operations import Meddle, PutLogin
 from chaos.plan.plan import Plan
 from chaos.record import Record
+from devstack.harness.operator import Operator
+from services.common.errors import Unavailable
 
 FAST = 1e6
 
@@ -80,12 +85,84 @@ async def test_faults_when_one_is_meanwhile_then_it_begins_before_the_other_is_o
     assert outcome.overlapping == 1
 
 
+async def test_fault_when_one_before_it_leaves_no_room_then_it_waits_for_that_alone() -> None:
+    everybody, restored, slowed, cut_begun = Everybody(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    mended = asyncio.Event()
+    restore, cut, slow = RestoreBackup(1), Cut("agent-1", "kafka", 1), Slow("agent-2", "kafka", 50, 1)
+
+    async def carry_out(step: object) -> None:
+        if step is restore:
+            await restored.wait()
+        if step is cut:
+            cut_begun.set()
+            await mended.wait()
+        everybody.done.append(step)
+        if step is slow:
+            slowed.set()
+
+    everybody.carry_out = carry_out  # type: ignore[method-assign]
+    running = asyncio.create_task(executor(everybody).run(Plan(1, (restore, Meanwhile(), cut, Meanwhile(), slow))))
+    async with asyncio.timeout(5):
+        await cut_begun.wait()
+        mended.set()
+        await slowed.wait()
+        assert [step for step in everybody.done if not isinstance(step, int)] == [cut, slow]
+        restored.set()
+        assert (await running).overlapping == 2
+
+
+class Typed(PersistentOperator):
+    """Whose commands end with these codes, one after the other, on a stack on which one process has died."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *codes: int) -> None:
+        self.codes, self.started, self.restarted = list(codes), list[str](), defaultdict[str, int](int)
+
+        def run(operator: Operator, line: str, accepted: object, **_: str) -> str:
+            assert accepted == (0,)
+            operator.ended[line] = self.codes.pop(0)
+            if operator.ended[line]:
+                raise Unavailable(line)
+            return "done"
+
+        def start(name: str) -> None:
+            self.started.append(name)
+
+        stack = SimpleNamespace(
+            processes=lambda: [{"name": "kafka", "phase": "died"}, {"name": "etcd", "phase": "ready"}],
+            start=start,
+            state=SimpleNamespace(secrets=lambda: defaultdict(str)),
+            environment={"KUBECONFIG": ""},
+        )
+        monkeypatch.setattr(Operator, "run", run)
+        monkeypatch.setattr(persistent_operator.time, "sleep", lambda _: None)
+        super().__init__(cast("Any", stack), Path("backups"), self.restarted)
+
+
+def test_command_when_it_has_waited_in_vain_then_what_died_is_started_and_it_is_typed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = Typed(monkeypatch, 69, 69, 0)
+    assert operator.run("gitopsctl rebuild follow") == "done"
+    assert (operator.started, operator.restarted) == (["kafka", "kafka"], {"kafka": 2})
+
+
+def test_command_when_it_is_refused_then_it_is_not_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = Typed(monkeypatch, 2, 0)
+    with pytest.raises(Unavailable):
+        operator.run("gitopsctl restore")
+    assert operator.codes == [0]
+
+
 class Watched(Faults):
     """Faults of one second, and looks at what has ended, both noted."""
 
     def __init__(self) -> None:
         self.noted, self.looked = list[str](), asyncio.Event()
-        super().__init__(cast("Any", SimpleNamespace(state=SimpleNamespace(root=Path()))), Record(), 1)
+        super().__init__(
+            cast("Any", SimpleNamespace(state=SimpleNamespace(root=Path()), pids=lambda: ("planner", "agent-1"))),
+            Record(),
+            1,
+        )
 
     async def _of_processes(self, fault: object) -> None:
         self.noted.append("begins")
@@ -102,7 +179,7 @@ async def test_processes_when_faults_are_under_way_then_none_is_started_before_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(execution_faults, "LOOK_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(execution_faults, "Operator", lambda *_: None)
+    monkeypatch.setattr(execution_faults, "PersistentOperator", lambda *_: None)
     faults = Watched()
     looking = asyncio.create_task(faults.keep_alive())
     await asyncio.gather(faults.carry_out(Kill("planner", 1)), faults.carry_out(Kill("agent-1", 1)))
@@ -115,7 +192,7 @@ async def test_processes_when_faults_are_under_way_then_none_is_started_before_a
 async def test_fault_when_it_follows_another_at_once_then_what_has_ended_by_that_is_started_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(execution_faults, "Operator", lambda *_: None)
+    monkeypatch.setattr(execution_faults, "PersistentOperator", lambda *_: None)
     faults = Watched()
     for _ in range(2):
         await faults.carry_out(Kill("planner", 1))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
 from chaos.plan.faults import (
     FAULTS,
     Cut,
+    FailCalls,
     Fault,
+    FillDisk,
     Kill,
     KillAll,
     Meanwhile,
+    ResetConnector,
     RestoreBackup,
     Slow,
     StepClock,
     Stop,
     may_overlap,
+    takes_long,
     target_of,
 )
 from chaos.plan.generate import STEADY, Size, Targets, generate
@@ -56,9 +61,22 @@ def test_faults_when_there_are_enough_then_each_kind_comes_equally_often() -> No
 def test_faults_when_there_are_many_then_some_begin_while_one_goes_on_that_leaves_room_for_them() -> None:
     steps = PLAN.steps
     places = [place for place, step in enumerate(steps) if isinstance(step, Meanwhile)]
-    pairs = [(steps[place - 1], steps[place + 1]) for place in places]
+    pairs = [(steps[place - 1], steps[place + 1]) for place in places if isinstance(steps[place - 1], Fault)]
     assert len(pairs) > 3
-    assert all(isinstance(one, Fault) and isinstance(two, Fault) and may_overlap(one, two) for one, two in pairs)
+    assert all(isinstance(two, Fault) and may_overlap(one, two) for one, two in pairs if isinstance(one, Fault))
+
+
+def test_faults_when_one_takes_long_then_others_begin_at_places_of_their_own_while_it_goes_on() -> None:
+    alone: Fault | None = None
+    beside: Counter[type] = Counter()
+    for before, step in pairwise(PLAN.steps):
+        if isinstance(step, Fault) and not isinstance(before, Meanwhile):
+            alone = step
+        if isinstance(step, Meanwhile) and isinstance(before, OPERATIONS):
+            assert alone is not None
+            assert takes_long(alone)
+            beside[type(alone)] += 1
+    assert beside.keys() == {RestoreBackup, ResetConnector, KillAll}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +88,17 @@ def test_faults_when_there_are_many_then_some_begin_while_one_goes_on_that_leave
         pytest.param(Cut("planner", "kafka", 1), Slow("agent-1", "kafka", 50, 1), False, id="two links"),
         pytest.param(StepClock("planner", 60, 1), Cut("planner", "kafka", 1), True, id="a clock and a link"),
         pytest.param(StepClock("planner", 60, 1), StepClock("agent-1", 60, 1), False, id="two clocks"),
-        pytest.param(RestoreBackup(1), Kill("planner", 1), False, id="a runbook and a process"),
-        pytest.param(Cut("planner", "kafka", 1), KillAll(), False, id="a link and all processes"),
+        pytest.param(RestoreBackup(1), Kill("planner-1", 1), False, id="a runbook and a process that it stops"),
+        pytest.param(RestoreBackup(1), FillDisk("postgres", 1), False, id="a runbook and what it empties"),
+        pytest.param(RestoreBackup(1), Kill("kafka", 1), True, id="a runbook and a process that it leaves alone"),
+        pytest.param(RestoreBackup(1), Cut("planner-1", "kafka", 1), True, id="a runbook and a link"),
+        pytest.param(RestoreBackup(1), StepClock("planner-1", 60, 1), True, id="a runbook and a clock"),
+        pytest.param(ResetConnector(), Kill("connect", 1), True, id="another runbook and a process"),
+        pytest.param(ResetConnector(), FailCalls(0.2, 1), True, id="a runbook and calls that fail"),
+        pytest.param(ResetConnector(), RestoreBackup(1), False, id="two runbooks"),
+        pytest.param(ResetConnector(), KillAll(), False, id="a runbook and all processes"),
+        pytest.param(Kill("kafka", 1), KillAll(), False, id="a process and all of them"),
+        pytest.param(Cut("planner", "kafka", 1), KillAll(), True, id="a link and all processes"),
     ],
 )
 def test_faults_when_they_would_get_in_each_others_way_then_they_are_not_at_once(
