@@ -24,8 +24,8 @@ CONTAINERFILE = COMPOSE / "Containerfile"
 BUILT, SHIPPED = "root", "service"
 """The stage that fills a folder, and the one that is this folder."""
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
-KEPT = 2
-"""Archives that stay when there are newer ones: an upgrade takes two."""
+KEPT = 3
+"""Archives that stay when there are newer ones: an upgrade and the way back to other code take three."""
 NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
 """Instructions that change nothing in the folder."""
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 OURS = "gitops-service"
 PART = "app.kubernetes.io/name"
+EVERY_SECONDS = 0.5
+DEADLINE_SECONDS = 240
+"""Pods come, go and are found to hang within it, on a busy machine, too."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,14 @@ class Kubectl:
         """What a program prints that runs in a pod."""
         place = (f"--namespace={namespace}", pod, *([f"--container={container}"] if container else []))
         return self.run("exec", *place, "--", "python", "-c", code, *arguments)
+
+
+async def until(what: str, holds: Callable[[], bool]) -> None:
+    """Wait for what kubectl shows."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not await asyncio.to_thread(holds):
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
+        await asyncio.sleep(EVERY_SECONDS)
 
 
 def is_ready(pod: dict[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from services.common.kubernetes import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.e2e.tenant import USER, Tenant, deployment
-from tests.node.kubectl import OURS, PART, container_statuses, is_ready
+from tests.node.kubectl import OURS, PART, Kubectl, container_statuses, is_ready
 
 T = TypeVar("T")
 
@@ -49,7 +49,8 @@ class Load:
 
     def __str__(self) -> str:
         sent, slowest = len(self.seconds) + len(self.lost), max(self.seconds, default=0)
-        return f"{sent} changes sent, {len(self.lost)} lost, the slowest took {slowest:.1f} s"
+        ready = ", ".join(f"{name} {count}" for name, count in self.fewest.items())
+        return f"{sent} changes sent, {len(self.lost)} lost, the slowest took {slowest:.1f} s; ready at least: {ready}"
 
     async def send_changes(self, tenant: Tenant, end: asyncio.Event) -> None:
         """Until the end, then wait for what follows from each."""
@@ -63,12 +64,9 @@ class Load:
 
     async def _send_change(self, tenant: Tenant, name: str) -> None:
         began = time.monotonic()
-        wanted = deployment(tenant.namespace, name)
         try:
             async with asyncio.timeout(LOST_SECONDS):
-                created = await answered(
-                    partial(tenant.kube.apply_object, GITOPS_DEPLOYMENT, wanted, field_manager=USER)
-                )
+                created = await create(tenant, name)
             await tenant.application_of(created, LOST_SECONDS)
         except (TimeoutError, Unavailable):
             self.lost.append(name)
@@ -85,6 +83,12 @@ class Load:
                 now = ready_by_service(pods.values())
                 self.fewest = {name: min(self.fewest.get(name, now[name]), now[name]) for name in SERVICES}
                 self.exit_codes |= exit_codes(pods.values())
+
+
+async def create(tenant: Tenant, name: str) -> Manifest:
+    """A deployment, however often it takes."""
+    wanted = deployment(tenant.namespace, name)
+    return await answered(partial(tenant.kube.apply_object, GITOPS_DEPLOYMENT, wanted, field_manager=USER))
 
 
 async def answered(call: Callable[[], Awaitable[T]]) -> T:
@@ -111,6 +115,11 @@ def ready_by_service(pods: Iterable[Manifest]) -> dict[str, int]:
         if is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
     ]
     return {name: counted.count(name) for name in SERVICES}
+
+
+def our_pods(kubectl: Kubectl) -> list[Manifest]:
+    """Of the services that are watched."""
+    return [pod for name in SERVICES for pod in kubectl.pods_of(name)]
 
 
 @asynccontextmanager

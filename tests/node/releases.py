@@ -1,11 +1,13 @@
-"""Releases: another image for the node that has one already, and the sources of one from before."""
+"""Releases: the image of one for a node that has another already, and the sources of earlier ones."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import tarfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devstack.node.commands import run
@@ -14,22 +16,52 @@ from devstack.toolchain import image_archive
 from devstack.toolchain.service_image import CONTAINERFILE, describe
 
 REVISION = "org.opencontainers.image.revision"
-REPOSITORY, TAG = "docker.io/library/gitops-service", "next"
+REPOSITORY = "docker.io/library/gitops-service"
+GIT = ("git", "-C", str(ROOT))
+PROVIDE = """
+from rich.console import Console
+from devstack.toolchain.progress_bar import reporter
+from devstack.toolchain.service_image import provide_archive
+with reporter(Console(stderr=True)) as report:
+    print(provide_archive(report))
+"""
 
 
-def import_next_release(archive: Path, folder: Path, containerd: Path) -> None:
-    """Have an image of the same files with another id, as every build of another commit has.
+@dataclass(frozen=True)
+class Release:
+    """Sources, and the tag of the image that is made of them."""
 
-    What is tried with it is the way from one release to the next, not what differs between their code.
-    """
+    sources: Path
+    tag: str
+
+    @property
+    def image(self) -> str:
+        """Its name."""
+        return f"{REPOSITORY}:{self.tag}"
+
+
+NEXT = Release(ROOT, "next")
+"""These sources."""
+
+
+def import_release(release: Release, folder: Path, containerd: Path) -> None:
+    """Have its image on the node, with an id of its own even if one of the same files is there."""
     image = describe(CONTAINERFILE.read_text())
-    labels = {**image.labels, REVISION: TAG}
-    layer, target = folder / "layer.tar", folder / "next.tar"
-    _extract_layer(archive, layer)
-    image_archive.write(replace(image, name=f"{REPOSITORY}:{TAG}", labels=labels), layer, target)
+    labels = {**image.labels, REVISION: release.tag}
+    layer, target = folder / "layer.tar", folder / "release.tar"
+    _extract_layer(_archive_of(release), layer)
+    image_archive.write(replace(image, name=release.image, labels=labels), layer, target)
     run("ctr", "--address", str(containerd), "--namespace", "k8s.io", "images", "import", str(target))
     layer.unlink()
     target.unlink()
+
+
+def _archive_of(release: Release) -> Path:
+    """As its own sources make it."""
+    command = [sys.executable, "-c", PROVIDE]
+    outcome = subprocess.run(command, cwd=release.sources, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    return Path(outcome.stdout.strip())
 
 
 def _extract_layer(archive: Path, target: Path) -> None:
@@ -54,12 +86,15 @@ def _place(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
 
-def extract_release_before(folder: Path) -> None:
-    """The sources from before the newest revision of the database, as Git has them."""
-    git = ("git", "-C", str(ROOT))
-    newest = run(*git, "log", "-1", "--format=%H", "--", "migrations/versions").strip()
+def newest_revision() -> str:
+    """The commit that brought the newest revision of the database."""
+    return run(*GIT, "log", "-1", "--format=%H", "--", "migrations/versions").strip()
+
+
+def extract(commit: str, folder: Path) -> None:
+    """Its sources, as Git has them."""
     archive = folder.with_suffix(".tar")
-    run(*git, "archive", f"--output={archive}", f"{newest}~1")
+    run(*GIT, "archive", f"--output={archive}", commit)
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
     archive.unlink()

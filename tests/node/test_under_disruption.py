@@ -1,37 +1,16 @@
-"""Pods that are updated, evicted, hung, ended or overloaded: tenants notice nothing."""
+"""Pods that are updated, evicted, hung or ended: tenants notice nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-import time
-from collections.abc import Callable
-from functools import partial
 
-import pytest
-
-from devstack.harness.mirror import Mirror, Objects
 from devstack.stack.node_addresses import NAME
-from services.common.kubernetes import KubeClient, Manifest
-from tests.e2e.tenant import Tenant, fresh_tenant
+from services.common.kubernetes import KubeClient
+from tests.e2e.tenant import Tenant
 from tests.node import cgroups
-from tests.node.kubectl import OURS, Kubectl, container_statuses, is_ready, restarts
+from tests.node.kubectl import OURS, Kubectl, container_statuses, is_ready, restarts, until
 from tests.node.load import SERVICES, going_on
-
-EVERY_SECONDS = 0.5
-DEADLINE_SECONDS = 240
-"""Pods come, go and are found to hang within it, on a busy machine, too."""
-BURST_SECONDS = 600
-MEGABYTE = 1_000_000
-
-
-async def until(what: str, holds: Callable[[], bool]) -> None:
-    """Wait for what kubectl shows."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not await asyncio.to_thread(holds):
-        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
-        await asyncio.sleep(EVERY_SECONDS)
 
 
 def ready_pods(kubectl: Kubectl, name: str) -> int:
@@ -115,41 +94,3 @@ async def test_process_when_it_hangs_then_the_kubelet_ends_it_and_another_goes_o
 
     await until("it was started again", is_new)
     await tenant.application_of(await tenant.create())
-
-
-async def test_limits_when_a_thousand_deployments_come_at_once_then_none_is_reached(
-    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = {pod["metadata"]["name"]: restarts(pod) for name in SERVICES for pod in kubectl.pods_of(name)}
-    async with asyncio.TaskGroup() as group:
-        for _ in range(20):
-            group.create_task(_burst(kube, deployments, applications, 50))
-    pods = [pod for name in SERVICES for pod in kubectl.pods_of(name)]
-    with capsys.disabled():
-        sys.stdout.write("\nburst: " + "; ".join(map(_figures, pods)) + "\n")
-    assert {pod["metadata"]["name"]: restarts(pod) for pod in pods} == before
-    assert [pod["metadata"]["name"] for pod in pods if cgroups.most_memory(pod) > 0.8 * cgroups.memory_limit(pod)] == []
-
-
-def test_processors_when_our_pods_run_then_none_has_a_quota_of_them(kubectl: Kubectl) -> None:
-    pods = [pod for name in SERVICES for pod in kubectl.pods_of(name)]
-    assert {quota for pod in pods for quota in cgroups.processor_quotas(pod)} == {-1}
-
-
-def _figures(pod: Manifest) -> str:
-    memory, limit = (size // MEGABYTE for size in (cgroups.most_memory(pod), cgroups.memory_limit(pod)))
-    return f"{pod['metadata']['name']} {memory} of {limit} MB, {cgroups.processor_seconds(pod):.0f} s of CPU"
-
-
-async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, count: int) -> None:
-    async with fresh_tenant(kube, deployments, applications) as tenant:
-        created = [await tenant.create(f"app-{number}") for number in range(count)]
-        for deployment in created:
-            name = f"{deployment['metadata']['name']} is deployed"
-            await deployments.until(name, partial(_is_healthy, tenant, deployment), BURST_SECONDS)
-        await tenant.leave(BURST_SECONDS)
-
-
-def _is_healthy(tenant: Tenant, deployment: Manifest, _: Objects) -> bool:
-    status = tenant.status(deployment["metadata"]["name"])
-    return bool(status.get("health", {}).get("status") == "Healthy")

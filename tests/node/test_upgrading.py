@@ -15,9 +15,18 @@ from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
-from tests.node.kubectl import OURS, Kubectl, restarts
-from tests.node.load import SERVICES, going_on
-from tests.node.upgrade import AFTER, BEFORE, Upgrade, images, our_pods, rolled_out, upgrade
+from tests.node.kubectl import Kubectl
+from tests.node.load import SERVICES, going_on, our_pods
+from tests.node.upgrade import (
+    BEFORE,
+    Upgrade,
+    images,
+    require_database_first,
+    require_no_gap,
+    rolled_out,
+    undo,
+    upgrade,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +48,18 @@ def test_upgrade_when_every_command_is_typed_then_nothing_is_lost_and_no_pod_is_
 ) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\nupgrade: {upgraded.load}\n")
-    assert images(upgraded.pods) == {AFTER}
-    assert upgraded.load.fewest == dict.fromkeys(SERVICES, 2)
-    assert {restarts(pod) for pod in upgraded.pods} == {0}
+    require_no_gap(upgraded)
 
 
 def test_upgrade_when_it_begins_then_the_database_comes_first(upgraded: Upgrade) -> None:
-    assert images([upgraded.migration["spec"]["template"]]) == {AFTER}
-    migrated = upgraded.migration["status"]["completionTime"]
-    assert all(migrated <= pod["metadata"]["creationTimestamp"] for pod in upgraded.pods)
+    require_database_first(upgraded)
 
 
 async def test_release_when_it_is_undone_then_the_one_before_is_back_and_nothing_is_lost(
     upgraded: Upgrade, tenant: Tenant, kube: KubeClient, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with going_on(tenant, kube) as load:
-        for name in SERVICES:
-            kubectl.run("rollout", "undo", f"--namespace={OURS}", f"deployment/{name}")
+        undo(kubectl)
         await rolled_out(kubectl)
     with capsys.disabled():
         sys.stdout.write(f"\nrollback: {load}\n")

@@ -11,7 +11,7 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from tests.e2e.conftest import applications, deployments, kube, tenant
 from tests.node.conftest import kubectl
-from tests.node.releases import extract_release_before
+from tests.node.releases import Release, extract, newest_revision
 from tests.node.stacks import stack_with_node
 
 __all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
@@ -21,6 +21,14 @@ __all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """As that release starts it: programs of the stack are taken from the folder that one is in."""
     before = stacks_folder / "release-before"
-    extract_release_before(before)
+    extract(f"{newest_revision()}~1", before)
     with chdir(before), stack_with_node(stacks_folder / "node-upgrade") as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def first_of_revision(stacks_folder: Path) -> Release:
+    """The release that brought the newest revision of the database: other code than these sources'."""
+    sources = stacks_folder / "release-of-revision"
+    extract(newest_revision(), sources)
+    return Release(sources, "first-of-revision")

@@ -1,0 +1,116 @@
+"""A thousand deployments at once, also beside a pod that takes all it gets: nothing is lost, no limit is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from devstack.harness.mirror import Mirror, Objects
+from services.common.kubernetes import KubeClient, Manifest
+from tests.e2e.tenant import Tenant, fresh_tenant
+from tests.node import cgroups
+from tests.node.kubectl import Kubectl, restarts
+from tests.node.load import create, our_pods
+from tests.node.paths import labelled, stand_in
+
+BURST_SECONDS = 600
+MEGABYTE = 1_000_000
+BUSY = "busy-tenant"
+TAKE_ALL = """
+import os
+for _ in range(os.cpu_count() - 1):
+    if os.fork() == 0:
+        break
+while True:
+    pass
+"""
+
+
+async def test_limits_when_a_thousand_deployments_come_at_once_then_none_is_reached(
+    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with unharmed(kubectl):
+        seconds = await bursts(kube, deployments, applications)
+    with capsys.disabled():
+        sys.stdout.write(f"\nburst: {seconds:.0f} s; {figures(kubectl)}\n")
+
+
+async def test_limits_when_a_thousand_deployments_come_beside_a_pod_that_takes_all_cpu_then_none_is_reached(
+    kube: KubeClient, deployments: Mirror, applications: Mirror, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with unharmed(kubectl), busy_pod(kubectl) as busy:
+        seconds = await bursts(kube, deployments, applications)
+        taken = cgroups.processor_seconds(busy)
+    with capsys.disabled():
+        sys.stdout.write(f"\nburst beside a pod that took {taken:.0f} s of CPU: {seconds:.0f} s; {figures(kubectl)}\n")
+    assert taken > seconds / 2  # else nobody was in the way
+
+
+def test_processors_when_our_pods_run_then_none_has_a_quota_of_them(kubectl: Kubectl) -> None:
+    pods = our_pods(kubectl)
+    assert {quota for pod in pods for quota in cgroups.processor_quotas(pod)} == {-1}
+
+
+@contextmanager
+def unharmed(kubectl: Kubectl) -> Iterator[None]:
+    """No container is started again while the block lasts, and none comes near the memory that it may have."""
+    before = {pod["metadata"]["name"]: restarts(pod) for pod in our_pods(kubectl)}
+    yield
+    pods = our_pods(kubectl)
+    assert {pod["metadata"]["name"]: restarts(pod) for pod in pods} == before
+    assert [pod["metadata"]["name"] for pod in pods if cgroups.most_memory(pod) > 0.8 * cgroups.memory_limit(pod)] == []
+
+
+@contextmanager
+def busy_pod(kubectl: Kubectl) -> Iterator[Manifest]:
+    """A tenant's, which asks for as much CPU as one of ours and takes all that it gets."""
+    pod = stand_in(BUSY, "any", labelled("any"), (8080,))
+    (container,) = pod["spec"]["containers"]
+    container["command"] = ["python", "-c", TAKE_ALL]
+    container["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    del container["readinessProbe"]
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
+    kubectl.apply(pod)
+    try:
+        kubectl.run("wait", "--for=condition=Ready", f"--namespace={BUSY}", "pod/any")
+        yield kubectl.get("pod", f"--namespace={BUSY}", "any")
+    finally:
+        kubectl.run("delete", "namespace", BUSY, "--wait=false")
+
+
+def figures(kubectl: Kubectl) -> str:
+    return "; ".join(map(_figures, our_pods(kubectl)))
+
+
+def _figures(pod: Manifest) -> str:
+    memory, limit = (size // MEGABYTE for size in (cgroups.most_memory(pod), cgroups.memory_limit(pod)))
+    return f"{pod['metadata']['name']} {memory} of {limit} MB, {cgroups.processor_seconds(pod):.0f} s of CPU"
+
+
+async def bursts(kube: KubeClient, deployments: Mirror, applications: Mirror) -> float:
+    """A thousand deployments of twenty tenants, each of which becomes Healthy and goes. Returns the seconds."""
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(_burst(kube, deployments, applications, 50))
+    return time.monotonic() - began
+
+
+async def _burst(kube: KubeClient, deployments: Mirror, applications: Mirror, count: int) -> None:
+    async with fresh_tenant(kube, deployments, applications) as tenant:
+        created = [await create(tenant, f"app-{number}") for number in range(count)]
+        for deployment in created:
+            name = f"{deployment['metadata']['name']} is deployed"
+            await deployments.until(name, partial(_is_healthy, tenant, deployment), BURST_SECONDS)
+        await tenant.leave(BURST_SECONDS)
+
+
+def _is_healthy(tenant: Tenant, deployment: Manifest, _: Objects) -> bool:
+    status = tenant.status(deployment["metadata"]["name"])
+    return bool(status.get("health", {}).get("status") == "Healthy")
