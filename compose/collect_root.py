@@ -38,8 +38,9 @@ LEFT_OUT = (
 """Of the standard library: what installs, tests, or needs a terminal or a library that nothing else does."""
 INSTALLED_WHEN = "uv_cache.json"
 """The installer's note, with the time, of what was installed from a folder."""
-NOT_IMPORTED = re.compile(r"/kubernetes/(aio/)?client/(api|models)/")
-"""Half of all modules there are. Our client speaks to the API server without them."""
+NOT_IMPORTED = re.compile(r"kubernetes/(aio/)?client/(api|models)/(?!__init__)")
+"""A quarter of all that is installed: a class for each kind and call of Kubernetes, which is imported when it is named.
+Our client speaks to the API server without them."""
 ELF = b"\x7fELF"
 LIBRARY = re.compile(r"(/\S+) \(0x")
 
@@ -49,6 +50,8 @@ def main() -> None:
     environment, target = (Path(argument) for argument in sys.argv[1:])
     library = Path(sysconfig.get_path("stdlib"))
     copy_tree(environment, target, ("__pycache__", ".*", "activate*", INSTALLED_WHEN))
+    for path in (path for path in target.rglob("*.py") if NOT_IMPORTED.search(str(path))):
+        path.unlink()
     copy_tree(library, target, LEFT_OUT)
     copy_file(Path(sys.executable), target)
     of_system = (path for path in libraries(programs(target)) if not path.is_relative_to(target))
@@ -59,14 +62,15 @@ def main() -> None:
     (target / "tmp").mkdir(mode=0o1777)
     (target / "tmp").chmod(0o1777)
     for record in target.glob(f"{str(environment)[1:]}/lib/python3*/site-packages/*.dist-info/RECORD"):
-        forget(record, INSTALLED_WHEN)
+        forget(record, re.compile(f"/{INSTALLED_WHEN},"))
+        forget(record, NOT_IMPORTED)
     compile_modules(target, (environment, library))
 
 
-def forget(record: Path, name: str) -> None:
-    """Take a file from the list of what was installed."""
+def forget(record: Path, left_out: re.Pattern[str]) -> None:
+    """Take files from the list of what was installed."""
     lines = record.read_text().splitlines(keepends=True)
-    record.write_text("".join(line for line in lines if f"/{name}," not in line))
+    record.write_text("".join(line for line in lines if not left_out.search(line)))
 
 
 def copy_tree(folder: Path, target: Path, left_out: Iterable[str]) -> None:
@@ -127,7 +131,6 @@ def compile_modules(target: Path, folders: Iterable[Path]) -> None:
             prependdir="/",
             maxlevels=20,
             quiet=2,
-            rx=NOT_IMPORTED,
             invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
         )
 

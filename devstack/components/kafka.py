@@ -20,6 +20,7 @@ CLUSTER_ID = "Z2l0b3BzLXNlcnZpY2UtMQ"
 """Any 16 bytes in base64; the same everywhere, so that a data folder is recognised as formatted."""
 
 LISTENERS = ("listeners", "advertised.listeners")
+MAP = "listener.security.protocol.map"
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
 """Of the listeners that are there in any case, in clear."""
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -104,15 +105,17 @@ def _listeners_of_links(stack: Stack, own: Mapping[str, object]) -> dict[str, ob
     return logins | {
         "listeners": ",".join([str(own["listeners"]), *listeners]),
         "advertised.listeners": ",".join([str(own["advertised.listeners"]), *advertised]),
-        "listener.security.protocol.map": ",".join([PROTOCOLS, *protocols]),
+        MAP: ",".join([PROTOCOLS, *protocols]),
     }
 
 
 def _listener_of_pods(stack: Stack, own: dict[str, object]) -> dict[str, object]:
     """One more listener, which is advertised under the name that it has in the cluster."""
+    protocols = own.get(MAP, PROTOCOLS)
+    protocol = "SASL_PLAINTEXT" if stack.transport is None else "SASL_SSL"
     return {
         "listeners": f"{own['listeners']},PODS://{HOST}:{stack.ports['kafka-pods']}",
         "advertised.listeners": f"{own['advertised.listeners']},PODS://{name_in_cluster('kafka')}:{KAFKA}",
-        "listener.security.protocol.map": f"{PROTOCOLS},PODS:SASL_PLAINTEXT",
+        MAP: f"{protocols},PODS:{protocol}",
         "listener.name.pods.scram-sha-512.sasl.jaas.config": LOGIN,
     }

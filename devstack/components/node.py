@@ -233,7 +233,7 @@ def _services(stack: Stack, tools: NodeTools) -> Step:
     return Step(
         name="services",
         argv=(sys.executable, "-m", "devstack.node.services", str(tools.kubectl / "kubectl"), str(stack.node_folder)),
-        env=stack.base_environment() | stack.environment() | secrets | database_urls(stack),
+        env=stack.base_environment() | stack.environment() | secrets | registry_tokens(stack) | database_urls(stack),
         # An agent that finds no Argo CD looks again after minutes.
         depends_on=(*SERVICES_NEED, *([ARGOCD] if stack.with_argocd else [])),
         start_seconds=300,
@@ -242,11 +242,18 @@ def _services(stack: Stack, tools: NodeTools) -> Step:
 
 def database_urls(stack: Stack) -> dict[str, str]:
     """As pods see the database."""
-    place = f"{name_in_cluster('postgres')}:{POSTGRES}/gitops?sslmode=disable"
+    mode = "disable" if stack.transport is None else "verify-full&sslrootcert=/authorities/database.crt"
+    place = f"{name_in_cluster('postgres')}:{POSTGRES}/gitops?sslmode={mode}"
     return {
         f"POD_DATABASE_URL_{role.upper()}": f"postgresql://gitops_{role}:{stack.secrets[role]}@{place}"
         for role in ("planner", "owner")
     }
+
+
+def registry_tokens(stack: Stack) -> dict[str, str]:
+    """Of our services; in clear nobody is asked for one."""
+    tokens = {} if stack.transport is None else stack.transport.registry_tokens
+    return {f"POD_REGISTRY_TOKEN_{name.upper()}": tokens[name] for name in ("watcher", "planner", "agent") if tokens}
 
 
 async def _write_files(stack: Stack) -> None:
@@ -265,6 +272,7 @@ async def _write_files(stack: Stack) -> None:
         "INFRASTRUCTURE": INFRASTRUCTURE,
         "GIT": GIT,
         "SIMULATED": str(not stack.with_argocd).lower(),
+        "TRANSPORT": "in-clear" if stack.transport is None else "encrypted",
         "AUTHORITY": pki.authority,
         "CERTIFICATE": pki.server_certificate,
         "KEY": pki.server_key,

@@ -71,7 +71,6 @@ class StackOptions:
 def require_consistent(options: StackOptions) -> None:
     """Raises InvalidConfiguration naming those that do not go together."""
     refused = {
-        "--pods and --tls (certificates have no names of the cluster)": options.pods and options.tls,
         "--pods and --bare (the node needs what is in the servers)": options.pods and options.bare,
         "--pods and --replicas (of pods there are two in any case)": options.pods and options.replicas > 1,
         "--pods and --argocd-version (pods run the newest Argo CD)": options.pods and bool(options.argocd_versions),

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def secrets(environment: Mapping[str, str]) -> dict[str, Any]:
-    """What k8s/README.md lists, but for what belongs to TLS."""
+    """What k8s/README.md lists; what belongs to TLS where the stack has it."""
     contents = {
         "kafka-watcher": {"password": environment["POD_KAFKA_PASSWORD_WATCHER"]},
         "kafka-planner": {"password": environment["POD_KAFKA_PASSWORD_PLANNER"]},
@@ -37,7 +37,22 @@ def secrets(environment: Mapping[str, str]) -> dict[str, Any]:
         "sealing-keys-private": {"keys.json": Path(environment["SEALING_PRIVATE_KEYS"]).read_text()},
         "sealing-keys-public": {"keys.json": Path(environment["SEALING_PUBLIC_KEYS"]).read_text()},
     }
+    contents |= _of_tls(environment) if "KAFKA_CA" in environment else {}
     return {"apiVersion": "v1", "kind": "List", "items": [_secret(name, data) for name, data in contents.items()]}
+
+
+def _of_tls(environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Brokers, registry and database have one authority; Connect has its own."""
+    authority = {"ca.crt": Path(environment["KAFKA_CA"]).read_text()}
+    keeper = {"tls.crt": "CONNECT_CERTIFICATE", "tls.key": "CONNECT_KEY", "ca.crt": "CONNECT_CA"}
+    return {
+        **dict.fromkeys(("kafka-ca", "registry-ca", "database-ca"), authority),
+        **{
+            f"registry-{service}": {"token": environment[f"POD_REGISTRY_TOKEN_{service.upper()}"]}
+            for service in ("watcher", "planner", "agent")
+        },
+        "connector-keeper": {key: Path(environment[name]).read_text() for key, name in keeper.items()},
+    }
 
 
 def _secret(name: str, data: Mapping[str, str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
+from devstack.stack.node_addresses import name_in_cluster
 from devstack.stack.pki import Issuer
 from devstack.stack.state_folder import write_private
 from services.cli.registry_tokens import RegistryRole, issue_token
@@ -93,13 +94,18 @@ def make_transport(
     servers, connect = Issuer("gitops-service transport", LIFETIME), Issuer("gitops-service Connect", LIFETIME)
     write_private(transport.authority, _pem(servers.certificate))
     write_private(transport.connect_authority, _pem(connect.certificate))
-    key, certificate = servers.issue("kafka", NAMES, (SERVER, CLIENT))
+    key, certificate = servers.issue("kafka", names_of("kafka"), (SERVER, CLIENT))
     write_private(transport.broker, _key_pem(key) + _pem(certificate))
     for name in ("registry", "postgres"):
         _write_leaf(servers, name, transport.server(name), SERVER)
     _write_leaf(connect, "connector-keeper", transport.keeper, CLIENT)
     _write_stores(connect, transport.connect_stores, store_password)
     return transport
+
+
+def names_of(server: str) -> tuple[str, ...]:
+    """By which it is called on this machine, and by pods."""
+    return (*NAMES, name_in_cluster(server))
 
 
 def _read_rsa(pem: bytes) -> rsa.RSAPrivateKey:
@@ -113,14 +119,14 @@ def _read_rsa(pem: bytes) -> rsa.RSAPrivateKey:
 
 
 def _write_leaf(issuer: Issuer, name: str, files: tuple[Path, Path], usage: ObjectIdentifier) -> None:
-    key, certificate = issuer.issue(name, NAMES, (usage,))
+    key, certificate = issuer.issue(name, names_of(name), (usage,))
     for file, content in zip(files, (_pem(certificate), _key_pem(key)), strict=True):
         write_private(file, content)
 
 
 def _write_stores(issuer: Issuer, files: tuple[Path, Path], password: str) -> None:
     """Workers call each other: theirs is a client's certificate, too."""
-    key, certificate = issuer.issue("connect", NAMES, (SERVER, CLIENT))
+    key, certificate = issuer.issue("connect", names_of("connect"), (SERVER, CLIENT))
     encryption = BestAvailableEncryption(password.encode())
     own, trusted = files
     write_private(own, pkcs12.serialize_key_and_certificates(b"connect", key, certificate, None, encryption))

@@ -85,6 +85,12 @@ def restarts(pod: dict[str, Any]) -> int:
     return sum(int(item["restartCount"]) for item in container_statuses(pod))
 
 
+def endings(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """How its containers have ended, as far as the kubelet still knows."""
+    states = [state for status in container_statuses(pod) for state in (status["state"], status.get("lastState", {}))]
+    return [state["terminated"] for state in states if "terminated" in state]
+
+
 def container_statuses(pod: dict[str, Any]) -> list[dict[str, Any]]:
     """What the kubelet says of its containers; nothing if it has only just been given the pod."""
     found: list[dict[str, Any]] = pod["status"].get("containerStatuses", [])

@@ -78,7 +78,14 @@ def overlay_of(release: Release, stack: HostedStack, folder: Path) -> Path:
     """A node's with simulated Argo CD, with that release's image, which the node gets; ``folder`` is empty."""
     import_release(release, folder, stack.state.root / "node" / "containerd.sock")
     port = stack.state.recall("ports")["kube-apiserver"]
-    values = {"API_PORT": port, "DNS": DNS, "INFRASTRUCTURE": INFRASTRUCTURE, "NODE": NODE, "SIMULATED": "true"}
+    values = {
+        "API_PORT": port,
+        "DNS": DNS,
+        "INFRASTRUCTURE": INFRASTRUCTURE,
+        "NODE": NODE,
+        "SIMULATED": "true",
+        "TRANSPORT": "in-clear",
+    }
     (folder / "k8s").symlink_to(release.sources / "k8s")
     overlay = shutil.copytree(release.sources / TEMPLATES.relative_to(ROOT) / "overlay", folder / "overlay")
     for file in (path for path in overlay.rglob("*") if path.is_file()):

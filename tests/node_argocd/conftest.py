@@ -1,4 +1,4 @@
-"""One node with our services and Argo CD as pods, shared by all tests here."""
+"""One node with our services and Argo CD as pods, shared by all tests here. Nothing of ours travels in clear."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
-    """With its node, and real Argo CD on it."""
-    with stack_with_node(stacks_folder / "node-argocd", "--argocd") as running:
+    """With its node, and real Argo CD on it; encrypted, as `k8s/` has it."""
+    with stack_with_node(stacks_folder / "node-argocd", "--argocd", "--tls") as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient, Manifest
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
-from tests.node.kubectl import Kubectl, container_statuses, until
+from tests.node.kubectl import Kubectl, endings, until
 from tests.node.load import SERVICES, going_on, our_pods
 from tests.node.releases import Release
 from tests.node.upgrade import (
@@ -137,13 +137,6 @@ async def test_release_when_one_of_other_code_and_the_same_revision_is_applied_a
 
 def planner_that_was_refused(kubectl: Kubectl) -> str:
     """What one of the release before said as it ended; nothing if none has ended."""
-    statuses = [
-        status for pod in kubectl.pods_of("planner") if images([pod]) == {BEFORE} for status in container_statuses(pod)
-    ]
-    ended = [
-        state["terminated"]
-        for status in statuses
-        for state in (status["state"], status.get("lastState", {}))
-        if "terminated" in state
-    ]
-    return next((str(state.get("message")) for state in ended if state["exitCode"] == REFUSED), "")
+    of_before = [pod for pod in kubectl.pods_of("planner") if images([pod]) == {BEFORE}]
+    ended = [ending for pod in of_before for ending in endings(pod)]
+    return next((str(ending.get("message")) for ending in ended if ending["exitCode"] == REFUSED), "")

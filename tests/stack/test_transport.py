@@ -35,10 +35,8 @@ from services.common.kubernetes import APPLICATION, connect
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.e2e.tenant import fresh_tenant
+from tests.stack.encrypted import connections
 
-ENCRYPTED = """
-SELECT usename, bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename <> '' GROUP BY usename
-"""
 SUBJECT = "gitops.commands-value"
 TLS_ALERT = b"\x15"
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -80,14 +78,7 @@ async def test_deployment_when_everything_is_encrypted_then_it_is_applied_and_it
 
 
 def test_database_when_services_and_connect_are_connected_then_each_connection_is_encrypted(stack: HostedStack) -> None:
-    with psycopg.connect(superuser(stack)) as connection:
-        encrypted: dict[str, bool] = dict(connection.execute(ENCRYPTED).fetchall())
-    assert encrypted == {"postgres": True, "gitops_planner": True, "gitops_replication": True}
-
-
-def superuser(stack: HostedStack) -> str:
-    password = stack.state.secrets()["postgres"]
-    return psycopg.conninfo.make_conninfo(stack.environment["DATABASE_URL"], user="postgres", password=password)
+    assert connections(stack) == {"postgres": True, "gitops_planner": True, "gitops_replication": True}
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,6 @@ def test_image_when_written_then_it_is_a_chain_of_digests_from_its_name_to_its_p
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        ("--pods and --tls", {"tls": True}),
         ("--pods and --bare", {"bare": True}),
         ("--pods and --replicas", {"replicas": 2}),
         ("--pods and --argocd-version", {"argocd_versions": ("3.1",)}),
