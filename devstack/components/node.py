@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 from string import Template
 
-from devstack.components import argocd, steps
+from devstack.components import argocd, pods, steps
 from devstack.components.kubernetes import node_users
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.node import machine
 from devstack.paths import COMPOSE, ROOT
-from devstack.stack.identities import IDENTITIES
 from devstack.stack.node_addresses import (
     CONNECT,
     DNS,
@@ -29,7 +28,6 @@ from devstack.stack.node_addresses import (
     PODS,
     POSTGRES,
     REGISTRY,
-    name_in_cluster,
 )
 from devstack.stack.pki import Pki
 from devstack.supervisor.health_checks import http
@@ -53,7 +51,7 @@ ARGOCD = "argocd-pods"
 
 def nodes(stack: Stack, tools: NodeTools, *, infrastructure_only: bool) -> list[Node]:
     """Its processes; and the step that brings our services, unless only what they stand on is wanted."""
-    deployed = [] if infrastructure_only else [_services(stack, tools)]
+    deployed = [] if infrastructure_only else [pods.services(stack, tools, _needs(stack))]
     processes = [_machine(stack), _containerd(stack), _policies(stack), _kubelet(stack, tools)]
     return [
         *processes,
@@ -224,36 +222,9 @@ def _argocd(stack: Stack, tools: NodeTools) -> Step:
     )
 
 
-def _services(stack: Stack, tools: NodeTools) -> Step:
-    """Our services, as operators install them."""
-    secrets = {
-        f"POD_KAFKA_PASSWORD_{service.upper()}": stack.secrets[f"kafka-{IDENTITIES[service].principal}"]
-        for service in ("watcher", "planner", "agent")
-    }
-    return Step(
-        name="services",
-        argv=(sys.executable, "-m", "devstack.node.services", str(tools.kubectl / "kubectl"), str(stack.node_folder)),
-        env=stack.base_environment() | stack.environment() | secrets | registry_tokens(stack) | database_urls(stack),
-        # An agent that finds no Argo CD looks again after minutes.
-        depends_on=(*SERVICES_NEED, *([ARGOCD] if stack.with_argocd else [])),
-        start_seconds=300,
-    )
-
-
-def database_urls(stack: Stack) -> dict[str, str]:
-    """As pods see the database."""
-    mode = "disable" if stack.transport is None else "verify-full&sslrootcert=/authorities/database.crt"
-    place = f"{name_in_cluster('postgres')}:{POSTGRES}/gitops?sslmode={mode}"
-    return {
-        f"POD_DATABASE_URL_{role.upper()}": f"postgresql://gitops_{role}:{stack.secrets[role]}@{place}"
-        for role in ("planner", "owner")
-    }
-
-
-def registry_tokens(stack: Stack) -> dict[str, str]:
-    """Of our services; in clear nobody is asked for one."""
-    tokens = {} if stack.transport is None else stack.transport.registry_tokens
-    return {f"POD_REGISTRY_TOKEN_{name.upper()}": tokens[name] for name in ("watcher", "planner", "agent") if tokens}
+def _needs(stack: Stack) -> tuple[str, ...]:
+    """What our services wait for. An agent that finds no Argo CD looks again after minutes."""
+    return (*SERVICES_NEED, *([ARGOCD] if stack.with_argocd else []))
 
 
 async def _write_files(stack: Stack) -> None:

@@ -15,6 +15,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.containers.conftest import READY_SECONDS, compose, left_over
 from tests.e2e.tenant import Tenant, fresh_tenant
 
+pytestmark = pytest.mark.short
+
 
 @contextmanager
 def up(*profiles: str) -> Iterator[None]:

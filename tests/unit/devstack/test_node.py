@@ -10,18 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from devstack.components import all_nodes
+from devstack.components.pods import installation_environment
 from devstack.components.stack import Stack
 from devstack.harness.run import StackOptions, require_consistent
+from devstack.node import services
+from devstack.stack.identities import IDENTITIES
+from devstack.stack.node_addresses import name_in_cluster
 from devstack.stack.ports import NAMES
 from devstack.stack.state_folder import State
+from devstack.stack.transport import make_transport
 from devstack.supervisor.process import Process
 from devstack.toolchain import image_archive
 from devstack.toolchain.argocd_images import ArgocdImages, image_of
 from devstack.toolchain.image_archive import Image
 from devstack.toolchain.install import NodeTools, Toolchain
 from services.common.errors import InvalidConfiguration
+from tests.component.k8s.readme import secrets_of_the_table
 
 OUR_SERVICES = {"watcher", "planner", "agent-1", "agent-2", "connector-keeper"}
 
@@ -51,6 +58,27 @@ def test_services_when_there_is_a_node_then_they_are_no_processes_and_installed_
     names = {item.name for item in all_nodes(stack, infrastructure_only=False)}
     assert names.isdisjoint(OUR_SERVICES)
     assert {"kubelet", "services", "argocd-simulator"} <= names
+
+
+def test_secrets_when_nothing_travels_in_clear_then_they_are_those_that_operators_bring(
+    stack: Stack, tmp_path: Path
+) -> None:
+    transport = make_transport(tmp_path, (*IDENTITIES, "connect"), "password")
+    encrypted = replace(stack, transport=transport)
+    for keys in encrypted.state.sealing_keys:
+        keys.parent.mkdir(parents=True, exist_ok=True)
+        keys.write_text("{}")
+    made = services.secrets(installation_environment(encrypted))["items"]
+    of_backups = {"database-backup", "backup-store"}
+    table = {name: set(keys) for name, keys in secrets_of_the_table().items() if name not in of_backups}
+    assert {secret["metadata"]["name"]: set(secret["stringData"]) for secret in made} == table
+
+
+def test_certificates_when_made_then_servers_are_called_as_pods_call_them(tmp_path: Path) -> None:
+    transport = make_transport(tmp_path, (), "password")
+    certificate = x509.load_pem_x509_certificate(transport.server("registry")[0].read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert name_in_cluster("registry") in names.get_values_for_type(x509.DNSName)
 
 
 def test_services_when_only_infrastructure_is_wanted_then_the_node_is_there_without_them(stack: Stack) -> None:
