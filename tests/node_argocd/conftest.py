@@ -22,7 +22,7 @@ __all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
-    """With its node, and real Argo CD on it; encrypted, as `k8s/` has it."""
+    """With its node, and real Argo CD on it; encrypted, as ``k8s/`` has it."""
     with stack_with_node(stacks_folder / "node-argocd", "--argocd", "--tls") as running:
         yield running
 
