@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.errors import InvalidConfiguration
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import APPLICATION, connect
 from services.planner.domain.fleet_rows import EngineInstanceRow
-from services.planner.engines.argocd.names import CLUSTER_SUFFIX, tenant_of
+from services.planner.engines.argocd.names import tenant_of
 
 
 def parse_kubeconfigs(given: Iterable[str], clusters: Collection[str]) -> dict[str, Path]:

@@ -15,6 +15,8 @@ INSTALLATION_ID = "gitops-service-argocd"
 """By which all Argo CDs of a fleet know what any of them has deployed, unless operators say another."""
 
 APPLICATION_PREFIX = "gitopsdepl-"
+CLUSTER_SUFFIX = "-cluster"
+"""Of a tenant's second AppProject, which may have resources without a namespace."""
 
 
 def application_name(uid: str) -> str:

@@ -15,6 +15,7 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.credentials.check_result import Checker, CheckResult
+from services.agent.credentials.secret_recipe import kept_secret
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired_objects import desired_secret
 from services.agent.objects.live import SecretReader, value_hash
@@ -43,7 +44,7 @@ class _Check:
 
     row: EngineResource
     good: Manifest | None
-    """The Secret to apply: of the newest good result, perhaps of an older state of the row."""
+    """The Secret to apply: of the newest good result, perhaps of an older state of the row, or another agent's."""
     result: CheckResult | None = None
     error: Permanent | None = None
     delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=60))
@@ -125,10 +126,10 @@ class SecretChecks:
             return None  # forgotten meanwhile
         before = _reported(check)
         try:
-            result = await self._checker.compose_secret(check.row, await self._reader.read_secret(key))
+            live = await self._reader.read_secret(key)
+            result = await self._checker.compose_secret(check.row, live)
             result = await self._admit(key, check.row, result)
-            good = desired_secret(check.row, result.secret) if result.secret else check.good
-            check.result, check.good, check.error = result, good, None
+            check.result, check.good, check.error = result, _good_secret(check, result, live), None
             metrics.CHECKS.labels(check.row.kind, result.reason).inc()
         except Permanent as error:
             check.error = error
@@ -153,6 +154,16 @@ class SecretChecks:
         if result.renew_at is None:
             return self._interval
         return max(SOONEST, min(self._interval, (result.renew_at - self._clock.now()).total_seconds()))
+
+
+def _good_secret(check: _Check, result: CheckResult, live: Manifest | None) -> Manifest | None:
+    """What shall be there after ``result``. Raises Permanent if the row is not as the planner compiles it."""
+    if result.secret is not None:
+        return desired_secret(check.row, result.secret)
+    if check.good is not None or live is None:
+        return check.good
+    # No good result is known, as another agent had it: what is there stays, and is still repaired.
+    return desired_secret(check.row, kept_secret(check.row, live))
 
 
 def _reported(check: _Check) -> tuple[str, ...]:

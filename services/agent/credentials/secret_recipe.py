@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from services.agent.objects.desired_objects import manifest_of, mapping
-from services.common.argocd_names import SECRET_TYPE_LABEL
+from services.common.argocd_names import CLUSTER_SUFFIX, SECRET_TYPE_LABEL
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
-from services.common.messages import EngineResource
+from services.common.messages import EngineResource, RowKind
 from services.common.ownership import OURS
 from services.common.sealing import OpeningKeys, SecretContext, Unbound, Unopenable, UseRefused
 from services.common.secret_use import SecretUse
@@ -26,6 +26,11 @@ from services.kinds.repository_credential.validation import repository_use
 
 SecretType = Literal["cluster", "repository"]
 
+_TYPE_OF: Mapping[RowKind, SecretType] = {
+    RowKind.CLUSTER_SECRET: "cluster",
+    RowKind.REPOSITORY_SECRET: "repository",
+}
+_SCOPE = frozenset({"project", "namespaces", "clusterResources"})
 _USER_SECRET_TYPES = {"cluster": ENVIRONMENT_SECRET, "repository": CREDENTIAL_SECRET}
 _UID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NAMESPACE = _UID
@@ -128,6 +133,31 @@ def secret_metadata(row: EngineResource, type_: SecretType) -> Manifest:
     }
 
 
+def cluster_scope(recipe: ClusterRecipe) -> dict[str, str]:
+    """By whom a cluster Secret may be used, and for what: ``project`` makes it the cluster of that project alone."""
+    scope = {"project": recipe.project}
+    if recipe.namespaces:
+        scope["namespaces"] = ",".join(recipe.namespaces)
+    if recipe.cluster_resources:
+        scope["clusterResources"] = "true"
+    return scope
+
+
+def kept_secret(row: EngineResource, live: Manifest) -> Manifest:
+    """``live`` as it stays while the row's credentials fail: what somebody has made of whose it is, is put right.
+
+    The rest of it once worked, or cannot be told from what did. Raises Permanent if the row is not as the planner
+    compiles it.
+    """
+    data, type_ = mapping(live, "data"), _TYPE_OF[RowKind(row.kind)]
+    if data.get("project") not in {_encoded(row.lane), _encoded(f"{row.lane}{CLUSTER_SUFFIX}")}:
+        is_cluster = type_ == "cluster"
+        scope = cluster_scope(cluster_recipe(row)) if is_cluster else {"project": repository_recipe(row).project}
+        kept = {name: value for name, value in data.items() if name not in _SCOPE}
+        data = kept | {name: _encoded(value) for name, value in scope.items()}
+    return {"type": "Opaque", "metadata": secret_metadata(row, type_), "data": data}
+
+
 def _recipe(row: EngineResource) -> Manifest:
     return mapping(manifest_of(row), "recipe")
 
@@ -195,5 +225,9 @@ def composed_secret(metadata: Manifest, data: Mapping[str, str]) -> Manifest:
     """A v1 Secret with ``data`` in clear."""
     if not metadata.get("annotations"):
         metadata = {name: value for name, value in metadata.items() if name != "annotations"}
-    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    encoded = {name: _encoded(value) for name, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": encoded}
+
+
+def _encoded(value: str) -> str:
+    return base64.b64encode(value.encode()).decode()

@@ -42,15 +42,18 @@ def cluster_row(
     name: str = "managed-env-1", desired: Desired = "present", lane: str = "project", uid: str = "uid-1", **recipe: Any
 ) -> EngineResource:
     labels = {"argocd.argoproj.io/secret-type": "cluster"} | LABEL
-    body = {"metadata": {"labels": labels}, "recipe": {"uid": uid} | recipe}
+    body = {"metadata": {"labels": labels}, "recipe": {"uid": uid, "project": lane} | recipe}
     return row("ClusterSecret", name, desired, lane, 0, body)
 
 
 def repository_row(
-    name: str = "repo-cred-1", repository: str = "https://example.com/repo.git", lane: str = "project"
+    name: str = "repo-cred-1",
+    repository: str = "https://example.com/repo.git",
+    lane: str = "project",
+    **more: Any,
 ) -> EngineResource:
     labels = {"argocd.argoproj.io/secret-type": "repository"} | LABEL
-    recipe = {"uid": "uid-1", "repository": repository}
+    recipe = {"uid": "uid-1", "repository": repository, "project": lane} | more
     return row("RepositorySecret", name, "present", lane, 0, {"metadata": {"labels": labels}, "recipe": recipe})
 
 

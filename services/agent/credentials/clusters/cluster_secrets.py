@@ -26,7 +26,13 @@ from services.agent.credentials.clusters.stored_account import StoredAccount, st
 from services.agent.credentials.clusters.tokens import Token, require_token_works, token_works
 from services.agent.credentials.network.https import Connection, HttpsConnector
 from services.agent.credentials.network.resolver import ConnectionProblem, Unreachable
-from services.agent.credentials.secret_recipe import ClusterRecipe, cluster_recipe, composed_secret, secret_metadata
+from services.agent.credentials.secret_recipe import (
+    ClusterRecipe,
+    cluster_recipe,
+    cluster_scope,
+    composed_secret,
+    secret_metadata,
+)
 from services.common.clock import Clock
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
@@ -181,21 +187,12 @@ def _scopes(recipe: ClusterRecipe) -> frozenset[str]:
 
 
 def _data(row: EngineResource, recipe: ClusterRecipe, access: ClusterAccess, token: str) -> dict[str, str]:
-    """As Argo CD reads it. ``project`` makes it a cluster that only the tenant's own project may use."""
+    """As Argo CD reads it."""
     tls: dict[str, object] = {"insecure": recipe.insecure}
     if access.authority is not None and not recipe.insecure:
         tls["caData"] = base64.b64encode(access.authority.encode()).decode()
-    data = {
-        "name": row.name,
-        "server": recipe.server,
-        "config": orjson.dumps({"bearerToken": token, "tlsClientConfig": tls}).decode(),
-        "project": recipe.project,
-    }
-    if recipe.namespaces:
-        data["namespaces"] = ",".join(recipe.namespaces)
-    if recipe.cluster_resources:
-        data["clusterResources"] = "true"
-    return data
+    config = orjson.dumps({"bearerToken": token, "tlsClientConfig": tls}).decode()
+    return {"name": row.name, "server": recipe.server, "config": config} | cluster_scope(recipe)
 
 
 def _missing(error: ClusterRefused) -> str:

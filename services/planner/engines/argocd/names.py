@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from uuid import UUID
 
+from services.common.argocd_names import CLUSTER_SUFFIX
+
 PROJECT_PREFIX = "app-project-"
-CLUSTER_SUFFIX = "-cluster"
 CLUSTER_PREFIX = "managed-env-"
 REPOSITORY_PREFIX = "repo-cred-"
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from services.common.argocd_names import API_VERSION, APPLICATION, SECRET_TYPE_LABEL, application_name
+from services.common.argocd_names import (
+    API_VERSION,
+    APPLICATION,
+    CLUSTER_SUFFIX,
+    SECRET_TYPE_LABEL,
+    application_name,
+)
 from services.common.json_values import canonical
 from services.common.ownership import OURS
 from services.kinds.shared.connections import Cluster, Repository, SealedSecret
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd.names import (
-    CLUSTER_SUFFIX,
     DATABASE_ID,
     cluster_name,
     cluster_project_name,

@@ -128,6 +128,44 @@ async def test_secret_when_it_is_taken_over_then_its_present_state_goes_into_the
     assert driver.reports.of(NAME)[-1] == checked(row)
 
 
+CLUSTER_RECIPE: dict[str, Any] = {
+    "apiURL": "https://api.example.com",
+    "server": "https://api.example.com?managedEnvironment=e1",
+    "insecure": False,
+    "createServiceAccount": False,
+    "namespaces": ["web"],
+    "clusterResources": False,
+}
+SEALED = {"name": "kube", "sealed": "sealed"}
+
+
+@pytest.mark.parametrize(
+    ("row", "scope"),
+    [
+        (cluster_row(**CLUSTER_RECIPE, secret=SEALED), {"project": "project", "namespaces": "web"}),
+        (repository_row(secret=SEALED), {"project": "project"}),
+    ],
+    ids=["cluster", "repository"],
+)
+async def test_secret_when_its_check_fails_after_a_take_over_then_it_is_ours_and_its_tenants_again(
+    driver: Driver, row: EngineResource, scope: dict[str, str]
+) -> None:
+    """The agent that knew it to be good is gone, and meanwhile somebody has meddled with it."""
+    driver.checker.outcomes[row.name] = CheckResult(secret_of(row, token="good", **scope), "Succeeded", "")
+    await driver.begin(project_row(), row)
+    before = copy.deepcopy(secret(driver, row.name))
+    await driver.instance.suspend()
+    driver.checker.outcomes[row.name] = BAD
+    stripped = {"labels": dict.fromkeys(before["metadata"]["labels"])}
+    everybodys = {"project": "ZGVmYXVsdA==", "clusterResources": "dHJ1ZQ==", "namespaces": None}
+    driver.cluster.edit("Secret", row.name, {"metadata": stripped, "data": everybodys})
+    driver.instance.start_work([project_row(), row])
+    await settle()
+    after = secret(driver, row.name)
+    assert (after["metadata"]["labels"], after["data"]) == (before["metadata"]["labels"], before["data"])
+    assert driver.reports.of(row.name)[-1] == checked(row, BAD.reason, BAD.message)
+
+
 async def test_composition_when_it_is_repeated_then_only_news_are_reported(driver: Driver) -> None:
     await driver.begin()
     row = cluster_row()
@@ -312,7 +350,7 @@ async def test_secret_when_its_recipe_changes_and_the_check_fails_then_the_forme
 ) -> None:
     await driver.begin()
     row = cluster_row()
-    content = {"name": NAME, "project": "app-project-a", "clusterResources": "true"}
+    content = {"name": NAME, "project": "project-cluster", "clusterResources": "true"}
     driver.checker.outcomes[NAME] = CheckResult(secret_of(row, **content), "Succeeded", "")
     await driver.apply(row)
     before = copy.deepcopy(secret(driver))
@@ -320,7 +358,7 @@ async def test_secret_when_its_recipe_changes_and_the_check_fails_then_the_forme
         await driver.instance.suspend()
         driver.instance.start_work([row])
     driver.checker.outcomes[NAME] = BAD
-    changed = cluster_row(project="app-project-b", clusterResources=False)
+    changed = cluster_row(clusterResources=False)
     await driver.apply(changed)
     await driver.clock.advance(3600)
     assert secret(driver) == before
