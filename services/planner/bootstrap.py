@@ -71,7 +71,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     existing = await_dependency(kafka_at(settings), lambda: existing_partitions(settings), timeout)
     await_dependency("PostgreSQL", lambda: session.forget_positions(existing), timeout)
     offsets = _OffsetLoader(settings, session, stopping, heartbeat)
-    consumer = BatchConsumer(settings, (COMMANDS, OBSERVATIONS, FLEET_ORDERS), offsets)
+    consumer = BatchConsumer(settings, offsets)
     closing.callback(consumer.close)
     publisher = Publisher(settings, SERVICE)
     closing.callback(publisher.close)

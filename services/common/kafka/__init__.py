@@ -18,6 +18,7 @@ from services.common.kafka.log_extents import LogExtent, read_extents
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
 from services.common.kafka.partition_reader import PartitionReader
 from services.common.kafka.publisher import Publisher
+from services.common.kafka.topic_order import TopicOrder
 from services.common.kafka.topics import (
     COMMANDS,
     DEAD_LETTERS,
@@ -66,6 +67,7 @@ __all__ = [
     "Rights",
     "TooManyDeadLetters",
     "Topic",
+    "TopicOrder",
     "TopicPartition",
     "TrackedOffset",
     "check_login",

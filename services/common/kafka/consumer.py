@@ -29,6 +29,7 @@ from services.common.kafka.consumed_message import (
 )
 from services.common.kafka.group_session import GroupSession
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
+from services.common.kafka.topic_order import HeldPartitions, TopicOrder
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,8 @@ class Membership:
     on_revoke: OnRevoke = lambda _: None
     """Called before another member may have these partitions: when it returns they must not be acted on any more. What
     it acknowledges is still committed."""
+    order: TopicOrder | None = None
+    """Of two of the topics, if one waits for the other. With ``range`` and ``load_offsets`` only."""
     session: GroupSession | None = None
     """Confirmed now and then, if given, for those whose changes no transaction fences. Of :data:`SESSION_SECONDS`."""
 
@@ -93,6 +96,7 @@ class Consumer:
             "on_commit": self._on_commit,
         }
         self._client = KafkaClient(properties)
+        self._held = HeldPartitions(membership.order, self._client, self.offsets) if membership.order else None
         self._subscribe()
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
@@ -100,22 +104,18 @@ class Consumer:
 
         Raises Retry if the brokers do not answer, Unavailable if the consumer cannot go on.
         """
-        self._store_offsets()
-        if self._membership.session is not None:
-            self._ask_for_confirmation(self._membership.session)
-        self._measure_lag()
-        messages = self._poll(limit, timeout_seconds)
-        if messages:
-            metrics.BATCH_SIZE.labels(self._service).observe(len(messages))
-            measure_messages(self._service, messages)
-        return messages
+        if self._held is not None:
+            self._held.release_partitions()
+        return self._next_batch(limit, timeout_seconds)
 
     def poll_topic(self, topic: str, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
         """As :meth:`poll_batch`, but nothing of other topics is taken."""
-        others = [each for each in self._client.assignment() if each.topic != topic]
+        held = self._held if self._held is not None else ()
+        assigned = [each for each in self._client.assignment() if source_of_partition(each) not in held]
+        others = [each for each in assigned if each.topic != topic]
         self._client.pause(others)
         try:
-            return self.poll_batch(limit, timeout_seconds)
+            return self._next_batch(limit, timeout_seconds)
         finally:
             self._client.resume(others)
 
@@ -155,6 +155,17 @@ class Consumer:
         self._client.subscribe(
             list(self._membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
+
+    def _next_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
+        self._store_offsets()
+        if self._membership.session is not None:
+            self._ask_for_confirmation(self._membership.session)
+        self._measure_lag()
+        messages = self._poll(limit, timeout_seconds)
+        if messages:
+            metrics.BATCH_SIZE.labels(self._service).observe(len(messages))
+            measure_messages(self._service, messages)
+        return messages
 
     def _poll(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
         with answered("messages"):
@@ -233,6 +244,8 @@ class Consumer:
             self.offsets.revoke_partitions(self.offsets.partitions)
             self.offsets.assign_partitions(starts)
             self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
+            if self._held is not None:
+                self._held.hold_partitions(starts)
         log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
         self.was_assigned, self._lag_measured_at = True, 0.0
 

@@ -69,10 +69,19 @@ def arrange(
         if run.state != "Waiting" or target is None or blocker is not None:
             arranged.append(run if blocker is None else replace(run, message=blocker))
             continue
-        # Never lower than before, also in a database built anew: the engine remembers.
-        sequence, is_busy = max(sequence + 1, resource.created_at), True
-        arranged.append(replace(run, state="Running", deployment_id=target.id, sequence=sequence, message=""))
+        arranged.append(started(run, resource, target, sequence))
+        sequence, is_busy = arranged[-1].sequence, True
     return arranged, sequence
+
+
+def started(run: SyncRun, resource: PlainResource, deployment: Deployment | None, sequence: int) -> SyncRun:
+    """``run``, that of ``resource``, after the one that had ``sequence``; ``deployment`` is None if it is not known.
+
+    Its own is never lower than it was before, also in a database built anew: the engine remembers.
+    """
+    own = max(sequence + 1, resource.created_at)
+    deployment_id = deployment.id if deployment is not None else run.deployment_id
+    return replace(run, state="Running", deployment_id=deployment_id, sequence=own, message="")
 
 
 def moved(run: SyncRun, event: SyncMoved) -> SyncRun:

@@ -10,18 +10,43 @@ is decides on the fleet, whichever tenants are its own. Where a partition's effe
    That other planner is left alone: this one takes nothing up again before the group assigns it.
 3. Its messages are acknowledged, and the offsets committed to Kafka, where tools see the lag. Crash: the offsets in
    Kafka stay behind; nothing reads them.
+
+What agents tell is taken in after the commands that were there when the partition was assigned. A planner whose
+database is older than the logs would else be told of the end of a sync before it hears that somebody asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from services.common.kafka import FLEET_ORDERS, Brokers, ConsumedMessage, Consumer, Membership, TopicPartition
+from services.common.kafka import (
+    COMMANDS,
+    FLEET_ORDERS,
+    OBSERVATIONS,
+    Brokers,
+    ConsumedMessage,
+    Consumer,
+    Membership,
+    TopicOrder,
+    TopicPartition,
+)
 from services.planner import SERVICE
 from services.planner.database.save import Span
 
 GROUP = "gitops-planner"
+
+
+class Topics(NamedTuple):
+    """By name."""
+
+    commands: str = COMMANDS
+    observations: str = OBSERVATIONS
+    fleet_orders: str = FLEET_ORDERS
+
+
+TOPICS = Topics()
 
 LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 
@@ -54,14 +79,16 @@ class BatchConsumer:
     def __init__(
         self,
         brokers: Brokers,
-        topics: Sequence[str],
         load_offsets: LoadOffsets,
         group: str = GROUP,
-        fleet_orders: str = FLEET_ORDERS,
+        topics: Topics = TOPICS,
     ) -> None:
         """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
-        self._fleet_orders = fleet_orders
-        self._consumer = Consumer(brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets))
+        self._fleet_orders = topics.fleet_orders
+        order = TopicOrder(earlier=topics.commands, later=topics.observations)
+        self._consumer = Consumer(
+            brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=order)
+        )
         self.offsets = self._consumer.offsets
         self.rejoin_group = self._consumer.rejoin_group
         self.leave_group, self.join_group = self._consumer.leave_group, self._consumer.join_group

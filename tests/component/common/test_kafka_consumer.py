@@ -19,6 +19,7 @@ from services.common.kafka import (
     GroupSession,
     Membership,
     PartitionReader,
+    TopicOrder,
     TopicPartition,
     TrackedOffset,
     partition_reader,
@@ -184,6 +185,36 @@ def test_offsets_when_kept_elsewhere_then_each_assignment_begins_there_and_so_do
     (again,) = consume(consumer, 1)
     assert again.value == b"4"
     assert consumer.offsets.committable_offset(again.tracked.source) == 4
+
+
+def test_topics_in_order_when_one_has_a_past_then_the_other_begins_after_it_and_does_not_wait_for_what_comes_then(
+    log: Log, start: Callable[..., Consumer], topic_factory: Callable[[str, int], str]
+) -> None:
+    later = Log(log.bootstrap, topic_factory("later", 2))
+    later.write(b"effect", partition=0)
+    log.write(b"first", b"second", partition=0)
+    later.write(b"beside", partition=1)
+    consumer = start(
+        topics=(log.topic, later.topic),
+        strategy="range",
+        load_offsets=lambda sources: dict.fromkeys(sources, 0),
+        order=TopicOrder(earlier=log.topic, later=later.topic),
+    )
+    past = consume(consumer, 3)
+    assert {message.value for message in past} == {b"first", b"second", b"beside"}
+    log.write(b"third", partition=0)
+    *_, new = sorted(
+        [message for message in (*past, *consume(consumer, 1)) if message.topic == log.topic], key=lambda m: m.offset
+    )
+    assert new.value == b"third"
+    assert consumer.poll_topic(log.topic, 10, 0.5) == []
+    assert consumer.poll_batch(10, 0.5) == []
+    for message in past:
+        consumer.offsets.acknowledge_offset(message.tracked)
+    assert [message.value for message in consume(consumer, 1)] == [b"effect"]
+    consumer.rejoin_group()
+    again = consume(consumer, 4)
+    assert b"effect" not in [message.value for message in again]
 
 
 def test_batch_when_more_is_there_then_it_has_no_more_than_was_asked_for(

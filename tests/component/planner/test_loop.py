@@ -39,7 +39,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
-from services.planner.pipeline.batch_consumer import BatchConsumer
+from services.planner.pipeline.batch_consumer import BatchConsumer, Topics
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -95,8 +95,8 @@ class Rig:
     def built(self, dead_letters: Any = None) -> Iterator[Planner]:
         """A planner that does not run yet."""
         session = DatabaseSession(self.database.planner_url, ENGINES)
-        topics = (self.commands, self.observations, self.orders)
-        consumer = BatchConsumer(self.kafka, topics, session.take_over_partitions, self.group, self.orders)
+        topics = Topics(self.commands, self.observations, self.orders)
+        consumer = BatchConsumer(self.kafka, session.take_over_partitions, self.group, topics)
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
         given_up = dead_letters or DeadLetterQueue(self.publisher, letters, "planner")
         with closing(session), closing(consumer):

@@ -235,3 +235,34 @@ def test_sync_when_it_was_seen_to_begin_then_its_order_says_so(manual: World) ->
     assert manifest(manual, "SyncOperation")["operation"]["begun"] is True
     finish(manual, 5, "first")
     assert "begun" not in manifest(manual, "SyncOperation")["operation"]
+
+
+def test_syncs_when_a_lost_database_hears_of_them_again_then_what_has_ended_counts_and_does_not_run_again(
+    manual: World,
+) -> None:
+    """Two that were started one after the other, by a database that was lost: both ends are told at once."""
+    manual.take(sync_run(2, "first"), sync_run(2, "second"), sync_run(2, "third"))
+    order = row(manual, "SyncOperation")
+    ends = [moved("first", "Succeeded"), moved("second", "Failed", message="no")]
+    manual.take(
+        *(observed(3, event, instance=order.engine_instance_id, kind=order.kind, name=order.name) for event in ends)
+    )
+    assert [operation(manual, run)["phase"] for run in ("first", "second")] == ["Succeeded", "Failed"]
+    third = manifest(manual, "SyncOperation")["operation"]
+    assert (third["run"], third["sequence"]) == ("uid-third", 2002)
+
+
+def test_sync_when_a_lost_database_has_refused_it_by_what_came_later_then_its_end_counts(manual: World) -> None:
+    manual.take(sync_run(2, "first"), sync_run(3, "second"))
+    order = row(manual, "SyncOperation")
+    manual.take(changed(4))
+    assert operation(manual, "second")["phase"] == "Error"
+    ended = moved("second", "Succeeded")
+    manual.take(observed(5, ended, instance=order.engine_instance_id, kind=order.kind, name=order.name))
+    assert operation(manual, "second")["phase"] == "Succeeded"
+
+
+def test_sync_when_it_waits_and_an_agent_tells_that_it_runs_then_it_still_waits_for_its_turn(manual: World) -> None:
+    manual.take(sync_run(2, "first"), sync_run(3, "second"))
+    says(manual, 4, moved("second", "Running"), "SyncOperation")
+    assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-first"

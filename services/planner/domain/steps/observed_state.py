@@ -32,6 +32,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
 from services.planner.domain.steps.handover import has_compared, is_kept, observe_release
 from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
@@ -212,16 +213,39 @@ def _sync_moved(
     known = planned.state.sync_runs.get(ids.resource_id(workspace, event.run))
     if known is None:
         return planned
-    now = sync_run.moved(known, _shown(planned, known, event, context))
+    state, run = planned.state, known
+    if event.phase in sync_run.FINAL and not known.sequence:
+        state, run = _started_before(state, known)
+    now = sync_run.moved(run, _shown(planned, run, event, context))
     if now == known:
         return planned
-    state = planned.state.with_sync_runs(now)
+    state = state.with_sync_runs(now)
     planned = planned.with_state(state).touching(now.resource_id, cause)._replace(cause=cause)
     if now.state != "Ended":
         return planned
     outcome: AuditState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
     change = audit.change_id(state.plain_resources[now.resource_id])
     return planned.with_outcome(AuditOutcome(change, outcome, now.message, cause.at))
+
+
+def _started_before(state: TenantState, known: SyncRun) -> tuple[TenantState, SyncRun]:
+    """``known`` as it was in a database that was lost: it was started there, and not here yet.
+
+    Here it waits for runs whose ends come with its own, or was refused by what came after it.
+    """
+    resource, deployment = state.plain_resources[known.resource_id], _deployment_of(state, known)
+    run = sync_run.started(known, resource, deployment, deployment.sync_sequence if deployment is not None else 0)
+    if deployment is not None:
+        state = state.with_deployments(replace(deployment, sync_sequence=run.sequence))
+    return state, run
+
+
+def _deployment_of(state: TenantState, run: SyncRun) -> Deployment | None:
+    """What it syncs, if that exists."""
+    if run.deployment_id is not None:
+        return state.deployments.get(run.deployment_id)
+    present = (each for each in state.deployments.values() if each.present and each.name == run.deployment_name)
+    return next(present, None)
 
 
 def _shown(planned: PlannedTenant, run: SyncRun, event: SyncMoved, context: Context) -> SyncMoved:
