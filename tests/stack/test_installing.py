@@ -158,7 +158,7 @@ async def test_installation_when_every_command_is_typed_then_a_deployment_goes_t
         fresh_tenant(kube, deployments, applications) as tenant,
     ):
         created = await tenant.create()
-        application = await tenant.application_of(created)
+        application = await tenant.application_of(created, timeout_seconds=90)  # the first of all, by cold services
         assert application["metadata"]["namespace"] == ENGINE
         await tenant.until_status("is healthy", health__status="Healthy")
 
