@@ -74,8 +74,6 @@ FIRST = (
 )
 """Services and stores, of each one, and the ways between them: a run of few faults does without the others."""
 
-LINKS = tuple((link.process, link.server) for link in links(REPLICAS))
-
 console = Console(highlight=False)
 
 
@@ -97,7 +95,8 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
     seed = seed or random.SystemRandom().randrange(1, 1_000_000)
     processes = (*PROCESSES, *(ARGOCD if argocd else SIMULATOR))
-    targets = Targets(processes, processes, LINKS, SERVICES, (1, longest), FIRST, _chosen(kinds))
+    ways = tuple((link.process, link.server) for link in links(REPLICAS, with_argocd=argocd))
+    targets = Targets(processes, processes, ways, SERVICES, (1, longest), FIRST, _chosen(kinds))
     if plan_file is None:
         plan = generate(seed, Size(operations, tenants, faults), targets)
     else:

@@ -63,6 +63,8 @@ class Record:
     """As they were seen."""
     failed_calls: int = 0
     """That our services made to the API server, and that were made to fail."""
+    failed_queries: int = 0
+    """Likewise of planners and Connect to the database."""
     witness_gaps: list[Gap] = field(default_factory=list)
     """In which syncs may have started unseen."""
     restarted: dict[str, int] = field(default_factory=lambda: defaultdict(int))

@@ -51,6 +51,7 @@ class Report:
             "syncs_seen": len(self.record.starts.runs),
             "sync_runs_judged_strictly": self.verdict.strictly_judged,
             "failed_calls": self.record.failed_calls,
+            "failed_queries": self.record.failed_queries,
             "witness_gaps": len(self.record.witness_gaps),
             "started_again": dict(self.record.restarted),
             "there_is": self.verdict.counts,
@@ -75,7 +76,9 @@ def print_report(console: Console, report: Report) -> None:
         table.add_row(f"targets of {name}", ", ".join(f"{number} {what}" for what, number in sorted(targets.items())))
     runs = content["there_is"]["sync runs"]
     table.add_row("sync runs judged strictly", f"{content['sync_runs_judged_strictly']} of {runs}")
-    table.add_row("calls made to fail", str(content["failed_calls"]))
+    table.add_row(
+        "calls made to fail", f"{content['failed_calls']} to API servers, {content['failed_queries']} queries"
+    )
     if content["started_again"]:
         table.add_row("ended by itself", json.dumps(content["started_again"]))
     table.add_row("took", f"{content['seconds']} s")

@@ -16,7 +16,7 @@ from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
 from chaos.execution.charts import make_private_repositories, make_repositories, private_url, urls
 from chaos.execution.executor import Executor
-from chaos.execution.faults import Faults
+from chaos.execution.faults import Faults, has_argocd
 from chaos.execution.intruder import Intruder
 from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
@@ -26,7 +26,6 @@ from chaos.plan.plan import Plan
 from chaos.record import Record, key_of
 from chaos.report import Report
 from chaos.sources import read_sources
-from devstack.components.services import SIMULATOR
 from devstack.git.site import USERNAME, site_of
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import NAMESPACE, connect
@@ -90,7 +89,7 @@ def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str
         private=private_url(site, prefix),
         login=(USERNAME, site.password),
     )
-    if any(item["name"] == SIMULATOR for item in stack.processes()):
+    if not has_argocd(stack):
         return around
     make_repositories(site, map(around.namespace, plan.tenants), plan.paths)
     return replace(around, repositories=urls(site))

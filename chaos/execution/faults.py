@@ -11,11 +11,13 @@ from resource import RLIMIT_FSIZE, prlimit
 import structlog
 
 from chaos.execution.failing_api_server import FailingApiServer
+from chaos.execution.failing_database import FailingDatabase
 from chaos.execution.persistent_operator import PersistentOperator
 from chaos.plan.faults import (
     BreakQueries,
     Cut,
     FailCalls,
+    FailQueries,
     Fault,
     FillDisk,
     Kill,
@@ -28,6 +30,7 @@ from chaos.plan.faults import (
 )
 from chaos.record import Record
 from devstack.components import toxiproxy
+from devstack.components.services import SIMULATOR
 from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, Action
@@ -49,6 +52,11 @@ SOMETHING_KEPT = 3
 """How that ends; told apart by its documented code, as an operator's script does it."""
 
 
+def has_argocd(stack: HostedStack) -> bool:
+    """Whether the stack has real Argo CD, and no simulator."""
+    return all(item["name"] != SIMULATOR for item in stack.processes())
+
+
 class Faults:
     """One stack's, of which several may be under way."""
 
@@ -67,21 +75,26 @@ class Faults:
             self._under_way += 1
         try:
             log.info("fault", begins=str(fault))
-            match fault:
-                case Kill() | Stop() | KillAll() | FillDisk() | StepClock():
-                    await self._of_processes(fault)
-                case Cut() | Slow() | BreakQueries():
-                    await self._of_links(fault)
-                case FailCalls(share, seconds):
-                    await self._fail_calls(share, seconds)
-                case ResetConnector():
-                    await asyncio.to_thread(self._operator.run, "gitopsctl connector stop")
-                    await self._follow_runbook("lost-connect-offsets.md", {1: []}, f"{SWEEP} --current")
-                case RestoreBackup(seconds):
-                    await self._restore_backup(seconds)
+            await self._inflict(fault)
             log.info("fault", is_over=str(fault))
         finally:
             self._under_way -= 1
+
+    async def _inflict(self, fault: Fault) -> None:
+        match fault:
+            case Kill() | Stop() | KillAll() | FillDisk() | StepClock():
+                await self._of_processes(fault)
+            case Cut() | Slow() | BreakQueries():
+                await self._of_links(fault)
+            case FailCalls(share, seconds):
+                await self._fail_calls(share, seconds)
+            case FailQueries(share, seconds):
+                await self._fail_queries(share, seconds)
+            case ResetConnector():
+                await asyncio.to_thread(self._operator.run, "gitopsctl connector stop")
+                await self._follow_runbook("lost-connect-offsets.md", {1: []}, f"{SWEEP} --current")
+            case RestoreBackup(seconds):
+                await self._restore_backup(seconds)
 
     async def keep_alive(self) -> None:
         """For ever: start again what has ended by itself, between faults."""
@@ -122,7 +135,7 @@ class Faults:
                 broken = [Link(process, server)]
                 act = partial(faulty.slow, latency_ms=milliseconds)
             case BreakQueries(kilobytes, seconds):
-                broken = _links_to("postgres")
+                broken = self._links_to("postgres")
                 act = partial(faulty.break_often, kilobytes=kilobytes)
         await self._while_broken(faulty, broken, act, seconds)
 
@@ -142,22 +155,37 @@ class Faults:
         port = self._stack.state.recall("ports")["kube-apiserver"]
         proxy = FailingApiServer(f"https://127.0.0.1:{port}", pki.server_certificate, pki.server_key, share, self._seed)
         async with proxy.serving() as own:
-            elsewhere = self._stack.links.led_elsewhere(_links_to("kube-apiserver"), own)
-            await asyncio.to_thread(elsewhere.__enter__)
-            try:
-                await asyncio.sleep(seconds)
-            finally:
-                await asyncio.to_thread(elsewhere.__exit__, None, None, None)
+            await self._while_led_to(own, "kube-apiserver", seconds)
         self._record.failed_calls += proxy.failed
 
+    async def _fail_queries(self, share: float, seconds: float) -> None:
+        proxy = FailingDatabase(self._stack.state.recall("ports")["postgres"], share, self._seed)
+        async with proxy.serving() as own:
+            await self._while_led_to(own, "postgres", seconds)
+        self._record.failed_queries += proxy.failed
+
+    async def _while_led_to(self, port: int, server: str, seconds: float) -> None:
+        elsewhere = self._stack.links.led_elsewhere(self._links_to(server), port)
+        await asyncio.to_thread(elsewhere.__enter__)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            await asyncio.to_thread(elsewhere.__exit__, None, None, None)
+
+    def _links_to(self, server: str) -> list[Link]:
+        every = links(REPLICAS, with_argocd=has_argocd(self._stack))
+        return [link for link in every if link.server == server]
+
     async def _fill_disk(self, process: str, seconds: float) -> None:
-        """By the limit of a file's size, which needs no disk: what is written fails as on a full one."""
-        pids = await asyncio.to_thread(lambda: list(tree(self._stack.pids()[process])))
-        former = {pid: prlimit(pid, RLIMIT_FSIZE, (0, prlimit(pid, RLIMIT_FSIZE)[1])) for pid in pids}
+        """By the limit of a file's size, which needs no disk: what is written fails as on a full one.
+
+        It is stricter than one: files cannot be overwritten either. Processes that are forked meanwhile inherit it.
+        """
+        root = (await asyncio.to_thread(self._stack.pids))[process]
+        former = prlimit(root, RLIMIT_FSIZE)
+        await asyncio.to_thread(_limit_files, root, (0, former[1]))
         await asyncio.sleep(seconds)
-        for pid, limits in former.items():
-            with suppress(ProcessLookupError):
-                prlimit(pid, RLIMIT_FSIZE, limits)
+        await asyncio.to_thread(_limit_files, root, former)
         await self._start_what_ended()
 
     async def _kill_all(self) -> None:
@@ -213,8 +241,11 @@ class Faults:
         await _retried(start)
 
 
-def _links_to(server: str) -> list[Link]:
-    return [link for link in links(REPLICAS) if link.server == server]
+def _limit_files(root: int, limits: tuple[int, int]) -> None:
+    """Of a process and all that it has started; of the root first, so that none of a later fork is missed."""
+    for pid in (root, *tree(root)):
+        with suppress(ProcessLookupError):
+            prlimit(pid, RLIMIT_FSIZE, limits)
 
 
 async def _retried(act: Callable[[], object]) -> None:

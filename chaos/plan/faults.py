@@ -36,6 +36,14 @@ class FailCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class FailQueries:
+    """A share of planners' and Connect's queries fails: refused, not carried out, or carried out and not answered."""
+
+    share: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """Nothing gets through between a process and a server of it, and nobody is told."""
 
@@ -98,6 +106,7 @@ Fault = (
     | Stop
     | KillAll
     | FailCalls
+    | FailQueries
     | Cut
     | Slow
     | BreakQueries
@@ -146,7 +155,7 @@ def _sort(fault: Fault) -> str:
     match fault:
         case Kill() | Stop() | FillDisk():
             return "of processes"
-        case Cut() | Slow() | BreakQueries() | FailCalls():
+        case Cut() | Slow() | BreakQueries() | FailCalls() | FailQueries():
             return "of links"
         case StepClock():
             return "of clocks"

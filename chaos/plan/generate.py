@@ -13,6 +13,7 @@ from chaos.plan.faults import (
     BreakQueries,
     Cut,
     FailCalls,
+    FailQueries,
     Fault,
     FillDisk,
     Kill,
@@ -51,6 +52,8 @@ CREDENTIALS = ("c0", "c1")
 REPOSITORIES, PATHS = 3, 4
 GOOD_TOKENS = 3
 FAILING_SHARE = 0.2
+FAILING_QUERIES = (0.02, 0.2)
+"""Shares. A batch is some ten queries in one transaction: of those with one in five hardly any succeeds."""
 LATE_MILLISECONDS = (50, 200, 1000)
 CLOCK_STEPS = (-3600, -60, -5, 5, 60, 3600)
 ANSWERED_KILOBYTES = (1, 16, 128)
@@ -146,6 +149,7 @@ def _faults(random: Random, targets: Targets) -> Iterator[Fault]:
         Slow: make.each(targets.links, lambda link, seconds: Slow(*link, random.choice(LATE_MILLISECONDS), seconds)),
         BreakQueries: make.always(lambda: BreakQueries(random.choice(ANSWERED_KILOBYTES), make.seconds())),
         FailCalls: make.always(lambda: FailCalls(FAILING_SHARE, make.seconds())),
+        FailQueries: make.always(lambda: FailQueries(random.choice(FAILING_QUERIES), make.seconds())),
         ResetConnector: make.always(ResetConnector),
         KillAll: make.always(KillAll),
         StepClock: make.each(

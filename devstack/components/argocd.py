@@ -120,12 +120,17 @@ def _controller(stack: Stack, instance: Instance) -> Process:
     name, redis, repo_server = (
         instance.process(component) for component in ("application-controller", "redis", "repo-server")
     )
-    port = stack.ports[name]
+    port, seen = stack.ports[name], stack.seen_by(name)
+    kubeconfig = seen.kubeconfig_seen(instance.kubeconfig)
+
+    async def prepare() -> None:
+        seen.write_kubeconfigs(instance.kubeconfig)
+
     return Process(
         name=name,
         argv=(
             str(instance.programs / "argocd-application-controller"),
-            f"--kubeconfig={instance.kubeconfig}",
+            f"--kubeconfig={kubeconfig}",
             f"--namespace={instance.namespace}",
             f"--metrics-port={port}",
             f"--redis={HOST}:{stack.ports[redis]}",
@@ -138,12 +143,13 @@ def _controller(stack: Stack, instance: Instance) -> Process:
         | {
             # The cluster that Argo CD calls its own is the one of this file.
             "ARGOCD_FAKE_IN_CLUSTER": "true",
-            "KUBECONFIG": str(instance.kubeconfig),
+            "KUBECONFIG": str(kubeconfig),
         }
         | controller_environment(),
         ports={"metrics": port},
         ready=http(port, "/healthz"),
         depends_on=(redis, repo_server, *CONTROLLER_NEEDS),
+        prepare=prepare,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from devstack.components import steps, toxiproxy
 from devstack.components.stack import Stack
 from devstack.stack import clocks
+from devstack.stack.identities import ACCOUNTS
 from devstack.stack.replicas import processes_of
 from devstack.stack.second_cluster import PREFIX
 from devstack.supervisor.health_checks import http
@@ -98,7 +99,7 @@ def _command(stack: Stack, name: str, module: str) -> tuple[str, ...]:
 
 
 async def _prepare(stack: Stack, name: str, temporary: Path) -> None:
-    stack.write_kubeconfigs()
+    stack.write_kubeconfigs(*map(stack.state.kubeconfig_of, ACCOUNTS))
     if stack.clocks:
         clocks.prepare_clock(stack.state, name)
     shutil.rmtree(temporary, ignore_errors=True)

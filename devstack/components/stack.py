@@ -13,7 +13,7 @@ import yaml
 
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
-from devstack.stack.identities import ACCOUNTS, IDENTITIES, WORKSPACE
+from devstack.stack.identities import IDENTITIES, WORKSPACE
 from devstack.stack.links import PORT_OF, Link, links
 from devstack.stack.second_cluster import KUBECONFIG_VARIABLE, NAME, NAMESPACE, PRINCIPAL, SecondCluster
 from devstack.stack.state_folder import State, write_private
@@ -72,7 +72,7 @@ class Stack:
         return replace(self, ports={**self.ports, **own}, process=process) if own else self
 
     def _links(self) -> list[Link]:
-        return links(self.replicas) if self.with_links else []
+        return links(self.replicas, with_argocd=self.with_argocd) if self.with_links else []
 
     def links_to(self, server: str) -> list[Link]:
         """Of every process that reaches ``server`` by a proxy."""
@@ -126,16 +126,19 @@ class Stack:
         return SecondCluster(self.state.root / NAME)
 
     def _kubeconfig_of(self, account: str) -> Path:
-        original = self.state.kubeconfig_of(account)
-        return original.with_name(f"{account}-of-{self.process}.kubeconfig") if self.process else original
+        return self.kubeconfig_seen(self.state.kubeconfig_of(account))
 
-    def write_kubeconfigs(self) -> None:
-        """Every account's, with the proxy's port in place of the API server's; none if no process sees it so."""
-        for account in ACCOUNTS if Link(self.process, "kube-apiserver") in self._links() else ():
-            config = yaml.safe_load(self.state.kubeconfig_of(account).read_text())
+    def kubeconfig_seen(self, original: Path) -> Path:
+        """Where this process finds a kubeconfig: the file itself, or what :meth:`write_kubeconfigs` makes of it."""
+        return original.with_name(f"{original.stem}-of-{self.process}.kubeconfig") if self.process else original
+
+    def write_kubeconfigs(self, *originals: Path) -> None:
+        """Write each, with the proxy's port in place of the API server's; none if this process sees no proxy of it."""
+        for original in originals if Link(self.process, "kube-apiserver") in self._links() else ():
+            config = yaml.safe_load(original.read_text())
             for each in config["clusters"]:
                 each["cluster"]["server"] = f"https://{HOST}:{self.ports['kube-apiserver']}"
-            write_private(self._kubeconfig_of(account), yaml.safe_dump(config))
+            write_private(self.kubeconfig_seen(original), yaml.safe_dump(config))
 
     def _broker_login(self, principal: str) -> dict[str, str]:
         return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from devstack.stack.replicas import MOST_REPLICAS, processes_of
 
@@ -19,10 +20,12 @@ HOPS = {
     "planner": ("kafka", "registry", "postgres"),
     "agent-1": ("kafka", "registry", "kube-apiserver"),
     "agent-2": ("kafka", "registry", "kube-apiserver"),
-    "argocd-simulator": ("kube-apiserver",),
     "connect": ("kafka", "registry", "postgres"),
 }
 """Servers by process, or by service where there may be several processes."""
+SIMULATOR = ("argocd-simulator",)
+CONTROLLERS = ("argocd-application-controller-1", "argocd-application-controller-2")
+"""What reaches the API server besides: one or the other."""
 
 API = "toxiproxy"
 """Name of the port at which the proxies are commanded."""
@@ -46,14 +49,15 @@ class Link:
         return f"{self.server}-{self.process}"
 
 
-def links(replicas: int) -> list[Link]:
-    """Every link of a stack with so many planners and watchers."""
-    return [
+def links(replicas: int, *, with_argocd: bool) -> list[Link]:
+    """Every link of a stack with so many planners and watchers, and with real Argo CD or its simulator."""
+    ours = [
         Link(process, server)
         for service, servers in HOPS.items()
         for process in processes_of(service, replicas)
         for server in servers
     ]
+    return ours + [Link(process, "kube-apiserver") for process in (CONTROLLERS if with_argocd else SIMULATOR)]
 
 
 def port_names() -> tuple[str, ...]:
@@ -62,8 +66,8 @@ def port_names() -> tuple[str, ...]:
 
 
 def _port_names() -> Iterator[str]:
-    for replicas in range(1, MOST_REPLICAS + 1):
-        for link in links(replicas):
+    for replicas, with_argocd in product(range(1, MOST_REPLICAS + 1), (False, True)):
+        for link in links(replicas, with_argocd=with_argocd):
             yield link.name
             if link.server == "kafka":
                 yield link.listener

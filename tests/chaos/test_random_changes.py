@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from chaos.checker.convergence import Patience
-from chaos.plan.faults import BreakQueries, Cut, FailCalls, Kill, Slow, StepClock, Stop
+from chaos.plan.faults import BreakQueries, Cut, FailCalls, FailQueries, Kill, Slow, StepClock, Stop
 from chaos.plan.generate import Size, Targets, generate
 from chaos.plan.operations import PutDeployment
 from chaos.plan.plan import Plan
@@ -20,7 +20,7 @@ TARGETS = Targets(
     links=(("planner-1", "postgres"), ("planner-1", "kafka"), ("agent-1", "kube-apiserver"), ("connect", "postgres")),
     clocks=("planner-1", "watcher-1", "agent-1"),
     seconds=(1, 3),
-    kinds=(Kill, Stop, Cut, Slow, FailCalls, BreakQueries, StepClock),
+    kinds=(Kill, Stop, Cut, Slow, FailCalls, FailQueries, BreakQueries, StepClock),
 )
 
 
@@ -45,6 +45,6 @@ async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: H
 
 
 async def test_changes_when_processes_fail_meanwhile_then_nothing_is_lost_or_done_twice(stack: HostedStack) -> None:
-    plan = generate(SEED, Size(operations=150, tenants=6, faults=7), TARGETS)
+    plan = generate(SEED, Size(operations=150, tenants=6, faults=8), TARGETS)
     report = await run_plan(stack, plan, "short", rate=20, patience=Patience(deadline=120, steady=3))
     assert report.verdict.differences == [], f"seed {SEED}: {report.as_json()}"

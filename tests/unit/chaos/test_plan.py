@@ -39,15 +39,15 @@ from chaos.plan.operations import (
 from chaos.plan.plan import Plan
 
 TARGETS = Targets(("planner", "agent-1"), ("kafka",), (("planner", "postgres"),), ("watcher",), (1, 2))
-PLAN = generate(7, Size(operations=2000, tenants=5, faults=55), TARGETS)
+PLAN = generate(7, Size(operations=2000, tenants=5, faults=60), TARGETS)
 
 
 def test_plan_when_made_again_from_its_seed_then_it_is_the_same() -> None:
-    assert generate(7, Size(operations=2000, tenants=5, faults=55), TARGETS) == PLAN
+    assert generate(7, Size(operations=2000, tenants=5, faults=60), TARGETS) == PLAN
 
 
 def test_plan_when_made_from_another_seed_then_it_is_another() -> None:
-    assert generate(8, Size(operations=2000, tenants=5, faults=55), TARGETS).steps != PLAN.steps
+    assert generate(8, Size(operations=2000, tenants=5, faults=60), TARGETS).steps != PLAN.steps
 
 
 def test_plan_when_it_is_long_then_every_kind_of_operation_is_in_it() -> None:
@@ -55,7 +55,7 @@ def test_plan_when_it_is_long_then_every_kind_of_operation_is_in_it() -> None:
 
 
 def test_faults_when_there_are_enough_then_each_kind_comes_equally_often() -> None:
-    assert Counter(type(each) for each in PLAN.faults) == dict.fromkeys(FAULTS, 55 // len(FAULTS))
+    assert Counter(type(each) for each in PLAN.faults) == dict.fromkeys(FAULTS, 60 // len(FAULTS))
 
 
 def test_faults_when_there_are_many_then_some_begin_while_one_goes_on_that_leaves_room_for_them() -> None:

@@ -52,7 +52,7 @@ async def test_process_when_there_are_links_then_it_knows_its_own_proxies_and_no
     stack: Stack, name: str
 ) -> None:
     given = await configuration(stack, name)
-    own = {stack.links[link.name] for link in links(REPLICAS) if link.process == name}
+    own = {stack.links[link.name] for link in links(REPLICAS, with_argocd=False) if link.process == name}
     foreign = {*stack.links.values(), *(stack.ports[port] for port in PORT_OF.values())} - own
     assert {port for port in {*own, *foreign} if str(port) in given} == own
 
@@ -73,6 +73,6 @@ async def test_proxies_when_they_are_made_then_each_leads_to_the_server_and_kafk
     await server.prepare()
     made = json.loads(Path(server.argv[-1]).read_text())  # noqa: ASYNC240
     ends = {each["listen"]: each["upstream"] for each in made}
-    assert len(ends) == len(links(REPLICAS))
+    assert len(ends) == len(links(REPLICAS, with_argocd=False))
     assert ends[f"127.0.0.1:{stack.links['agent-1-registry']}"] == f"127.0.0.1:{stack.ports['registry']}"
     assert ends[f"127.0.0.1:{stack.links['agent-1-kafka']}"] == f"127.0.0.1:{stack.links['kafka-agent-1']}"
