@@ -1,19 +1,33 @@
-"""The API server is restored from a backup: what it lists is what there is, though its versions are older ones."""
+"""An API server is restored from a backup: what it lists is what there is, though its versions are older ones.
+
+A workspace cluster's alone: engines have what was asked for since, so that of a resource that the backup lacks an
+Application runs, and none of one that it has again. Or one that a workspace shares with its engines.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from devstack.components.services import SIMULATOR
 from devstack.harness.hosted import HostedStack
-from devstack.harness.operator import Operator
-from tests.e2e.tenant import Tenant, application_name, find, path
+from devstack.harness.operator import AGENTS, Operator
+from services.common.kubernetes import APPLICATION, Manifest
+from services.common.ownership import AGENT_FIELD_MANAGER
+from tests.e2e.tenant import Tenant, application_name, path
 
+RESTORED_SECONDS = 120
 CONVERGED_SECONDS = 60
+ENGINE_SIDE = (*AGENTS, SIMULATOR)
+SAVED = ("kept", "changed", "deleted")
 WRITES_SINCE = 200
 """Between backup and restore: for long the versions of the restored API server are below those seen until then."""
 
@@ -50,48 +64,161 @@ def backup(stack: HostedStack, tmp_path: Path) -> Backup:
     return Backup(stack, tmp_path / "etcd")
 
 
-async def test_api_server_when_restored_from_a_backup_then_everything_is_as_that_says_and_new_changes_take_effect(
-    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup
-) -> None:
-    before = stack.pids()
-    kept, changed, deleted = [await tenant.create(name) for name in ("kept", "changed", "deleted")]
-    for name in ("kept", "changed", "deleted"):
+@dataclass(frozen=True)
+class History:
+    """What a user has done: ``kept``, ``changed`` and ``deleted`` are as they were saved, until they change."""
+
+    tenant: Tenant
+    created: Mapping[str, Manifest]
+
+    async def paths(self) -> dict[str, str]:
+        """Of the Applications that there are at this moment, by the name of their deployment."""
+        return {name: live["spec"]["source"]["path"] for name, live in (await self.applications()).items()}
+
+    async def applications(self) -> dict[str, Manifest]:
+        """By the name of their deployment; as the API server lists them now."""
+        names = {application_name(manifest): name for name, manifest in self.created.items()}
+        return {
+            names[item["metadata"]["name"]]: item
+            async for page in self.tenant.kube.list_pages(APPLICATION)
+            for item in page.items
+            if item["metadata"]["name"] in names
+        }
+
+    async def put_back(self, applications: Mapping[str, Manifest]) -> None:
+        """Have the API server hold these, as their engine applied them, and no others."""
+        kube = self.tenant.kube
+        for name, live in (await self.applications()).items():
+            if name not in applications:
+                place = live["metadata"]["namespace"], live["metadata"]["name"]
+                await kube.patch_object(
+                    APPLICATION, *place, {"metadata": {"finalizers": None}}, field_manager=AGENT_FIELD_MANAGER
+                )
+                await kube.delete_object(APPLICATION, *place)
+        for live in applications.values():
+            await kube.apply_object(APPLICATION, as_applied(live), field_manager=AGENT_FIELD_MANAGER)
+        assert await self.paths() == {name: live["spec"]["source"]["path"] for name, live in applications.items()}
+
+
+def as_applied(live: Manifest) -> Manifest:
+    """What of an Application is its agent's."""
+    meta = {key: live["metadata"].get(key) for key in ("namespace", "name", "labels", "annotations", "finalizers")}
+    return {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {key: value for key, value in meta.items() if value},
+        "spec": live["spec"],
+    }
+
+
+@pytest.fixture
+async def history(tenant: Tenant, backup: Backup) -> History:
+    """Three deployments are saved; since then one has changed, one has gone, and one has come."""
+    created = {name: await tenant.create(name) for name in SAVED}
+    for name in SAVED:
         await tenant.until_status("Synced", name, sync__status="Synced")
     await backup.save()
-
     await tenant.patch("changed", path("elsewhere"))
     await tenant.delete("deleted")
-    lost = await tenant.create("lost")
-    await tenant.until_path(changed, "elsewhere")
-    await tenant.until_application_gone(deleted)
+    created["lost"] = await tenant.create("lost")
+    await tenant.until_path(created["changed"], "elsewhere")
+    await tenant.until_application_gone(created["deleted"])
     await tenant.until_status("Synced", "lost", sync__status="Synced")
     for number in range(WRITES_SINCE):
         await tenant.patch("kept", {"metadata": {"annotations": {"edited": str(number)}}})
+    return History(tenant, created)
+
+
+async def follow_runbook(operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]) -> None:
+    """Its commands are typed once the audit tells what the restored list lacked."""
     loop = asyncio.get_running_loop()
 
-    def restore() -> None:
-        asyncio.run_coroutine_threadsafe(backup.restore(), loop).result(CONVERGED_SECONDS)
+    def restored() -> None:
+        asyncio.run_coroutine_threadsafe(_awaited(restore), loop).result(RESTORED_SECONDS)
 
-    await asyncio.to_thread(operator.follow_runbook, "restored-workspace.md", {1: [restore]})
+    await asyncio.to_thread(
+        operator.follow_runbook,
+        "restored-workspace.md",
+        {1: [restored]},
+        before=lambda _: until_swept(operator, tenant, "lost"),
+    )
+    require_told(operator, tenant)
+
+
+async def _awaited(act: Callable[[], Awaitable[None]]) -> None:
+    await act()
+
+
+def until_swept(operator: Operator, tenant: Tenant, name: str) -> None:
+    """Wait until the audit tells that a complete list has lacked this deployment."""
+    deadline, told = time.monotonic() + CONVERGED_SECONDS, list[dict[str, Any]]()
+    command = f"gitopsctl audit --tenant local/{tenant.namespace} --resource GitOpsDeployment/{name} -o json"
+    while ("delete", "resync") not in {(each["action"], each["manager"]) for each in told}:
+        assert time.monotonic() < deadline, f"nobody tells that {name} was removed: {told}"
+        told = json.loads(operator.run(command))
+
+
+def require_told(operator: Operator, tenant: Tenant) -> None:
+    """Nothing waits for an operator, and nothing went silently."""
     assert operator.told["gitopsctl resync status"] == "no resync is refused\n"
+    swept = {f"local/{tenant.namespace}", "GitOpsDeployment/lost", "delete", "resync"}
+    lines = operator.told["gitopsctl audit --since PT2H"].splitlines()
+    assert [line for line in lines if swept <= set(line.split())]
 
+
+async def require_restored(tenant: Tenant, history: History) -> None:
+    """Engines have what was saved, each as it was then, and nothing else."""
     await tenant.deployments.until(
         "the list shows what was saved",
-        lambda objects: (
-            {name for namespace, name in objects if namespace == tenant.namespace} == {"kept", "changed", "deleted"}
-        ),
+        lambda objects: {name for namespace, name in objects if namespace == tenant.namespace} == {*SAVED},
         CONVERGED_SECONDS,
     )
-    await tenant.until_path(changed, "apps/changed")
-    await tenant.until_application_gone(lost, CONVERGED_SECONDS)
-    assert find(tenant.applications.objects, application_name(kept)) is not None
-    await tenant.patch("kept", path("new"))
-    await tenant.until_path(kept, "new")
-    await tenant.until_path(await tenant.create("new"), "apps/new")
-    await tenant.until_path(deleted, "apps/deleted")
-    await tenant.patch("deleted", path("again"))
-    await tenant.until_path(deleted, "again")
-    for name in ("kept", "changed", "deleted", "new"):
+    for name in SAVED:
+        await tenant.until_path(history.created[name], f"apps/{name}")
+    await tenant.until_application_gone(history.created["lost"], CONVERGED_SECONDS)
+    for name in SAVED:
         await tenant.until_status("Synced", name, sync__status="Synced")
-    ours = ("watcher", "planner", "agent-1", "agent-2")
-    assert {name: stack.pids()[name] for name in ours} == {name: before[name] for name in ours}
+    assert await history.paths() == {name: f"apps/{name}" for name in SAVED}
+    assert (await history.applications())["kept"]["metadata"].get("deletionTimestamp") is None
+
+
+async def require_alive(tenant: Tenant, history: History) -> None:
+    """What users change from now on has its effect."""
+    for name in ("kept", "deleted"):
+        await tenant.patch(name, path("again"))
+        await tenant.until_path(history.created[name], "again")
+    await tenant.until_path(await tenant.create("new"), "apps/new")
+    for name in (*SAVED, "new"):
+        await tenant.until_status("Synced", name, sync__status="Synced")
+
+
+async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose_regain_and_revert_what_that_says(
+    operator: Operator, tenant: Tenant, backup: Backup, history: History
+) -> None:
+    async def restore_workspace() -> None:
+        """The stack has one API server: its engine side stands still meanwhile, and finds what it left."""
+        await asyncio.to_thread(operator.stop(*ENGINE_SIDE))
+        engine_side = await history.applications()
+        assert await history.paths() == {"kept": "apps/kept", "changed": "elsewhere", "lost": "apps/lost"}
+        await backup.restore()
+        await history.put_back(engine_side)
+        await asyncio.to_thread(operator.start(*ENGINE_SIDE))
+
+    await follow_runbook(operator, tenant, restore_workspace)
+    await require_restored(tenant, history)
+    await require_alive(tenant, history)
+    assert await asyncio.to_thread(operator.run, "gitopsctl resync status") == "no resync is refused\n"
+    assert (await history.paths()).keys() == {*SAVED}
+
+
+async def test_api_server_of_a_workspace_and_its_engines_when_restored_then_all_notice_without_a_restart(
+    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup, history: History
+) -> None:
+    ours = ("watcher", "planner", *AGENTS)
+    before = {name: stack.pids()[name] for name in ours}
+    await follow_runbook(operator, tenant, backup.restore)
+    await require_restored(tenant, history)
+    await require_alive(tenant, history)
+    assert {name: stack.pids()[name] for name in ours} == before
+    assert await asyncio.to_thread(operator.run, "gitopsctl resync status") == "no resync is refused\n"
+    assert (await history.paths()).keys() == {*SAVED}
