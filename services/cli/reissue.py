@@ -19,12 +19,13 @@ from psycopg.rows import class_row
 
 from services.cli.desired_state import Documents
 from services.cli.owner_connection import connected
-from services.cli.sending import CLIENT, send_commands
+from services.cli.sending import send_commands
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, ResourceChanged
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
+from services.planner.domain.audit import REISSUE_ACTOR
 from services.planner.rows import TenantName
 
 MOST = 100
@@ -123,7 +124,7 @@ def reissued(tenant: TenantName, row: StoredDeployment, spec: Spec, now: datetim
         epoch=row.epoch,
         deleting=False,
         finalizers=(FINALIZER,) if row.finalizer else (),
-        actor=CLIENT,
+        actor=REISSUE_ACTOR,
         spec=orjson.dumps(spec).decode(),
     )
     return Command(row.source, *tenant, now, event, row.namespace_uid, row.namespace_created_at)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-Action = Literal["create", "update", "delete"]
+Action = Literal["create", "update", "delete", "reissue"]
 AuditState = Literal["Waiting", "Completed", "Failed"]
 
 DEFAULT_ENGINE = "argocd"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -70,6 +71,10 @@ async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the
     _, told = await gitopsctl(stack, *at, "--apply", "--confirm", name)
     assert "GitOpsDeployment/web: its spec then re-issued" in told
     await until_deployed_from(tenant, created, "before")
+    shown, _ = await gitopsctl(stack, "audit", "--tenant", name, "-o", "json")
+    told = [(each["action"], each["manager"], each["generation"], each["outcome"]) for each in json.loads(shown)]
+    assert told[0] == ("reissue", "gitopsctl", 2, "Completed")
+    assert [action for action, *_ in told] == ["reissue", "update", "create"]
 
     await tenant.patch("web", {"spec": {"source": {"path": "newest"}}})
     await until_deployed_from(tenant, created, "newest")

@@ -321,7 +321,7 @@ audit_records = Table(
     Column("trace_id", Text, nullable=False),
     Column("created_at", _TIME, nullable=False, comment="When the watcher saw the change."),
     Column("updated_at", _TIME, nullable=False),
-    CheckConstraint("action IN ('create', 'update', 'delete')", name="action"),
+    CheckConstraint("action IN ('create', 'update', 'delete', 'reissue')", name="action"),
     CheckConstraint("state IN ('Waiting', 'Completed', 'Failed')", name="state"),
     # Operators ask of a tenant. A tenant's rows arrive in order of time: they are added at the end of its part.
     Index(None, "workspace", "namespace", "created_at"),

@@ -29,6 +29,8 @@ FORCED = "the engine did not finish in time"
 """How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
+REISSUE_ACTOR = "gitopsctl"
+"""Of the commands by which operators put a former spec in force again. The resource, and so its generation, stays."""
 MOVE = "Move"
 """Kind of an audit row that is of a tenant's move, and so of no custom resource."""
 Audited = Deployment | PlainResource
@@ -114,6 +116,30 @@ def _opened(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
     for before, now, _ in _audited(planned, context):
         if before is None or _is_change(before, now) or _problem(before) != _problem(now):
             yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
+    yield from _reissued(planned, context)
+
+
+def _reissued(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
+    """Those of specs that operators have put in force again; what an engine makes of one is told of its generation."""
+    for before, now, cause in _audited(planned, context):
+        if planned.actors.get(now.id) != REISSUE_ACTOR or before is None or _is_change(before, now):
+            continue
+        if now.is_active and _wanted_spec(before) != _wanted_spec(now):
+            yield replace(
+                _operation(before, now, planned.state.tenant, REISSUE_ACTOR),
+                id=operation_id(now.id, f"reissue/{cause.at.isoformat()}"),
+                action="reissue",
+                state="Completed",
+                trace_id=cause.trace_id,
+                created_at=cause.at,
+            )
+
+
+def _wanted_spec(subject: Audited) -> str | None:
+    """The newest spec of a deployment, in force or not yet."""
+    if not isinstance(subject, Deployment):
+        return None
+    return subject.spec if subject.pending_spec is None else subject.pending_spec
 
 
 def _superseded(planned: PlannedTenant, context: Context) -> Iterator[AuditOutcome]:

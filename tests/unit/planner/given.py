@@ -65,6 +65,7 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
     partition: int = 0,
     workspace: str = WORKSPACE,
     held_back_ms: int = 0,
+    actor: str = "kubectl",
 ) -> Event:
     text = content if isinstance(content, str) else json.dumps(spec() if content is None else content)
     event = ResourceChanged(
@@ -77,7 +78,7 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
         epoch=epoch,
         deleting=deleting,
         finalizers=finalizers,
-        actor="kubectl",
+        actor=actor,
         spec=text,
         spec_omitted=omitted,
         held_back_ms=held_back_ms,

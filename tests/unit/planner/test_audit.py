@@ -8,12 +8,14 @@ from services.kinds.gitops_deployment.catalogue import ENVIRONMENT_UNUSABLE_ON_C
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
+from services.planner.domain.audit import REISSUE_ACTOR
 from services.planner.domain.events import Event
 from services.planner.rows import AuditRecord
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
     Applied,
+    at,
     changed,
     environment,
     gone,
@@ -88,6 +90,38 @@ def test_deployment_when_it_is_deleted_while_it_waits_then_the_deletion_says_not
     world.take(gone(2))
     (deletion,) = [each for each in world.audit_records.values() if each.action == "delete"]
     assert (deletion.state, deletion.message) == ("Completed", "")
+
+
+def reissued(second: int, source_path: str) -> Event:
+    """A former spec, as an operator's command tells it: of the version that the resource has by now."""
+    return changed(second, version=1, content=spec(source={"path": source_path}), actor=REISSUE_ACTOR)
+
+
+def reissues(world: World) -> list[AuditRecord]:
+    return [each for each in world.audit_records.values() if each.action == "reissue"]
+
+
+def test_spec_when_an_operator_puts_a_former_one_in_force_then_each_time_has_a_record_of_its_own(world: World) -> None:
+    world.take(changed(1))
+    before = record(world, GITOPS_DEPLOYMENT.kind, "web")
+    world.take(reissued(2, "former"))
+    world.take(reissued(3, "older"))
+    first, second = reissues(world)
+    assert [(each.created_at, each.generation, each.actor) for each in (first, second)] == [
+        (at(2), 1, REISSUE_ACTOR),
+        (at(3), 1, REISSUE_ACTOR),
+    ]
+    assert {first.state, second.state} == {"Completed"}
+    assert world.audit_records[before.id] == before
+
+
+def test_spec_when_the_command_that_puts_it_in_force_comes_again_then_nothing_more_is_recorded(world: World) -> None:
+    world.take(changed(1))
+    world.take(reissued(2, "former"))
+    expected = dict(world.audit_records)
+    world.take(reissued(2, "former"))
+    world.take(changed(4, version=4))  # the watcher lists the resource: no change of it, nor an operator's
+    assert world.audit_records == expected
 
 
 def test_environment_when_its_secret_is_missing_then_its_record_waits_until_the_check(world: World) -> None:
