@@ -63,13 +63,8 @@ def database(stack: HostedStack) -> dict[str, str]:
 
 def store(bucket: Bucket) -> dict[str, str]:
     """As k8s/README.md has it."""
-    return {
-        "BACKUP_STORE": f"s3://{BUCKET}/gitops",
-        "AWS_ENDPOINT_URL": bucket.url,
-        "AWS_REGION": "any",
-        "AWS_ACCESS_KEY_ID": "backup",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-    }
+    names = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    return {"BACKUP_STORE": f"s3://{BUCKET}/gitops"} | {name: bucket.environment[name] for name in names}
 
 
 def secret(name: str, values: dict[str, str]) -> dict[str, object]:

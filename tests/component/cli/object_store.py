@@ -1,120 +1,102 @@
-"""An S3-compatible store in this process: as much of its protocol as a client needs that writes and reads objects.
+"""An S3-compatible store in this process: moto's, with one bucket and one user, whose signature it verifies.
 
-Authorization is not verified, only that somebody has signed.
+Of an upload in parts it makes what the completing request lists, and refuses it if a part is not as it was sent.
 """
 
 from __future__ import annotations
 
-import re
-import threading
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from email.utils import formatdate
-from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import Request, urlopen
 
-RANGE = re.compile(r"bytes=(\d+)-(\d+)")
-LISTED = (
-    "<Contents><Key>{}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>1</ETag><Size>{}</Size></Contents>"
-)
+import boto3
+from moto.server import ThreadedMotoServer
+
+REGION = "us-east-1"
+USER = "backup"
+EVERY_RIGHT = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+NOBODY_IS_ASKED, EVERYBODY_IS_ASKED = b"inf", b"0"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bucket:
     """What was written, by key."""
 
-    url: str
-    objects: dict[str, bytes] = field(default_factory=dict)
-    parts: dict[int, bytes] = field(default_factory=dict)
-    """Of the upload that is not complete."""
-    refuses: bool = False
-
-
-class _Handler(BaseHTTPRequestHandler):
-    bucket: Bucket
     name: str
-
-    protocol_version = "HTTP/1.1"
-
-    def do_PUT(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.bucket.refuses or "Authorization" not in self.headers:
-            return self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
-        if "partNumber" in self._query:
-            self.bucket.parts[int(self._query["partNumber"][0])] = content
-        else:
-            self.bucket.objects[self._key] = content
-        return self._answer(200, etag=content)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if "uploads" in self._query:
-            self.bucket.parts.clear()
-            return self._answer(
-                200,
-                b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>",
-            )
-        self.bucket.objects[self._key] = b"".join(content for _, content in sorted(self.bucket.parts.items()))
-        return self._answer(200, b"<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>")
-
-    def do_GET(self) -> None:
-        if "list-type" in self._query:
-            prefix = self._query.get("prefix", [""])[0]
-            found = [
-                (key, len(content)) for key, content in sorted(self.bucket.objects.items()) if key.startswith(prefix)
-            ]
-            listed = "".join(LISTED.format(key, size) for key, size in found)
-            text = f"<ListBucketResult><IsTruncated>false</IsTruncated>{listed}</ListBucketResult>"
-            return self._answer(200, text.encode())
-        content = self.bucket.objects.get(self._key)
-        if content is None:
-            return self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
-        wanted = RANGE.match(self.headers.get("Range", ""))
-        if wanted is None:
-            return self._answer(200, content, etag=content)
-        first, last = int(wanted[1]), min(int(wanted[2]), len(content) - 1)
-        part = content[first : last + 1]
-        return self._answer(206, part, etag=content, extent=f"bytes {first}-{last}/{len(content)}")
-
-    do_HEAD = do_GET  # noqa: N815 - the name is http.server's
+    url: str
+    login: tuple[str, str]
+    """The access key's id and its secret."""
 
     @property
-    def _query(self) -> dict[str, list[str]]:
-        return parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+    def environment(self) -> dict[str, str]:
+        """What a client needs to know."""
+        access_key, secret = self.login
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": access_key,
+            "AWS_SECRET_ACCESS_KEY": secret,
+        }
+
+    def keys(self) -> list[str]:
+        """Of the objects that are complete."""
+        return [item["Key"] for item in self._s3.list_objects_v2(Bucket=self.name).get("Contents", [])]
+
+    def content_of(self, key: str) -> bytes:
+        """One object."""
+        return bytes(self._s3.get_object(Bucket=self.name, Key=key)["Body"].read())
+
+    def parts_of(self, key: str) -> int:
+        """Of how many parts it was put together; S3 says so at the end of the ETag."""
+        tag: str = self._s3.head_object(Bucket=self.name, Key=key)["ETag"]
+        return int(tag.strip('"').partition("-")[2] or 1)
 
     @property
-    def _key(self) -> str:
-        return unquote(urlsplit(self.path).path).removeprefix(f"/{self.name}/")
+    def _s3(self) -> Any:
+        return _client("s3", self.url, self.login)
 
-    def _answer(self, status: int, body: bytes = b"", etag: bytes = b"", extent: str = "") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Last-Modified", formatdate(0, usegmt=True))
-        self.send_header("ETag", f'"{md5(etag).hexdigest()}"')  # noqa: S324 - as S3 has it
-        if extent:
-            self.send_header("Content-Range", extent)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
+def _client(service: str, url: str, login: tuple[str, str]) -> Any:
+    access_key, secret = login
+    return boto3.client(
+        service,
+        endpoint_url=url,
+        region_name=REGION,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret,
+    )
 
 
 @contextmanager
 def serving(name: str, host: str = "127.0.0.1") -> Iterator[Bucket]:
-    """A store with one bucket, at an address of this machine."""
-    bucket = Bucket("")
-    handler = type("Handler", (_Handler,), {"bucket": bucket, "name": name})
-    server = ThreadingHTTPServer((host, 0), handler)
-    bucket.url = f"http://{host}:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    """A store with one empty bucket, at an address of this machine."""
+    server = ThreadedMotoServer(ip_address=host, port=0, verbose=False)
+    server.start()
     try:
-        yield bucket
+        url = "http://{}:{}".format(*server.get_host_and_port())
+        yield _bucket(name, url)
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.stop()
+
+
+def _bucket(name: str, url: str) -> Bucket:
+    _order(url, "reset-auth", NOBODY_IS_ASKED)
+    _order(url, "reset")
+    nobody = ("nobody", "nothing")
+    iam = _client("iam", url, nobody)
+    iam.create_user(UserName=USER)
+    iam.put_user_policy(UserName=USER, PolicyName="all", PolicyDocument=json.dumps(EVERY_RIGHT))
+    key = iam.create_access_key(UserName=USER)["AccessKey"]
+    _client("s3", url, nobody).create_bucket(Bucket=name)
+    _order(url, "reset-auth", EVERYBODY_IS_ASKED)
+    return Bucket(name, url, (key["AccessKeyId"], key["SecretAccessKey"]))
+
+
+def _order(url: str, what: str, content: bytes = b"") -> None:
+    request = Request(f"{url}/moto-api/{what}", content, {"Content-Type": "text/plain"})  # noqa: S310 - of this process
+    with urlopen(request):  # noqa: S310 - likewise
+        pass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +31,8 @@ NOTHING_KNOWN = Known({}, {}, {})
 ONE_MORE = """
 INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants
 """
+LARGE_ROWS, LARGE_BYTES = 16, 2_000_000
+"""Several parts of an upload, which are of 10 MB each."""
 SOURCE = TopicPartition(COMMANDS, 3)
 
 
@@ -36,14 +40,7 @@ SOURCE = TopicPartition(COMMANDS, 3)
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """An S3-compatible store, named by the environment."""
     with serving(BUCKET) as running:
-        values = {
-            "AWS_ENDPOINT_URL": running.url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": "any",
-            "AWS_ACCESS_KEY_ID": "backup",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-        }
-        for name, value in values.items():
+        for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
         yield running
 
@@ -82,6 +79,26 @@ def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
     with closing(DatabaseSession(empty.planner_url, ENGINES)) as planner:
         logs = {SOURCE: LogExtent("a", 0, 90)}
         assert planner.take_over_partitions([SOURCE], logs) == {SOURCE: 70}
+
+
+def add_incompressible_rows(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        for _ in range(LARGE_ROWS):
+            message = base64.b64encode(os.urandom(LARGE_BYTES)).decode()
+            owner.execute(ONE_MORE.replace("'{}'", "%s"), [message])
+
+
+def test_archive_when_it_is_larger_than_a_part_then_the_store_puts_it_together_and_it_is_restored(
+    filled: Database, empty: Database, reader_url: str, bucket: Bucket
+) -> None:
+    add_incompressible_rows(filled)
+    place = f"s3://{BUCKET}/gitops"
+    gitopsctl("backup", place, "--url", reader_url)
+    (key,) = bucket.keys()
+    assert bucket.parts_of(key) > 1
+    assert len(bucket.content_of(key)) > LARGE_ROWS * LARGE_BYTES
+    gitopsctl("restore", place, "--url", empty.owner_url)
+    assert rows(empty) == rows(filled)
 
 
 def test_archive_when_a_planner_commits_meanwhile_then_it_is_of_one_moment(
@@ -138,7 +155,7 @@ def test_archive_when_the_database_goes_away_then_the_store_has_none(
     monkeypatch.setattr("services.cli.backup.write_archive", _fail)
     with pytest.raises(Unavailable):
         gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
-    assert bucket.objects == {}
+    assert bucket.keys() == []
 
 
 def _fail(_: object, target: io.RawIOBase) -> None:
@@ -146,8 +163,10 @@ def _fail(_: object, target: io.RawIOBase) -> None:
     raise Unavailable("the database went away")
 
 
-def test_backup_when_the_store_refuses_then_it_says_so(reader_url: str, bucket: Bucket) -> None:
-    bucket.refuses = True
+def test_backup_when_the_store_refuses_then_it_says_so(
+    reader_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(Unavailable, match="s3://backups/gitops"):
         gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
 
