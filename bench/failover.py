@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from bench.arrivals import Arrivals, watching
 from bench.measure import ARRIVAL_SECONDS, Create, spread, through_the_product
-from devstack.harness.failures import FAILURES, FROZEN, at_work, inflict
+from devstack.harness.failures import FAILURES, FROZEN, KILLED, at_work, inflict
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.owners import await_shares
 from services.common.kubernetes import APPLICATION, KubeClient, connect
@@ -24,6 +25,8 @@ from services.common.settings import parse_engine_namespaces
 EVERY_SECONDS = 0.25
 BESIDES = 8
 """Changes that are made after the first that has its effect."""
+RESUMED_SECONDS = {"planner": 10.0, "agent": 10.0, "watcher": 15.0}
+"""Within which a change that is made after the failure of a process of a service has its effect."""
 CALM_SECONDS = 5.0
 """Between two failures: groups settle."""
 
@@ -93,8 +96,27 @@ async def _measure(stack: HostedStack, rounds: int) -> dict[tuple[str, str], lis
     return found
 
 
+def find_slow(found: Mapping[tuple[str, str], Sequence[Failover]]) -> Iterator[str]:
+    """What is not as promised, in lines: changes that waited longer than RESUMED_SECONDS, or had no effect."""
+    for (service, failure), each in found.items():
+        limit = RESUMED_SECONDS[service]
+        for one in each:
+            if one.missing:
+                yield f"{service}, {described(failure)}: {one.missing} changes had no effect"
+            elif one.resumed > limit:
+                yield f"{service}, {described(failure)}: resumed after {one.resumed:.1f} s, more than {limit:.0f} s"
+
+
+def described(failure: str) -> str:
+    """What has happened to the process."""
+    return failure if failure in {KILLED, FROZEN} else f"cut off from {failure}"
+
+
 def main(rounds: Annotated[int, typer.Option(help="How often each fails.")] = 1) -> None:
-    """Start a stack of its own with two of everything, let each service fail in each way, print a table."""
+    """Start a stack of its own with two of everything, let each service fail in each way, print a table.
+
+    Exits with 1 if changes take effect again later than after 10 s, or 15 s of a watcher, or not at all.
+    """
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
         options = ("--replicas", "2", "--links")
@@ -103,9 +125,11 @@ def main(rounds: Annotated[int, typer.Option(help="How often each fails.")] = 1)
     table = Table("process", "failure", "resumed after s", "worst wait s", "missing")
     for (service, failure), each in found.items():
         resumed, worst = (", ".join(f"{getattr(one, name):.1f}" for one in each) for name in ("resumed", "worst"))
-        how = failure if failure in {"killed", FROZEN} else f"cut off from {failure}"
-        table.add_row(service, how, resumed, worst, str(sum(one.missing for one in each)))
+        table.add_row(service, described(failure), resumed, worst, str(sum(one.missing for one in each)))
     console.print(table)
+    if slow := list(find_slow(found)):
+        console.print("\n".join(slow))
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
