@@ -178,6 +178,7 @@ def sweep(
         if not dry_run:
             await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
             await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
+            typer.echo(f"withdrawn: {found.count}; kept: {kept.count}")
         if kept:
             tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
             raise typer.Exit(SOMETHING_KEPT)

@@ -88,10 +88,15 @@ class Unknown:
     known: Mapping[str, int]
     """How many rows there are, of each instance and workspace."""
 
+    @property
+    def count(self) -> str:
+        """In words."""
+        return f"{len(self.objects)} objects and {len(self.statuses)} statuses"
+
     def described(self, what: str) -> Iterator[str]:
         """In lines for operators; ``what`` they are."""
         total = len(self.objects) + len(self.statuses)
-        yield f"{len(self.objects)} objects and {len(self.statuses)} statuses {what}"
+        yield f"{self.count} {what}"
         for number, (scope, kind, namespace, name) in enumerate((*self.objects, *self.statuses)):
             if number == SHOWN:
                 yield f"… and {total - SHOWN} more"

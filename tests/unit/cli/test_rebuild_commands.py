@@ -84,6 +84,13 @@ def test_sweep_when_something_is_kept_or_refused_then_its_exit_code_says_which(
     assert (sweep.run("--dry-run").exit_code, sweep.done) == (code, ["listed"])
 
 
+def test_sweep_when_it_is_over_then_it_tells_how_many_are_withdrawn_and_how_many_are_kept(sweep: Sweep) -> None:
+    told = "withdrawn: 5 objects and 0 statuses; kept: 2 objects and 0 statuses\n"
+    sweep.found, sweep.kept = unknown(5), unknown(2)
+    assert told in sweep.run().stdout
+    assert "withdrawn: " not in sweep.run("--dry-run").stdout
+
+
 @pytest.mark.parametrize(
     ("minimum", "share", "code"),
     [pytest.param("4", "0.1", 1, id="both exceeded"), pytest.param("4", "0.2", 0), pytest.param("5", "0.1", 0)],
