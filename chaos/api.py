@@ -26,6 +26,8 @@ RUN_INFO = "gitops-sync-run"
 """Under this name the operation of an Application says which run it is."""
 
 APPLICATION_PREFIX = "gitopsdepl-"
+HEARTBEAT = "gitops-service-heartbeat"
+"""By which agents see that an Argo CD does its work; no tenant's."""
 PROJECT_PREFIX = "app-project-"
 CLUSTER_PREFIX = "managed-env-"
 REPOSITORY_PREFIX = "repo-cred-"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from chaos.api import CREDENTIAL, DEPLOYMENT, ENVIRONMENT, KUBECONFIG_TYPE, LOGIN_TYPE, SECRET_TYPE, SYNC_RUN
+from chaos.api import CREDENTIAL, DEPLOYMENT, ENVIRONMENT, HEARTBEAT, KUBECONFIG_TYPE, LOGIN_TYPE, SECRET_TYPE, SYNC_RUN
 from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
 
 
@@ -64,7 +64,8 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         return [item for item in items if item["metadata"]["namespace"].startswith(facts.prefix)]
 
     def of_engines(items: list[Manifest]) -> list[Manifest]:
-        return [item for item in items if item["metadata"]["namespace"] in facts.engine_namespaces]
+        ours = [item for item in items if item["metadata"]["namespace"] in facts.engine_namespaces]
+        return [item for item in ours if item["metadata"]["name"] != HEARTBEAT]
 
     secrets = await everything(SECRET)
     namespaces = await everything(NAMESPACE)

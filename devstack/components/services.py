@@ -108,5 +108,5 @@ async def _prepare(stack: Stack, name: str, temporary: Path) -> None:
 
 def _environment(stack: Stack, module: str) -> dict[str, str]:
     service = module.rpartition(".")[2].replace("_", "-")
-    haste = {} if stack.with_argocd else HASTE
+    haste = {"HEARTBEAT_REPOSITORY": stack.git_site().heartbeat_url} if stack.with_argocd else HASTE
     return stack.base_environment() | stack.environment_of(service) | haste | dict(stack.settings)

@@ -22,6 +22,8 @@ from devstack.supervisor.health_checks import HOST
 
 USERNAME = "git"
 PUBLIC, PRIVATE = "public", "private"
+HEARTBEAT = "heartbeat"
+"""Repository by which it is seen that Argo CD does its work."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class GitSite:
         return f"https://{self.host}:{self.https_port}"
 
     @property
+    def heartbeat_url(self) -> str:
+        """Address of the repository of the heartbeat Application, which anybody can read."""
+        return f"{self.https_url}/{PUBLIC}/{HEARTBEAT}.git"
+
+    @property
     def ssh_url(self) -> str:
         """Prefix of every ssh address."""
         return f"ssh://{USERNAME}@{self.host}:{self.ssh_port}"
@@ -100,6 +107,8 @@ class GitSite:
         host = _key_pair(self.host_key)
         client = _key_pair(self.client_key)
         write_private(self.authorized_keys, client)
+        if not (self.repositories / PUBLIC / f"{HEARTBEAT}.git").exists():
+            self.create(HEARTBEAT).commit({"README.md": "Nothing is deployed from here.\n"})
         # The port may be another one at every start.
         write_private(self.known_hosts, f"[{self.host}]:{self.ssh_port} {host}")
 

@@ -111,6 +111,26 @@ class AgentSettings(ServiceSettings):
     session_timeout_seconds: float = Field(
         default=6, ge=1, le=300, description="Silence after which the broker gives an agent's partitions to another."
     )
+    health_interval_seconds: float = Field(
+        default=10, gt=0, description="Between two measurements of how an Argo CD is; three of five are believed."
+    )
+    heartbeat_repository: str = Field(
+        default="",
+        description="Git repository that every Argo CD of the cluster can always read without a login, for the "
+        "heartbeat Application; there is none if left out.",
+    )
+    heartbeat_path: str = Field(
+        default=".", min_length=1, description="Folder of that repository, which is rendered and never deployed."
+    )
+    heartbeat_revision: str = Field(
+        default="HEAD", min_length=1, description="Branch, tag or commit of that repository."
+    )
+    heartbeat_deadline_seconds: float = Field(
+        default=60,
+        gt=0,
+        description="An Argo CD that has not compared the heartbeat Application for so long is degraded; for four "
+        "times as long, down. It is asked to twice as often.",
+    )
     commit_interval_seconds: float = Field(default=1, gt=0, description="Between two commits of offsets.")
 
     @property

@@ -19,6 +19,7 @@ from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
     AddEngineInstance,
     DrainEngineInstance,
+    Health,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
@@ -77,6 +78,9 @@ COLUMNS = {
     "dedicatedTo": "dedicated to",
     "ring": "ring",
     "state": "state",
+    "health": "health",
+    "reason": "reason",
+    "version": "version",
     "tenants": "tenants",
     "capacity": "capacity",
 }
@@ -169,6 +173,7 @@ def engine_namespaces(text: str) -> dict[str, str]:
 
 def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
     """As it is shown."""
+    told = shown.health.get(known.id)
     return {
         "id": known.id,
         "cluster": known.engine_cluster,
@@ -179,10 +184,17 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "dedicatedTo": known.dedicated_to,
         "ring": known.ring,
         "state": known.state,
+        "health": told.health if told else Health.UNKNOWN.value,
+        "reason": told.reason if told else "",
+        "version": told.version if told else "",
         "tenants": shown.holding(known.id).tenants,
         "capacity": known.capacity,
         "createdAt": known.created_at,
         "orderedAt": known.ordered_at,
+        "healthMessage": told.message if told else "",
+        "healthSince": told.since if told else None,
+        "healthReportedAt": told.reported_at if told else None,
+        "heartbeatAt": told.heartbeat_at if told else None,
     }
 
 

@@ -31,6 +31,8 @@ class EngineInstance:
     """No tenant stays on it."""
     engine_cluster: str = ""
     """The cluster that it runs in, and that deployments without an environment go to."""
+    is_down: bool = False
+    """Its agent says that it does not do its work."""
 
 
 @dataclass(frozen=True, slots=True)

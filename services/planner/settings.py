@@ -58,6 +58,13 @@ class PolicySettings(BaseSettings):
     )
     moves_at_once: int = Field(default=5, ge=1, description="Tenants that an engine instance gives or gets at a time.")
 
+    health_patience: timedelta = Field(
+        default=timedelta(minutes=3),
+        gt=timedelta(0),
+        description="How long an agent may tell nothing of an engine instance until its health is Unknown; agents do "
+        "each minute.",
+    )
+
     @property
     def policy(self) -> Policy:
         """As an argument of every plan."""
@@ -69,6 +76,7 @@ class PolicySettings(BaseSettings):
             refused_kinds=self.refused_kinds,
             move_patience=self.move_patience,
             moves_at_once=self.moves_at_once,
+            health_patience=self.health_patience,
         )
 
     @field_validator("refused_kinds", mode="before")

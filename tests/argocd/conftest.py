@@ -17,11 +17,18 @@ from tests.argocd.sources import Source
 from tests.e2e.api import Cluster
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
+HEARTBEAT_DEADLINE_SECONDS = 15
+SOON = (
+    *("--set", "HEALTH_INTERVAL_SECONDS=2"),
+    *("--set", f"HEARTBEAT_DEADLINE_SECONDS={HEARTBEAT_DEADLINE_SECONDS}"),
+)
+"""So that an Argo CD that does not do its work is found while a test waits."""
+
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product, with Argo CD, git servers and a second cluster."""
-    with hosted(stacks_folder / "product", "--argocd", output=stacks_folder / "product.out") as running:
+    with hosted(stacks_folder / "product", "--argocd", *SOON, output=stacks_folder / "product.out") as running:
         yield running
 
 

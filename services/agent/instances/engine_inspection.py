@@ -27,6 +27,7 @@ from services.agent.instances.engine_requirements import (
     verdict_on_unreadable,
     verdicts,
 )
+from services.agent.instances.reconciliation_interval import compares_within
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
@@ -98,6 +99,7 @@ class EngineInspection:
         judged = verdicts(found, self._accepted)
         for name in found:
             self._graces[name] = ForbiddenGrace(clock=self._clock)
+            self._states[name].compares_within = compares_within(found[name].config)
         for name, error in rejected.items():
             try:
                 self._graces[name].tolerate_rejection(error)
@@ -108,7 +110,7 @@ class EngineInspection:
             self._states[name].is_closed = name in rejected
             metrics.ENGINE_UNREACHABLE.labels(name).set(name not in found)
         for name, verdict in judged.items():
-            self._states[name].note_verdict(verdict.refusal)
+            self._states[name].note_verdict(verdict.refusal, str(verdict.version or ""))
             self._report(name, verdict)
         return found.keys() == namespaces.keys()
 

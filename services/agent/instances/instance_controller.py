@@ -8,7 +8,7 @@ A take-over begins with a comparison of all rows with what the informers have li
 ``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
 
 Its parts: ``instance_informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier``
-(how), ``outcome_reporter`` (what to report).
+(how), ``outcome_reporter`` (what to report), ``watched_health`` (how its Argo CD is).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.appliers import Dependencies, build_appliers
 from services.agent.instances.takeover import Takeover
+from services.agent.instances.watched_health import health_watch
 from services.agent.objects.desired_objects import kind_of
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
@@ -87,6 +88,7 @@ class InstanceController:
             self._outcomes,
             self._pending,
         )
+        self._health = health_watch(name, namespace, self._live, dependencies, settings)
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._takeover: Takeover | None = None
@@ -136,6 +138,7 @@ class InstanceController:
         for row in (each for each in unacknowledged if each.kind != ORPHAN_REMOVAL):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
+        self._health.start()
         if self.is_closed:
             self._comparison.start_task(self._report_closed(), "report closed")
 
@@ -145,6 +148,7 @@ class InstanceController:
         self._comparison.cancel_all()
         self._orphans.clear()
         self._pending.clear()
+        await self._health.stop()
         await self._workers.suspend()
         await self._appliers.suspend()
         self._outcomes.suspend()

@@ -6,6 +6,7 @@ Written by ``engine_inspection``, read by the appliers, on one event loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from services.common.errors import RefusedInput, Wait
 from services.common.kubernetes import Manifest
@@ -22,12 +23,16 @@ class EngineState:
     """Why nothing new is deployed; empty if it is."""
     is_closed: bool = False
     """The agent may not look at it: its rights, or its namespace with them, are gone."""
+    version: str = ""
+    """Of its Argo CD; empty if that is not to be seen."""
+    compares_within: timedelta | None = None
+    """In which time it compares each Application anew by itself; None: it does not, or nobody knows."""
     unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
 
-    def note_verdict(self, refusal: str) -> None:
+    def note_verdict(self, refusal: str, version: str = "") -> None:
         """It was inspected."""
-        self.is_inspected, self.refusal = True, refusal
+        self.is_inspected, self.refusal, self.version = True, refusal, version
 
     def require_acceptance(self, entry: Entry) -> None:
         """Raises RefusedInput that says what ``entry`` does if nothing new is deployed, Wait if that is not known."""

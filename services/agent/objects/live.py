@@ -17,6 +17,7 @@ import orjson
 from services.agent.objects.desired_objects import owned_spec
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
+from services.agent.objects.reconciliation import NOT_RECONCILED, Reconciliation, reconciliation_of
 from services.agent.objects.visible_status import visible_status
 from services.common.kubernetes import (
     APPLICATION,
@@ -51,6 +52,8 @@ class LiveObject:
     """The part of the status that users see, as canonical JSON; empty if there is none."""
     operation: LiveOperation
     """Of an Application."""
+    reconciliation: Reconciliation = NOT_RECONCILED
+    """Likewise."""
 
 
 def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
@@ -67,6 +70,7 @@ def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
         owned=owned_part(kind, manifest),
         status=visible_status(manifest.get("status") or {}) if kind.reports_status else "",
         operation=live_operation(manifest) if kind.reports_status else NO_OPERATION,
+        reconciliation=reconciliation_of(manifest) if kind.reports_status else NOT_RECONCILED,
     )
 
 

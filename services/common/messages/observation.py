@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+
+
+class Health(StrEnum):
+    """How an engine instance is."""
+
+    HEALTHY = "Healthy"
+    DEGRADED = "Degraded"
+    """It does its work, late or in part."""
+    DOWN = "Down"
+    """It does not."""
+    UNKNOWN = "Unknown"
+    """Nobody says anything: never an agent's judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,23 @@ class OrphansKept:
     """Digests of approvals of which no object is left."""
 
 
-ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept
+@dataclass(frozen=True, slots=True)
+class EngineHealth:
+    """How an instance is by its agent's judgement, told again and again. Of no tenant, and of no object."""
+
+    health: str
+    """A :class:`Health` but ``Unknown``; text, because it crossed a wire."""
+    reason: str
+    """A word; empty if it is well."""
+    message: str
+    """For operators."""
+    version: str
+    """Of what it runs; empty if that is not to be seen."""
+    heartbeat_at: datetime | None
+    """When its heartbeat Application was compared last; None: it has none, or it never was."""
+
+
+ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept | EngineHealth
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,21 @@ ENGINE_REFUSED = Gauge(
     "1 while an agent deploys nothing new by an Argo CD, for want of fixes and of what makes up for them.",
     ["instance"],
 )
+ENGINE_HEALTH = Gauge(
+    "gitops_engine_health",
+    "How an Argo CD is by its agent's judgement: 0 healthy, 1 degraded, 2 down; the agent's log says why.",
+    ["instance"],
+)
+ENGINE_HEARTBEAT_SILENCE = Gauge(
+    "gitops_engine_heartbeat_silence_seconds",
+    "Since an Argo CD was asked for a comparison of the heartbeat Application that has not come yet.",
+    ["instance"],
+)
+ENGINE_INSTANCES = Gauge(
+    "gitops_engine_instances",
+    "Engine instances that are not retired, by what is known of their health; Unknown if no agent says anything.",
+    ["health"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

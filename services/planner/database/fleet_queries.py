@@ -18,6 +18,7 @@ from services.planner.domain.fleet_rows import (
     EngineInstanceRow,
     Fleet,
     Holding,
+    InstanceHealth,
     Move,
     TenantHere,
 )
@@ -26,6 +27,7 @@ from services.planner.rows import TenantName
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
+HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
 INSTANCES = f"SELECT {names(EngineInstanceRow)} FROM engine_instances ORDER BY id"
 # Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
 # places meanwhile is missed.
@@ -125,6 +127,7 @@ def load_fleet_rows(
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
     held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
+    health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
         {each.id: each for each in clusters},
@@ -135,6 +138,7 @@ def load_fleet_rows(
         {each.tenant_id: each for each in moves},
         gone,
         decided,
+        {each.engine_instance_id: each for each in health},
     )
 
 

@@ -22,7 +22,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Move
+from services.planner.domain.fleet_rows import InstanceHealth, Move
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
 from services.planner.rows import (
@@ -44,7 +44,7 @@ ValueT = TypeVar("ValueT")
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = """
 SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity, state IN ('draining', 'drained'),
-       engine_cluster
+       engine_cluster, coalesce(health = 'Down', false)
   FROM engine_instances
  WHERE state <> 'retired'
 """
@@ -64,6 +64,8 @@ SELECT held.instance, sum(held.objects)::int8
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
+
+HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"
 
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
@@ -210,6 +212,12 @@ def load_kept_orphans(connection: Connection[Any], instances: Collection[str]) -
     """What agents of these instances keep though no row desires it."""
     rows = connection.execute(KEPT_ORPHANS, (sorted(instances),))
     return {each.engine_instance_id: each for each in (KeptOrphans(*row) for row in rows)}
+
+
+def load_engine_health(connection: Connection[Any], instances: Collection[str]) -> dict[str, InstanceHealth]:
+    """How these instances are, as their agents told last."""
+    rows = connection.execute(HEALTH, (sorted(instances),))
+    return {each.engine_instance_id: each for each in (InstanceHealth(*row) for row in rows)}
 
 
 def look_up(

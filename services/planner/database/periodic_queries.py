@@ -15,8 +15,9 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.common.api_resource import SECRET
+from services.common.messages import Health
 from services.planner.database.columns import names
-from services.planner.domain.events import Due, Event, MoveDue
+from services.planner.domain.events import Due, Event, HealthDue, MoveDue
 from services.planner.domain.fleet_rows import Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
@@ -45,6 +46,15 @@ SELECT {names(Move, "m")}
    AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
  ORDER BY m.ordered_at
  LIMIT %(limit)s
+"""
+HEALTH_DUE = """
+SELECT engine_instance_id, partition FROM engine_health
+ WHERE due_at <= %(now)s AND partition = ANY(%(partitions)s)
+ ORDER BY due_at
+ LIMIT %(limit)s
+"""
+COUNT_BY_HEALTH = """
+SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances WHERE state <> 'retired' GROUP BY 1
 """
 CROWDED = """
 SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_id
@@ -124,6 +134,17 @@ def find_due_moves(connection: Connection[Any], now: datetime, partitions: Seque
         Event(MoveDue(move), move.partition, "")
         for move in (Move(*row) for row in connection.execute(MOVES_DUE, values))
     ]
+
+
+def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+    """Engine instances of which no agent has told anything for long."""
+    values = {"now": now, "partitions": list(partitions), "limit": limit}
+    return [Event(HealthDue(known), at, "") for known, at in connection.execute(HEALTH_DUE, values)]
+
+
+def count_by_health(connection: Connection[Any]) -> dict[str, int]:
+    """How many engine instances there are of each health, that are not retired."""
+    return dict.fromkeys(Health, 0) | {Health(health): count for health, count in connection.execute(COUNT_BY_HEALTH)}
 
 
 def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:

@@ -28,7 +28,13 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
+from services.planner.domain.fleet_rows import (
+    EngineClusterRow,
+    EngineInstanceRow,
+    FleetOrderRecord,
+    InstanceHealth,
+    Move,
+)
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
@@ -192,6 +198,16 @@ KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
 
+ENGINE_HEALTH = upsert(tables.engine_health, InstanceHealth)
+# Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.
+HEALTH_OF_INSTANCES = f"""
+UPDATE engine_instances AS known
+   SET health = told.health, health_reason = told.reason, version = told.version
+  FROM {recordset(InstanceHealth, "told")}
+ WHERE known.id = told.engine_instance_id
+   AND (known.health, known.health_reason, known.version) IS DISTINCT FROM (told.health, told.reason, told.version)
+"""
+
 ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
 # An instance stays in its cluster. To set a column that others refer to would lock the row against planners that write
 # rows of the instance meanwhile.
@@ -258,6 +274,8 @@ STATEMENTS = (
     Statement("parked_events", "parked_events", PARKED_EVENTS),
     Statement("engine_clusters", "engine_clusters", ENGINE_CLUSTERS),
     Statement("engine_instances", "engine_instances", ENGINE_INSTANCES),
+    Statement("engine_health", "engine_health", ENGINE_HEALTH),
+    Statement("engine_health", "engine_instances", HEALTH_OF_INSTANCES),
     Statement("fleet_orders", "fleet_orders", FLEET_ORDERS),
     Statement("moves_ordered", "moves", MOVES_ORDERED),
     Statement("moves", "moves", MOVES),

@@ -28,7 +28,15 @@ from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
-from services.planner.database.load import Loaded, load, load_fleet, load_kept_orphans, load_placements, look_up
+from services.planner.database.load import (
+    Loaded,
+    load,
+    load_engine_health,
+    load_fleet,
+    load_kept_orphans,
+    load_placements,
+    look_up,
+)
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
@@ -38,7 +46,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet, TenantHere
+from services.planner.domain.fleet_rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
@@ -131,6 +139,11 @@ class DatabaseSession:
         with self._translated() as connection:
             return load_kept_orphans(connection, instances)
 
+    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+        """How these instances are, as their agents told last."""
+        with self._translated() as connection:
+            return load_engine_health(connection, instances)
+
     def load_fleet_rows(
         self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
@@ -159,7 +172,7 @@ class DatabaseSession:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)
-            if changes.other.engine_instances:
+            if changes.other.engine_instances or changes.other.engine_health:
                 self._keep_fleet(load_fleet(connection, self._engines))
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.

@@ -78,6 +78,10 @@ engine_instances = Table(
         nullable=False,
         comment="When the newest order that changed it was given: an older one changes nothing.",
     ),
+    # None of these three until an agent has told: they have no default, which would be in the schema of the stream.
+    Column("health", Text, comment="As its agent told last; Unknown if that tells nothing any more."),
+    Column("health_reason", Text, comment="A word; empty if it is well."),
+    Column("version", Text, comment="Of what it runs; empty if that is not to be seen."),
     ForeignKeyConstraint(["engine_cluster", "region"], ["engine_clusters.id", "engine_clusters.region"]),
     UniqueConstraint("id", "engine_cluster"),
     CheckConstraint("state IN ('accepting', 'full', 'draining', 'drained', 'retired')", name="state"),
@@ -93,6 +97,23 @@ engine_instances = Table(
         postgresql_where=text("state <> 'retired'"),
     ),
     comment="Streamed: the fleet, as operators ordered it. A retired instance stays: its id is never given out again.",
+)
+
+engine_health = Table(
+    "engine_health",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True, comment="No foreign key: as an agent told it."),
+    Column("partition", Integer, nullable=False, comment="Of what is told of the instance."),
+    Column("health", Text, nullable=False),
+    Column("reason", Text, nullable=False, comment="A word; empty if it is well."),
+    Column("message", Text, nullable=False, comment="For operators."),
+    Column("version", Text, nullable=False, comment="Of what it runs; empty if that is not to be seen."),
+    Column("heartbeat_at", _TIME, comment="When its heartbeat Application was compared last."),
+    Column("since", _TIME, nullable=False, comment="When its health became what it is."),
+    Column("reported_at", _TIME, nullable=False, comment="When its agent last told anything."),
+    Column("due_at", _TIME, comment="When its health is Unknown, if nothing more is told. Null: it is."),
+    CheckConstraint("health IN ('Healthy', 'Degraded', 'Down', 'Unknown')", name="health"),
+    comment="What agents tell of instances each minute; what of that is to be streamed is with the instance.",
 )
 
 fleet_orders = Table(

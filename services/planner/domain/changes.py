@@ -11,7 +11,13 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
+from services.planner.domain.fleet_rows import (
+    EngineClusterRow,
+    EngineInstanceRow,
+    FleetOrderRecord,
+    InstanceHealth,
+    Move,
+)
 from services.planner.domain.state import TenantState
 from services.planner.rows import (
     AuditOutcome,
@@ -86,6 +92,8 @@ class Changes(NamedTuple):
     """As agents told last."""
     kept_orphans_gone: tuple[str, ...] = ()
     """Ids of instances that have none."""
+    engine_health: tuple[InstanceHealth, ...] = ()
+    """As agents told last, or that they tell nothing."""
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
     fleet_orders: tuple[FleetOrderRecord, ...] = ()

@@ -26,6 +26,15 @@ class FleetDue:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthDue:
+    """A timer event: an agent has told nothing of an engine instance for long."""
+
+    engine_instance_id: str
+    workspace: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MoveDue:
     """A timer event: the next step of a tenant's move may be taken."""
 
@@ -88,7 +97,7 @@ class NamespaceReplaced:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | Due | MoveDue | Unseen | NamespaceReplaced | FleetOrder | FleetDue
+    message: Command | Observation | Due | HealthDue | MoveDue | Unseen | NamespaceReplaced | FleetOrder | FleetDue
     partition: int
     trace_id: str
 
@@ -111,5 +120,5 @@ class Event:
                 return Cause(at, self.trace_id)
             case FleetOrder(ordered_at=at):
                 return Cause(at, self.trace_id)
-            case Due() | MoveDue() | FleetDue():
+            case Due() | HealthDue() | MoveDue() | FleetDue():
                 return Cause(now, self.trace_id)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from services.common.messages import Health
 from services.planner.rows import EngineInstance, TenantName
 
 InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
@@ -77,7 +78,7 @@ class EngineInstanceRow:
 
     @property
     def as_candidate(self) -> EngineInstance:
-        """As placement sees it."""
+        """As placement sees it, whatever its health."""
         return EngineInstance(
             id=self.id,
             namespace=self.namespace,
@@ -119,6 +120,29 @@ class Holding:
 
 
 NOTHING_HELD = Holding()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceHealth:
+    """A row of ``engine_health``: how an engine instance is, as far as its agent has told."""
+
+    engine_instance_id: str
+    partition: int
+    """Of what is told of the instance."""
+    health: str
+    """A Health."""
+    reason: str
+    message: str
+    version: str
+    """Of what it runs; empty if that is not to be seen."""
+    heartbeat_at: datetime | None
+    """When its heartbeat Application was compared last."""
+    since: datetime
+    """When it became so."""
+    reported_at: datetime
+    """When its agent last told anything."""
+    due_at: datetime | None
+    """When nobody knows how it is, unless its agent tells something; None: it is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +216,21 @@ class Fleet:
     """Tenants that moves are of, and that there are no more."""
     decided: frozenset[UUID] = frozenset()
     """Orders that were decided before: nothing becomes of them when they come again."""
+    health: Mapping[str, InstanceHealth] = field(default_factory=dict)
+    """By instance; none of one of which no agent has told anything yet."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""
         return self.holdings.get(instance, NOTHING_HELD)
+
+    def is_down(self, instance: str) -> bool:
+        """Whether its agent says that it does not do its work."""
+        told = self.health.get(instance)
+        return told is not None and told.health == Health.DOWN.value
+
+    def candidate(self, row: EngineInstanceRow) -> EngineInstance:
+        """As placement sees it."""
+        return replace(row.as_candidate, is_down=self.is_down(row.id))
 
     def with_move(self, move: Move) -> Fleet:
         """With this row in place of the one of its tenant."""

@@ -28,6 +28,7 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
         raise Refused(f"there is no engine instance '{ordered.target}'")
     source = fleet.instances[tenant.engine_instance_id]
     _require_suitable(target, source, ordered)
+    _require_working(target, fleet)
     _require_movable(tenant, source, target)
     _require_room(target, tenant, fleet)
     return "", fleet.with_move(_ordered(ordered, order, tenant)).with_coming(target.id, tenant)
@@ -81,6 +82,12 @@ def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, orde
             raise Refused(f"{name} of engine instance {target.id} is '{there}', and the tenant's is '{here}'")
     if target.dedicated_to not in {"", ordered.workspace}:
         raise Refused(f"engine instance {target.id} is dedicated to workspace {target.dedicated_to}")
+
+
+def _require_working(target: EngineInstanceRow, fleet: Fleet) -> None:
+    if fleet.is_down(target.id):
+        told = fleet.health[target.id]
+        raise Refused(f"engine instance {target.id} is down: {told.message or told.reason}")
 
 
 def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: EngineInstanceRow) -> None:

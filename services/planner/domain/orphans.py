@@ -13,10 +13,10 @@ from uuid import UUID
 import orjson
 
 from services.common.json_values import canonical, digest
-from services.common.messages import ORPHAN_REMOVAL, Command, Observation, OrphansApproved, OrphansKept
+from services.common.messages import ORPHAN_REMOVAL, Command, EngineHealth, Observation, OrphansApproved, OrphansKept
 from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, HealthDue
 from services.planner.rows import EngineKey, EngineRow, KeptOrphans
 
 NOBODY = UUID(int=0)
@@ -54,9 +54,9 @@ def decide_orphans(events: Iterable[Event], known: Mapping[str, KeptOrphans], no
 def instance_of(event: Event) -> str:
     """The instance that an event is about, if that is no object of it; empty if it is about a tenant, or a list."""
     match event.message:
-        case Observation(engine_instance_id=instance, event=OrphansKept()):
+        case Observation(engine_instance_id=instance, event=OrphansKept() | EngineHealth()):
             return instance
-        case Command(event=OrphansApproved(engine_instance_id=instance)):
+        case Command(event=OrphansApproved(engine_instance_id=instance)) | HealthDue(engine_instance_id=instance):
             return instance
         case _:
             return ""

@@ -3,7 +3,7 @@
 A tenant has an order of all instances, in which others keep their places when one comes or goes (rendezvous hashing,
 weighted by capacity). It goes to the first that carries at most 1.25 times its share of the load then (bounded load).
 So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
-placement follows.
+placement follows. One that is down is passed over while others of the tenant's work.
 
 Load is counted in objects that an instance holds for tenants: Applications, projects, clusters and repositories.
 
@@ -22,6 +22,8 @@ from services.planner.rows import EngineInstance, Tenant
 
 BOUND = 1.25
 """Times its share of the load: an instance that would carry more is passed over."""
+MOST_DOWN = 0.3
+"""Of all instances: if more are down, none is passed over for that. One alone always is."""
 _HASH_BYTES = 6
 """As many as a float holds exactly."""
 
@@ -37,10 +39,22 @@ def place(tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str
     Raises:
         Wait: there is no instance for it.
     """
+    instances = tuple(instances)
     candidates = candidates_of(tenant.workspace, instances, lambda each: each.accepting)
     if not candidates:
         raise Wait("there is no engine instance for it; add one with 'gitopsctl engines add'")
-    return first_within_bound(order_of(tenant.id, candidates), load)
+    down = passed_over(instances)
+    working = [each for each in candidates if each.id not in down]
+    return first_within_bound(order_of(tenant.id, working or candidates), load)
+
+
+def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
+    """Ids of those that are down, unless they are so many that they are down for one reason, which may be ours.
+
+    To place all tenants on the others would then be wrong twice: that does not help, and those have to carry it.
+    """
+    down = {each.id for each in instances if each.is_down}
+    return down if len(down) <= max(1, MOST_DOWN * len(instances)) else frozenset()
 
 
 def candidates_of(

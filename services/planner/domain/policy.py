@@ -45,6 +45,8 @@ class Policy:
     """How long a step of a tenant's move may take after which the tenant stays where it is."""
     moves_at_once: int = 5
     """Of each engine instance."""
+    health_patience: timedelta = timedelta(minutes=3)
+    """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

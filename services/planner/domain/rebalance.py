@@ -4,8 +4,8 @@ Those move whose instance is to be retired, or is not for them. Beyond that nobo
 what it should within the bound that placement keeps, too: at most 1.25 times its share, and at least its share divided
 by that. One outside is brought to its share, not to the bound: the next tenant that comes does not have it moved again.
 Among those that could move they go first who would sooner be there by their own order (``placement``): so an instance
-that is added draws those that would have been placed on it. Those that cannot leave their engine cluster move last, and
-within it.
+that is added draws those that would have been placed on it. None moves to an instance that is down. Those that cannot
+leave their engine cluster move last, and within it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Pool:
     ) -> None:
         """``load``: what each instance carries, which all pools keep together: some have instances in common."""
         self._instances = {each.id: each for each in instances}
-        self._open = [each for each in instances if each.accepting]
+        self._open = [each for each in instances if each.accepting and not each.is_down]
         self._on: dict[str, list[PlacedTenant]] = {name: [] for name in self._instances}
         self._homeless: list[PlacedTenant] = []
         for each in sorted(tenants, key=lambda each: (-each.load, each.tenant.id)):

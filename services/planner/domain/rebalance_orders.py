@@ -53,7 +53,7 @@ def _relocations(fleet: Fleet) -> Iterator[Relocation]:
             for name, tenant in fleet.tenants.items()
             if tenant.engine_instance_id in known
         ]
-        yield from rebalance(placed, [row.as_candidate for row in rows])
+        yield from rebalance(placed, [fleet.candidate(row) for row in rows])
 
 
 def _placed(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:

@@ -37,7 +37,8 @@ from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet import FleetView
 from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import Fleet, TenantHere
+from services.planner.domain.fleet_rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.health import decide_health, is_of_health
 from services.planner.domain.orphans import decide_orphans, instance_of
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -67,6 +68,9 @@ class Database(Protocol):
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""
+
+    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+        """How these instances are, as agents told last."""
 
     def load_fleet_rows(
         self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
@@ -120,7 +124,7 @@ def plan_batch(
     loaded = database.load_tenants(routed.keys())
     # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
-    orphans = _orphans(of_instances, database, now)
+    of_fleet = [ordered, _orphans(of_instances, database, now), _health(of_instances, database, policy, now)]
     shares = {
         share.state.tenant.id: share
         for name, each in routed.items()
@@ -138,7 +142,7 @@ def plan_batch(
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
-    other = Changes.merged([ordered, sweeps, orphans, Changes(parked=failed), *kept])
+    other = Changes.merged([*of_fleet, sweeps, Changes(parked=failed), *kept])
     return BatchChanges(done, other, _swept(live[each.tenant.id] for each in done))
 
 
@@ -163,8 +167,18 @@ def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: d
 
 def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
     """What becomes of objects of instances that no row desires."""
-    instances = {instance_of(event) for event in events}
-    return decide_orphans(events, database.find_kept_orphans(instances), now) if events else Changes()
+    told = [event for event in events if not is_of_health(event)]
+    instances = {instance_of(event) for event in told}
+    return decide_orphans(told, database.find_kept_orphans(instances), now) if told else Changes()
+
+
+def _health(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
+    """How instances are by what was told of them."""
+    told = [event for event in events if is_of_health(event)]
+    if not told:
+        return Changes()
+    instances = {instance_of(event) for event in told}
+    return decide_health(told, database.find_engine_health(instances), now, policy.health_patience)
 
 
 def route(

@@ -16,6 +16,7 @@ from services.common.messages import (
     Applied,
     Checked,
     Command,
+    EngineHealth,
     Failed,
     Observation,
     OrphansKept,
@@ -72,12 +73,10 @@ def _aspect(observation: Observation) -> Hashable:
     A late report is of an older manifest, which only the planner can tell.
     """
     match observation.event:
-        case StatusReported():
-            return "status"
+        case StatusReported() | Removed() | EngineHealth():
+            return type(observation.event).__name__
         case Applied(digest=digest) | Failed(digest=digest):
             return ("outcome", digest)
-        case Removed():
-            return "removal"
         case Checked(digest=digest):
             return ("check", digest)
         case SyncMoved(run=run):

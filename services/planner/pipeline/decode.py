@@ -28,8 +28,10 @@ from services.common.kafka import (
 from services.common.messages import (
     Checked,
     Command,
+    EngineHealth,
     Failed,
     FleetOrder,
+    Health,
     Observation,
     OrphansKept,
     ResourceChanged,
@@ -46,6 +48,8 @@ Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 DELIVERY_SECONDS = 150.0
 """Longer than the producer itself tries."""
 MAX_VERSION_DIGITS = 64
+TOLD = {each.value for each in Health} - {Health.UNKNOWN.value}
+"""Of an instance by its agent."""
 KEPT = "parked_events"
 """Stands for the topic in dead letters of what was kept in this table."""
 
@@ -175,6 +179,10 @@ def _checked_observation(observation: Observation) -> Observation:
             _storable(digest)
         case OrphansKept(objects=objects, finished=finished):
             _storable(*objects, *finished)
+        case EngineHealth(health=health, reason=reason, message=told, version=version):
+            _storable(reason, told, version)
+            if health not in TOLD:
+                raise Poison(f"an agent tells no health '{health[:64]}'")
     return observation
 
 

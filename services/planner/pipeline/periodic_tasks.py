@@ -16,6 +16,7 @@ import structlog
 from psycopg import Connection
 
 from services.common.telemetry.metrics import (
+    ENGINE_INSTANCES,
     LEFT_BEHIND,
     ORPHANS_KEPT,
     RESOURCES,
@@ -64,6 +65,7 @@ class PeriodicTasks:
         tasks: tuple[tuple[str, float, Callable[[Planner], None]], ...] = (
             ("moves", QUARTER, self._move),
             ("look", SECOND, self._look_again),
+            ("health", SECOND, self._look_at_health),
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
@@ -103,6 +105,14 @@ class PeriodicTasks:
         with planner.session.connection() as connection:
             now = planner.clock.now()
             events = periodic_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.look_again(events)
+
+    def _look_at_health(self, planner: Planner) -> None:
+        """Engine instances of which nobody knows how they are any more."""
+        with planner.session.connection() as connection:
+            now = planner.clock.now()
+            events = periodic_queries.find_due_health(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
 
@@ -165,5 +175,7 @@ class PeriodicTasks:
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
             periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
+            for health, count in periodic_queries.count_by_health(connection).items():
+                ENGINE_INSTANCES.labels(health).set(count)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

@@ -7,6 +7,7 @@ import base64
 import copy
 import itertools
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
@@ -40,7 +41,8 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 from tests.unit.fake_clock import FakeClock
 
-SETTINGS = AgentSettings.model_construct(deletion_deadline_seconds=60)
+SETTINGS = AgentSettings.model_construct(deletion_deadline_seconds=60, health_interval_seconds=math.inf)
+"""Health is tried in tests of its own."""
 LABEL = {"app.kubernetes.io/managed-by": "gitops-service"}
 
 
@@ -96,6 +98,9 @@ class MemoryCluster:
         self, resource: ApiResource, namespace: str | None, name: str, patch: Any, *, field_manager: str
     ) -> Manifest:
         await self._enter("patch", name)
+        if isinstance(patch, list):  # of whole fields
+            fields = {each["path"].removeprefix("/"): each["value"] for each in patch}
+            return self._store(resource, self._existing(resource, name) | fields)
         known, version = self._existing(resource, name), patch.get("metadata", {}).get("resourceVersion")
         if version is not None and version != known["metadata"]["resourceVersion"]:
             raise Conflict(name)

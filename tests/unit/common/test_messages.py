@@ -29,6 +29,7 @@ from services.common.messages import (
     Command,
     DeadLetter,
     DrainEngineInstance,
+    EngineHealth,
     Failed,
     FleetOrder,
     LookAgain,
@@ -99,6 +100,8 @@ SAMPLES: dict[str, list[Any]] = {
         observation(StatusReported('{"sync":{}}', "9")),
         observation(Removed(forced=True)),
         observation(Failed("abc", permanent=True, message="no")),
+        observation(EngineHealth("Healthy", "", "", "3.2.11", NOW)),
+        observation(EngineHealth("Down", "HeartbeatLost", "…", "", None)),
         observation(OrphansKept(100, 20, ("Application/a", "Secret/b"), ("abc",))),
     ],
     "gitops.dead-letters-value": [

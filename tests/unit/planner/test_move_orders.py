@@ -17,6 +17,7 @@ from services.planner.domain.fleet_rows import (
     EngineInstanceRow,
     Fleet,
     Holding,
+    InstanceHealth,
     Move,
     MoveStep,
     TenantHere,
@@ -51,6 +52,11 @@ def with_tenant(before: Fleet, tenant: TenantHere) -> Fleet:
     return replace(before, tenants={(WORKSPACE, NAMESPACE): tenant})
 
 
+def with_health(before: Fleet, health: str) -> Fleet:
+    told = InstanceHealth("two", 3, health, "ControllerNotReady", "no pod is ready", "", None, at(1), at(1), None)
+    return replace(before, health={told.engine_instance_id: told})
+
+
 def at_step(step: MoveStep, **changes: Any) -> Move:
     return replace(MOVE, step=step, **changes)
 
@@ -65,6 +71,8 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
     "to one that drains": (fleet(replace(TWO, state="draining")), TO_TWO, "refused", "two is draining"),
     "to one that is retired": (fleet(replace(TWO, state="retired")), TO_TWO, "refused", "two is retired"),
     "to one that is full": (fleet(replace(TWO, state="full")), TO_TWO, "refused", "two is full"),
+    "to one that is down": (with_health(fleet(), "Down"), TO_TWO, "refused", "two is down: no pod is ready"),
+    "to one that is degraded": (with_health(fleet(), "Degraded"), TO_TWO, "accepted", ""),
     "without room": (fleet(held=Holding(deployments=2497)), TO_TWO, "refused", "has room for 3 Applications"),
     "to another region": (fleet(replace(TWO, region="us")), TO_TWO, "refused", "region of engine instance two is 'us'"),
     "to another engine": (fleet(replace(TWO, engine="flux")), TO_TWO, "refused", "engine of engine instance two"),

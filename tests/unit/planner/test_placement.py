@@ -52,6 +52,37 @@ def test_instance_when_it_carries_more_than_others_then_its_tenants_go_to_their_
     assert all(after[tenant] == before[tenant] for tenant in TENANTS if before[tenant] != FLEET[0])
 
 
+def fleet_with(down: int, of: int = 10) -> list[EngineInstance]:
+    return [replace(FLEET[0], id=f"engine-{number}", is_down=number < down) for number in range(of)]
+
+
+def used(fleet: list[EngineInstance]) -> set[str]:
+    return {place(tenant, fleet, NOTHING).id for tenant in TENANTS[:500]}
+
+
+@pytest.mark.parametrize(("down", "of"), [(1, 10), (3, 10), (1, 2)])
+def test_instance_when_it_is_down_then_new_tenants_go_elsewhere_and_those_of_others_where_they_would_have(
+    down: int, of: int
+) -> None:
+    fleet = fleet_with(down, of)
+    working = {each.id for each in fleet if not each.is_down}
+    assert used(fleet) == working
+    for tenant in TENANTS[:500]:
+        before = place(tenant, fleet_with(0, of), NOTHING).id
+        if before in working:
+            assert place(tenant, fleet, NOTHING).id == before
+
+
+@pytest.mark.parametrize(("down", "of"), [(4, 10), (10, 10), (2, 2), (1, 1)])
+def test_instances_when_more_than_three_in_ten_are_down_then_none_is_passed_over_for_that(down: int, of: int) -> None:
+    assert used(fleet_with(down, of)) == used(fleet_with(0, of))
+
+
+def test_tenant_when_the_instance_dedicated_to_its_workspace_is_down_then_it_is_placed_on_no_shared_one() -> None:
+    dedicated = replace(FLEET[0], dedicated_to=WORKSPACE, is_down=True)
+    assert {place(tenant, [dedicated, *FLEET[1:]], NOTHING) for tenant in TENANTS[:100]} == {dedicated}
+
+
 def test_instance_when_it_has_three_times_the_capacity_then_it_gets_three_times_as_many_tenants() -> None:
     large = [replace(FLEET[0], capacity=3), *FLEET[1:]]
     shares = Counter(place(tenant, large, NOTHING).id for tenant in TENANTS)

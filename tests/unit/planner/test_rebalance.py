@@ -93,6 +93,12 @@ def test_fleet_when_an_instance_leaves_then_its_tenants_move_and_nobody_else(siz
     assert spread(after(placed, moves), FLEET[:9])[0] <= BOUND
 
 
+def test_fleet_when_a_new_instance_is_down_then_nobody_moves_to_it(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET[:9])
+    assert rebalance(placed, FLEET)
+    assert rebalance(placed, [*FLEET[:9], replace(FLEET[9], is_down=True)]) == []
+
+
 def test_instance_when_it_carries_too_much_then_it_is_brought_to_its_share_by_few_moves(sizes: list[int]) -> None:
     placed = settled(sizes, FLEET)
     crowded = [

@@ -19,7 +19,7 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
 from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet, Move
+from services.planner.domain.fleet_rows import Fleet, InstanceHealth, Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
@@ -52,7 +52,7 @@ NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
     "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions", "kept_orphans",
-    "moves",
+    "moves", "engine_health",
 )  # fmt: skip
 
 
@@ -79,6 +79,7 @@ class World:
     forced_deletions: dict[UUID, ForcedDeletion] = field(default_factory=dict)
     kept_orphans: dict[str, KeptOrphans] = field(default_factory=dict)
     moves: dict[UUID, Move] = field(default_factory=dict)
+    engine_health: dict[str, InstanceHealth] = field(default_factory=dict)
     later: timedelta = timedelta(0)
     """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -117,6 +118,9 @@ class World:
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
+
+    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+        return {each: self.engine_health[each] for each in instances if each in self.engine_health}
 
     def load_fleet_rows(
         self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
@@ -276,8 +280,7 @@ class World:
         self.parked |= {row.tenant_id: row for row in changes.parked}
         self.parked_events += changes.parked_events
         self._apply_sweeps(changes)
-        _drop(self.kept_orphans, changes.kept_orphans_gone)
-        self.kept_orphans |= {row.engine_instance_id: row for row in changes.kept_orphans}
+        self._apply_of_instances(changes)
         self._apply_replaced(changes)
         self.moves |= {row.id: row for row in (*changes.moves_ordered, *changes.moves)}
         _drop(self.observed, changes.observed_gone)
@@ -339,6 +342,11 @@ class World:
             place = (row.source, row.kind, row.partition)
             if (known := self.refused_sweeps.get(place)) is None or known.epoch <= row.epoch:
                 self.refused_sweeps[place] = row
+
+    def _apply_of_instances(self, changes: Changes) -> None:
+        _drop(self.kept_orphans, changes.kept_orphans_gone)
+        self.kept_orphans |= {row.engine_instance_id: row for row in changes.kept_orphans}
+        self.engine_health |= {row.engine_instance_id: row for row in changes.engine_health}
 
     def _apply_replaced(self, changes: Changes) -> None:
         for tenant in changes.tenants_replaced:

@@ -1,0 +1,1 @@
+"""How an engine instance is: what is measured of it, what that means, and who is told."""

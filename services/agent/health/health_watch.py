@@ -1,0 +1,121 @@
+"""Measures one engine instance again and again, judges it, and reports what becomes of it.
+
+Only while the instance is this agent's; who takes it over begins anew. A judgement is reported when it is another, and
+else every minute: of an instance of which nothing is heard for longer nobody knows how it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import structlog
+
+from services.agent.background_tasks import BackgroundTasks
+from services.agent.health.judgement import HealthJudge, Judgement, judged
+from services.agent.health.probe import Probe
+from services.agent.health.signals import Signals
+from services.agent.objects.engine_state import EngineState
+from services.agent.observe.observation_sink import ObservationSink
+from services.agent.settings import AgentSettings
+from services.common.clock import Clock
+from services.common.errors import Retry
+from services.common.messages import EngineHealth, Health
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+REPORT_SECONDS = 60.0
+"""Between two reports of what has not changed."""
+MESSAGE_CHARACTERS = 500
+
+
+class HealthWatch:
+    """Of one instance."""
+
+    def __init__(
+        self,
+        instance: str,
+        probe: Probe,
+        engine: EngineState,
+        reports: ObservationSink,
+        clock: Clock,
+        settings: AgentSettings,
+        *,
+        on_defect: Callable[[BaseException], None],
+    ) -> None:
+        """Nothing runs before :meth:`start`."""
+        self._instance, self._probe, self._engine = instance, probe, engine
+        self._reports, self._clock, self._settings = reports, clock, settings
+        self._tasks = BackgroundTasks(on_defect)
+        self._told: Judgement | None = None
+        self._told_at = -inf
+
+    def start(self) -> None:
+        """The instance is ours from here on."""
+        self._tasks.cancel_all()
+        self._told, self._told_at = None, -inf
+        self._tasks.start_task(self._run(), f"health of {self._instance}")
+
+    async def stop(self) -> None:
+        """It is not any more: when this returns no call is in flight."""
+        self._tasks.cancel_all()
+        await self._tasks.wait_for_all()
+        metrics.ENGINE_HEALTH.remove(self._instance)
+        metrics.ENGINE_HEARTBEAT_SILENCE.remove(self._instance)
+
+    async def _run(self) -> None:
+        judge = HealthJudge.new()
+        while True:
+            await self._clock.sleep(self._settings.health_interval_seconds)
+            signals = await self._probe.measure()
+            judgement = judge.judge(judged(signals, self._settings.heartbeat_deadline_seconds))
+            if judgement is not None:
+                self._show(judgement, signals)
+                self._report(judgement, signals)
+
+    def _show(self, judgement: Judgement, signals: Signals) -> None:
+        metrics.ENGINE_HEALTH.labels(self._instance).set(judgement.severity)
+        if signals.heartbeat is not None:
+            metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
+
+    def _report(self, judgement: Judgement, signals: Signals) -> None:
+        if _is_as(judgement, self._told) and self._clock.time() - self._told_at < REPORT_SECONDS:
+            return
+        self._log_change(judgement)
+        event = EngineHealth(
+            health=judgement.health.value,
+            reason=judgement.reason,
+            message=judgement.message[:MESSAGE_CHARACTERS],
+            version=self._engine.version,
+            heartbeat_at=signals.heartbeat.reconciled_at if signals.heartbeat is not None else None,
+        )
+        self._told, self._told_at = judgement, self._clock.time()
+        try:
+            self._reports.send_report(self._instance, event, self._end_delivery)
+        except Retry as error:
+            log.warning("health not told", instance=self._instance, error=str(error))
+            self._told_at = -inf  # the next measurement tells it
+
+    def _end_delivery(self, arrived: bool) -> None:
+        if not arrived:
+            self._told_at = -inf
+
+    def _log_change(self, judgement: Judgement) -> None:
+        if _is_as(judgement, self._told):
+            return
+        if judgement.health is not Health.HEALTHY:
+            log.warning(
+                "an Argo CD is not well",
+                instance=self._instance,
+                health=judgement.health.value,
+                reason=judgement.reason,
+                message=judgement.message,
+            )
+        elif self._told is not None:
+            log.info("an Argo CD is well again", instance=self._instance)
+
+
+def _is_as(judgement: Judgement, other: Judgement | None) -> bool:
+    """Whether it says the same, in words that may have other numbers in them."""
+    return other is not None and judgement[:2] == other[:2]

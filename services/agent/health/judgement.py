@@ -1,0 +1,156 @@
+"""Judges an engine instance by what was measured of it. Pure.
+
+One measurement shows symptoms, each with how bad it is. One alone says little: an instance becomes worse when
+:data:`ENOUGH` of the last :data:`MEASUREMENTS` are at least as bad, and better when the last :data:`ENOUGH` all are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.agent.health.signals import CONTROLLER, REDIS, REPO_SERVER, ApplicationsSignal, Signals, Workload
+from services.common.messages.observation import Health
+
+ENOUGH, MEASUREMENTS = 3, 5
+SLOW_SECONDS = 5.0
+"""For the API server to answer."""
+LOST = 4
+"""Times its deadline: a heartbeat that is so late is lost. Argo CD keeps to itself for three minutes that it cannot
+read a repository (repo error grace period), so it must not be taken for dead before."""
+REFRESH_SECONDS = 300.0
+"""For a comparison that somebody has asked for."""
+FEWEST = 5
+"""Applications: of fewer no share is told."""
+LATE, LACKING = (0.25, 0.9), (0.2, 0.9)
+"""Beyond which share of the Applications an instance is degraded, and down: not compared in time; without an answer of
+the repo server."""
+LACKING_PROJECTS = 3
+"""So many tenants at least: with fewer it may be what these have committed."""
+SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
+NOT_READY = {
+    CONTROLLER: "ControllerNotReady",
+    REPO_SERVER: "RepoServerNotReady",
+    REDIS: "RedisNotReady",
+}
+
+
+class Judgement(NamedTuple):
+    """How an instance is, and why."""
+
+    health: Health
+    reason: str = ""
+    """A word; empty if it is well."""
+    message: str = ""
+    """For operators."""
+
+    @property
+    def severity(self) -> int:
+        """More is worse."""
+        return SEVERITY[self.health]
+
+
+WELL = Judgement(Health.HEALTHY)
+
+
+@dataclass(slots=True)
+class HealthJudge:
+    """Remembers the last measurements of one instance."""
+
+    _recent: deque[Judgement]
+    _current: Judgement | None = None
+
+    @classmethod
+    def new(cls) -> HealthJudge:
+        """One that has seen nothing yet."""
+        return cls(deque(maxlen=MEASUREMENTS))
+
+    def judge(self, measured: Judgement) -> Judgement | None:
+        """How the instance is after one more measurement; None as long as there were too few."""
+        self._recent.append(measured)
+        if len(self._recent) < ENOUGH:
+            return None
+        severity = self._severity()
+        self._current = next((each for each in reversed(self._recent) if each.severity == severity), self._current)
+        return self._current
+
+    def _severity(self) -> int:
+        """As it was, unless enough are worse, or all of the latest are better."""
+        bad = sorted((each.severity for each in self._recent), reverse=True)[ENOUGH - 1]
+        good = max(each.severity for each in [*self._recent][-ENOUGH:])
+        return bad if self._current is None else max(bad, min(good, self._current.severity))
+
+
+def judged(signals: Signals, heartbeat_deadline: float) -> Judgement:
+    """What one measurement says: its worst symptom, the first of these. ``heartbeat_deadline``: seconds."""
+    return max(symptoms(signals, heartbeat_deadline), key=lambda each: each.severity, default=WELL)
+
+
+def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]:
+    """What is wrong; what says more about the cause comes first."""
+    yield from _of_access(signals)
+    for workload in signals.workloads:
+        yield from _of_workload(workload)
+    yield from _of_heartbeat(signals, heartbeat_deadline)
+    yield from _of_applications(signals.applications)
+    if signals.refusal:
+        yield Judgement(Health.DOWN, "NotAccepted", f"nothing new is deployed by it: {signals.refusal}")
+
+
+def _of_access(signals: Signals) -> Iterator[Judgement]:
+    if signals.api_error:
+        yield Judgement(Health.DOWN, "ApiFailing", f"the API server does not answer: {signals.api_error}")
+    elif signals.is_closed:
+        yield Judgement(Health.DOWN, "Closed", "its namespace is gone, or its agent may not look at it")
+    elif signals.api_seconds > SLOW_SECONDS:
+        yield Judgement(Health.DEGRADED, "ApiSlow", f"the API server took {signals.api_seconds:.1f} s to answer")
+
+
+def _of_workload(workload: Workload) -> Iterator[Judgement]:
+    told = f"{workload.ready} of {workload.wanted} pods of {workload.name} are ready"
+    if workload.ready == 0:
+        yield Judgement(Health.DEGRADED if workload.name == REDIS else Health.DOWN, NOT_READY[workload.name], told)
+    elif workload.ready < workload.wanted:
+        yield Judgement(Health.DEGRADED, NOT_READY[workload.name], told)
+    if workload.restarting:
+        told = f"{workload.restarting} pods of {workload.name} are restarted again and again"
+        yield Judgement(Health.DEGRADED, "Restarting", told)
+
+
+def _of_heartbeat(signals: Signals, deadline: float) -> Iterator[Judgement]:
+    beat = signals.heartbeat
+    if beat is None:
+        return
+    told = f"the heartbeat Application has not been compared for {beat.silent_seconds:.0f} s"
+    if beat.silent_seconds > LOST * deadline:
+        yield Judgement(Health.DOWN, "HeartbeatLost", told)
+    elif beat.silent_seconds > deadline:
+        yield Judgement(Health.DEGRADED, "HeartbeatLate", told)
+    elif beat.lacks_repo_server:
+        yield Judgement(Health.DOWN, "RepoServerFailing", f"the repo server does not answer: {beat.error}")
+    elif beat.error:
+        yield Judgement(Health.DEGRADED, "HeartbeatFailing", f"the heartbeat Application: {beat.error}")
+
+
+def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
+    if found.longest_wait_seconds > REFRESH_SECONDS:
+        told = f"an Application has waited {found.longest_wait_seconds:.0f} s to be compared; {found.waiting} wait"
+        yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", told)
+    if found.total < FEWEST:
+        return
+    if found.lacking_projects >= LACKING_PROJECTS and (level := _level(found.lacking_repo_server, found, LACKING)):
+        told = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
+        yield Judgement(level, "RepoServerFailing", told)
+    if level := _level(found.late, found, LATE):
+        told = f"{found.late} of {found.total} Applications were not compared in time"
+        yield Judgement(level, "ReconciliationLate", told)
+
+
+def _level(count: int, found: ApplicationsSignal, bounds: tuple[float, float]) -> Health | None:
+    some, most = bounds
+    share = count / found.total
+    if share > most:
+        return Health.DOWN
+    return Health.DEGRADED if share > some else None

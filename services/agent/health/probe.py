@@ -1,0 +1,112 @@
+"""Measures one engine instance: a few calls to its API server, and a look at what is known of its Applications.
+
+What may not be read, or is not there, is no signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import structlog
+
+from services.agent.health.heartbeat import Heartbeat
+from services.agent.health.signals import (
+    CONTROLLER,
+    NAME_LABEL,
+    REDIS,
+    REPO_SERVER,
+    HeartbeatSignal,
+    Refreshes,
+    Signals,
+    Workload,
+    applications_signal,
+    workloads_of,
+)
+from services.agent.objects.engine_state import EngineState
+from services.agent.objects.live import LiveObject
+from services.agent.objects.managed_kinds import ObjectKey
+from services.common.clock import Clock
+from services.common.errors import Permanent, Retry, Wait
+from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound, Rejected
+
+log = structlog.get_logger(__name__)
+
+DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
+POD = ApiResource("", "v1", "Pod", "pods")
+OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT}
+"""An agent may not read Redis', but its pods."""
+PODS = f"{NAME_LABEL} in ({CONTROLLER},{REPO_SERVER},{REDIS})"
+
+NEW_FOR = timedelta(minutes=2)
+"""How old an Application is that should have been compared once."""
+TIMES, SLACK = 2, timedelta(minutes=1)
+"""An Application is late when it should have been compared twice, and this besides."""
+
+
+class Probe:
+    """Of one instance."""
+
+    def __init__(
+        self,
+        cluster: KubeClient,
+        namespace: str,
+        applications: Mapping[ObjectKey, LiveObject],
+        engine: EngineState,
+        clock: Clock,
+        heartbeat: Heartbeat | None,
+    ) -> None:
+        """``applications`` and ``engine`` are others' to keep up to date; ``heartbeat`` may be left out."""
+        self._cluster, self._namespace, self._clock = cluster, namespace, clock
+        self._applications, self._engine, self._heartbeat = applications, engine, heartbeat
+        self._refreshes = Refreshes()
+
+    async def measure(self) -> Signals:
+        """One measurement. Raises nothing that a server says."""
+        engine, began, error = self._engine, self._clock.time(), ""
+        workloads: tuple[Workload, ...] = ()
+        try:
+            workloads = await self._workloads()
+        except Retry as failure:
+            error = str(failure)
+        seconds = self._clock.time() - began
+        heartbeat = None if error else await self._beat()
+        compared_within = engine.compares_within and TIMES * engine.compares_within + SLACK
+        return Signals(
+            api_error=error,
+            api_seconds=seconds,
+            is_closed=engine.is_closed,
+            refusal=engine.refusal,
+            workloads=workloads,
+            heartbeat=heartbeat,
+            applications=applications_signal(
+                self._applications, self._refreshes, self._clock.now(), compared_within, NEW_FOR
+            ),
+        )
+
+    async def _workloads(self) -> tuple[Workload, ...]:
+        """Raises Retry."""
+        owners = {name: await self._owner(resource, name) for name, resource in OWNERS.items()}
+        pods: list[Manifest] = []
+        try:
+            async for page in self._cluster.list_pages(POD, self._namespace, selector=PODS):
+                pods += page.items
+        except (Rejected, Wait):
+            pods = []
+        return tuple(workloads_of(owners, pods, self._clock.now()))
+
+    async def _owner(self, resource: ApiResource, name: str) -> Manifest | None:
+        try:
+            return await self._cluster.get_object(resource, self._namespace, name)
+        except (Rejected, NotFound):
+            return None
+
+    async def _beat(self) -> HeartbeatSignal | None:
+        if self._heartbeat is None:
+            return None
+        try:
+            return await self._heartbeat.beat()
+        except (Retry, Wait, Permanent) as error:
+            log.warning("heartbeat not looked at", namespace=self._namespace, error=str(error))
+            return None

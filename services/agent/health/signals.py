@@ -1,0 +1,173 @@
+"""What is measured of an engine instance, as values; what was not to be seen is left out, and speaks for nothing. Pure.
+
+An Argo CD that runs as processes has neither pods nor Deployments that anything looks after: of its workloads there is
+no signal then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from services.agent.objects.live import LiveObject
+from services.agent.objects.managed_kinds import ObjectKey
+from services.agent.objects.reconciliation import REFRESH, SKIP
+from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.kubernetes import Manifest
+
+CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
+NAME_LABEL = "app.kubernetes.io/name"
+OFTEN, OF_LATE = 3, timedelta(minutes=10)
+"""A container that was restarted so many times, the last time so recently, does not stay up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Pods of one kind."""
+
+    name: str
+    wanted: int
+    ready: int
+    restarting: int = 0
+    """Those that do not stay up."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSignal:
+    """The heartbeat Application."""
+
+    silent_seconds: float
+    """Since it was asked for the comparison that has not come yet; 0 if all have."""
+    reconciled_at: datetime | None
+    error: str = ""
+    """Why it could not be compared; empty if it was."""
+    lacks_repo_server: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationsSignal:
+    """Tenants' Applications, but those that Argo CD is to leave alone."""
+
+    total: int = 0
+    late: int = 0
+    """Compared longer ago than Argo CD compares by itself, or never though they are not new."""
+    waiting: int = 0
+    """Never compared yet, or asked to be compared again."""
+    longest_wait_seconds: float = 0.0
+    """For a comparison that was asked for."""
+    lacking_repo_server: int = 0
+    lacking_projects: int = 0
+    """AppProjects of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """One measurement of an instance."""
+
+    api_error: str = ""
+    api_seconds: float = 0.0
+    """How long the API server took to answer."""
+    is_closed: bool = False
+    """The agent may not look at it."""
+    refusal: str = ""
+    """Why nothing new is deployed by it."""
+    workloads: tuple[Workload, ...] = ()
+    heartbeat: HeartbeatSignal | None = None
+    """None: there is no such Application, or it could not be read."""
+    applications: ApplicationsSignal = field(default_factory=ApplicationsSignal)
+
+
+def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:
+    """The workloads that are to be seen.
+
+    Args:
+        owners: the Deployment or StatefulSet by its name; None: there is none.
+        pods: Argo CD's, of the engine namespace.
+        now: when they were read.
+    """
+    by_name: dict[str, list[Manifest]] = {CONTROLLER: [], REPO_SERVER: [], REDIS: []}
+    for pod in pods:
+        by_name.get(dict_of(pod["metadata"].get("labels")).get(NAME_LABEL, ""), []).append(pod)
+    for name, of_name in by_name.items():
+        restarting = sum(_keeps_restarting(pod, now) for pod in of_name)
+        owner = owners.get(name)
+        status = dict_of((owner or {}).get("status"))
+        if owner is not None and "observedGeneration" in status:  # else nobody looks after it
+            wanted = dict_of(owner.get("spec")).get("replicas", 1)
+            yield Workload(name, int(wanted), int(status.get("readyReplicas", 0)), restarting)
+        elif of_name:
+            yield Workload(name, len(of_name), sum(map(_is_ready, of_name)), restarting)
+
+
+def _is_ready(pod: Manifest) -> bool:
+    conditions = dicts_of(dict_of(pod.get("status")).get("conditions"))
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _keeps_restarting(pod: Manifest, now: datetime) -> bool:
+    return any(
+        int(each.get("restartCount", 0)) >= OFTEN and _ended_of_late(each, now)
+        for each in dicts_of(dict_of(pod.get("status")).get("containerStatuses"))
+    )
+
+
+def _ended_of_late(container: Manifest, now: datetime) -> bool:
+    ended = text_of(dict_of(dict_of(container.get("lastState")).get("terminated")).get("finishedAt"))
+    return bool(ended) and now - datetime.fromisoformat(ended) <= OF_LATE
+
+
+class Refreshes:
+    """Since when each Application has been asked to be compared, as far as we have seen it."""
+
+    def __init__(self) -> None:
+        self._since: dict[ObjectKey, datetime] = {}
+
+    def follow(self, asked: Iterable[ObjectKey], now: datetime) -> float:
+        """These are asked now; returns for how many seconds the first of them has been."""
+        self._since = {key: self._since.get(key, now) for key in asked}
+        return max(((now - since).total_seconds() for since in self._since.values()), default=0.0)
+
+
+def applications_signal(
+    applications: Mapping[ObjectKey, LiveObject],
+    refreshes: Refreshes,
+    now: datetime,
+    compared_within: timedelta | None,
+    new_for: timedelta,
+) -> ApplicationsSignal:
+    """Of these Applications.
+
+    Args:
+        applications: those of tenants.
+        refreshes: what was asked for before; it is brought up to date.
+        now: when they were looked at.
+        compared_within: how long ago each has been compared if Argo CD keeps up; None: it does not compare by itself.
+        new_for: how old an Application is that should have been compared once.
+    """
+    ours = {key: each for key, each in applications.items() if _is_judged(each)}
+    asked = {key for key, each in ours.items() if REFRESH in each.annotations}
+    never = {key for key, each in ours.items() if each.reconciliation.reconciled_at is None}
+    late = sum(
+        _is_older(each.reconciliation.created_at, now, new_for)
+        if key in never
+        else compared_within is not None and _is_older(each.reconciliation.reconciled_at, now, compared_within)
+        for key, each in ours.items()
+    )
+    lacking = [each for each in ours.values() if each.reconciliation.lacks_repo_server]
+    return ApplicationsSignal(
+        total=len(ours),
+        late=late,
+        waiting=len(asked | never),
+        longest_wait_seconds=refreshes.follow(asked, now),
+        lacking_repo_server=len(lacking),
+        lacking_projects=len({text_of(dict_of(each.owned.get("spec")).get("project")) for each in lacking}),
+    )
+
+
+def _is_judged(live: LiveObject) -> bool:
+    return live.deletion_started is None and live.annotations.get(SKIP) != "true"
+
+
+def _is_older(at: datetime | None, now: datetime, age: timedelta) -> bool:
+    return at is not None and now - at > age

@@ -1,0 +1,27 @@
+"""The watch of one instance's health, put together."""
+
+from __future__ import annotations
+
+from services.agent.health.health_watch import HealthWatch
+from services.agent.health.heartbeat import Heartbeat, HeartbeatSource
+from services.agent.health.probe import Probe
+from services.agent.instances.appliers import Dependencies
+from services.agent.objects.live import EngineObjects
+from services.agent.settings import AgentSettings
+from services.common.kubernetes import APPLICATION
+
+BEATS = 2
+"""How often within its deadline the heartbeat is asked for."""
+
+
+def health_watch(
+    instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies, settings: AgentSettings
+) -> HealthWatch:
+    """Of an instance; its heartbeat too if operators have named a repository for it."""
+    cluster, clock, engine = dependencies.cluster, dependencies.clock, dependencies.engines[instance]
+    heartbeat = None
+    if settings.heartbeat_repository:
+        source = HeartbeatSource(settings.heartbeat_repository, settings.heartbeat_path, settings.heartbeat_revision)
+        heartbeat = Heartbeat(cluster, namespace, source, clock, settings.heartbeat_deadline_seconds / BEATS)
+    probe = Probe(cluster, namespace, live.stores[APPLICATION.kind], engine, clock, heartbeat)
+    return HealthWatch(instance, probe, engine, dependencies.reports, clock, settings, on_defect=dependencies.on_defect)

@@ -1,0 +1,77 @@
+"""How engine instances are, by what their agents tell and when they told it last. Pure.
+
+An agent tells it again and again. Of an instance of which nothing is heard for longer than operators lay down nobody
+knows how it is: that is due at a time, which is in its row. A report is of its time: a late one changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from services.common.messages import EngineHealth, Health, Observation
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet_rows import InstanceHealth
+
+SILENT = "AgentSilent"
+"""Why nobody knows how an instance is."""
+
+
+def decide_health(
+    events: Iterable[Event], known: Mapping[str, InstanceHealth], now: datetime, patience: timedelta
+) -> Changes:
+    """What becomes of reports and of what is due, in their order.
+
+    Args:
+        events: those of a batch that are about an instance.
+        known: how these instances were before, by their ids.
+        now: when that happens which tells no time.
+        patience: how long an agent may be silent.
+    """
+    health = dict(known)
+    for event in events:
+        match event.message:
+            case Observation(engine_instance_id=instance, event=EngineHealth() as told, observed_at=at):
+                before = health.get(instance)
+                if before is None or before.reported_at < at:
+                    health[instance] = _reported(instance, told, event.partition, at, before, patience)
+            case HealthDue(engine_instance_id=instance) if instance in health:
+                health[instance] = _silent(health[instance], now)
+    return Changes(engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)))
+
+
+def is_of_health(event: Event) -> bool:
+    """Whether an event is about how an instance is."""
+    match event.message:
+        case HealthDue() | Observation(event=EngineHealth()):
+            return True
+        case _:
+            return False
+
+
+def _reported(
+    instance: str, told: EngineHealth, partition: int, at: datetime, before: InstanceHealth | None, patience: timedelta
+) -> InstanceHealth:
+    is_same = before is not None and before.health == told.health
+    return InstanceHealth(
+        engine_instance_id=instance,
+        partition=partition,
+        health=told.health,
+        reason=told.reason,
+        message=told.message,
+        version=told.version,
+        heartbeat_at=told.heartbeat_at,
+        since=before.since if before is not None and is_same else at,
+        reported_at=at,
+        due_at=at + patience,
+    )
+
+
+def _silent(known: InstanceHealth, now: datetime) -> InstanceHealth:
+    """Unless it has told something meanwhile."""
+    if known.due_at is None or known.due_at > now:
+        return known
+    message = f"its agent has told nothing since {known.reported_at.isoformat(timespec='seconds')}"
+    return replace(known, health=Health.UNKNOWN.value, reason=SILENT, message=message, since=known.due_at, due_at=None)

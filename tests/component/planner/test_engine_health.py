@@ -1,0 +1,156 @@
+"""What agents tell of instances, in PostgreSQL: remembered, streamed when it is news, and shown to operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from datetime import timedelta
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from services.cli import engines
+from services.common.messages import (
+    DrainEngineInstance,
+    EngineHealth,
+    Health,
+    Observation,
+    RetireEngineInstance,
+)
+from services.planner.database import periodic_queries
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.component.planner.test_fleet import ordered
+from tests.unit.planner.given import at, changed
+
+PATIENCE = timedelta(seconds=180)
+PARTITION = 7
+ONE, TWO = "one", "two"
+STREAMED = "SELECT id, health, health_reason, version FROM engine_instances ORDER BY id"
+WRITTEN = "SELECT id, xmin::text FROM engine_instances ORDER BY id"
+Sessions = tuple[DatabaseSession, DatabaseSession]
+
+
+@pytest.fixture
+def sessions(database: Database) -> Iterator[Sessions]:
+    """Two planners', on a database with two instances."""
+    with psycopg.connect(database.owner_url) as owner:
+        for instance in (ONE, TWO):
+            add_instance(owner, instance, f"argocd-{instance}")
+    with ExitStack() as closing_all:
+        first, second = (
+            closing_all.enter_context(closing(DatabaseSession(database.planner_url, ENGINES))) for _ in range(2)
+        )
+        yield first, second
+
+
+def told(second: int, health: str = "Healthy", reason: str = "", instance: str = ONE) -> Event:
+    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second))
+    return Event(Observation("", "", instance, "", "", at(second), event), PARTITION, "")
+
+
+def planned(session: DatabaseSession, second: int, *events: Event) -> BatchChanges:
+    return plan_batch(events, session, Policy(health_patience=PATIENCE), at(second))
+
+
+def take(session: DatabaseSession, second: int, *events: Event) -> None:
+    session.save_changes(planned(session, second, *events), ())
+
+
+def rows(database: Database, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(database.owner_url) as owner:
+        return owner.execute(query.encode()).fetchall()
+
+
+def shown(database: Database, instance: str) -> dict[str, object]:
+    environment = {"DATABASE_OWNER_URL": database.owner_url}
+    result = CliRunner(env=environment).invoke(engines.app, ["show", instance, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)
+    found: dict[str, object] = row
+    return found
+
+
+def test_health_when_told_then_it_is_of_the_row_that_is_streamed_and_operators_are_shown_it(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 2, told(1, "Down", "HeartbeatLost"))
+    assert rows(database, STREAMED) == [(ONE, "Down", "HeartbeatLost", "3.2.11"), (TWO, None, None, None)]
+    row = shown(database, ONE)
+    assert [row[name] for name in ("health", "reason", "version", "healthMessage")] == [
+        "Down", "HeartbeatLost", "3.2.11", "why",
+    ]  # fmt: skip
+    assert shown(database, TWO)["health"] == "Unknown"
+
+
+def test_health_when_told_again_and_nothing_is_new_then_no_row_that_is_streamed_is_written(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 2, told(1))
+    before = rows(database, WRITTEN)
+    take(session, 62, told(61))
+    assert rows(database, WRITTEN) == before
+    assert rows(database, "SELECT reported_at, since FROM engine_health") == [(at(61), at(1))]
+
+
+def test_health_when_no_agent_tells_it_in_time_then_it_is_unknown_and_the_planner_of_its_partition_finds_out(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 2, told(1, "Down", "HeartbeatLost"))
+    due = at(1) + PATIENCE
+
+    def found(*partitions: int, early: float = 0) -> list[Event]:
+        with session.connection() as connection:
+            return periodic_queries.find_due_health(connection, due - timedelta(seconds=early), partitions, 10)
+
+    assert (found(PARTITION, early=1), found(PARTITION + 1)) == ([], [])
+    take(session, 181, *found(PARTITION))
+    assert rows(database, STREAMED)[0] == (ONE, "Unknown", "AgentSilent", "3.2.11")
+    assert found(PARTITION) == []
+    with session.connection() as connection:
+        assert periodic_queries.count_by_health(connection) == {
+            Health.HEALTHY: 0, Health.DEGRADED: 0, Health.DOWN: 0, Health.UNKNOWN: 2,
+        }  # fmt: skip
+
+
+def test_order_when_decided_while_another_planner_is_told_of_the_instance_then_neither_undoes_the_other(
+    sessions: Sessions, database: Database
+) -> None:
+    orders, health = sessions
+    drained = planned(orders, 3, ordered(2, DrainEngineInstance(ONE)))
+    take(health, 2, told(1, "Degraded", "ApiSlow"))
+    orders.save_changes(drained, ())
+    take(health, 4, told(3, "Down", "ApiFailing"))
+    query = "SELECT health, health_reason, state FROM engine_instances WHERE id = 'one'"
+    assert rows(database, query) == [("Down", "ApiFailing", "drained")]
+
+
+def test_tenant_when_its_first_choice_is_down_then_it_is_placed_elsewhere_by_any_planner(
+    sessions: Sessions, database: Database
+) -> None:
+    session, other = sessions
+    (tenant,) = planned(other, 2, changed(1)).tenants
+    first = tenant.tenant.engine_instance_id
+    take(session, 2, told(1, "Down", "HeartbeatLost", first))
+    other.refresh_fleet()
+    for planner in (session, other):
+        (tenant,) = planned(planner, 2, changed(1)).tenants
+        assert tenant.tenant.engine_instance_id == ({ONE, TWO} - {first}).pop()
+
+
+def test_health_when_it_is_of_a_retired_instance_then_it_is_passed_over(sessions: Sessions, database: Database) -> None:
+    session, _ = sessions
+    take(session, 2, ordered(1, RetireEngineInstance(ONE)))
+    take(session, 4, told(3))
+    assert rows(database, "SELECT count(*) FROM engine_health") == [(0,)]

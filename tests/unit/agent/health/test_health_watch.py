@@ -1,0 +1,193 @@
+"""One instance is measured again and again, and what becomes of it is told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from services.agent.health.health_watch import REPORT_SECONDS
+from services.agent.health.heartbeat import NAME
+from services.agent.objects.reconciliation import REFRESH
+from services.common.errors import Retry
+from services.common.messages import EngineHealth
+from services.common.times import rfc3339
+from tests.unit.agent.driver import Driver
+from tests.unit.agent.fakes import bench
+from tests.unit.fake_clock import EPOCH
+
+EVERY = 10.0
+DEADLINE = 60.0
+INSTANCE = "argocd"
+SETTINGS = {
+    "health_interval_seconds": EVERY,
+    "heartbeat_repository": "https://git.example.com/heartbeat.git",
+    "heartbeat_deadline_seconds": DEADLINE,
+}
+
+
+class Engine:
+    """An instance, and its application controller as far as it minds the heartbeat."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.works, self.error = driver, True, ""
+
+    def application(self) -> dict[str, Any] | None:
+        return self.driver.cluster.objects.get(("Application", NAME))
+
+    async def live(self, seconds: float) -> None:
+        """So long."""
+        for _ in range(int(seconds / EVERY)):
+            await self.driver.clock.advance(EVERY)
+            if self.works:
+                self.compare()
+
+    def compare(self) -> None:
+        application = self.application()
+        if application is None:
+            return
+        asked = REFRESH in application["metadata"].get("annotations", {})
+        if asked or "status" not in application:
+            conditions = [{"type": "ComparisonError", "message": self.error}] if self.error else []
+            at = rfc3339(EPOCH + timedelta(seconds=self.driver.clock.seconds))
+            status = {"reconciledAt": at, "conditions": conditions}
+            self.driver.cluster.edit(
+                "Application", NAME, {"metadata": {"annotations": {REFRESH: None}}, "status": status}
+            )
+
+    @property
+    def told(self) -> list[EngineHealth]:
+        return [event for _, event in self.driver.reports.told if isinstance(event, EngineHealth)]
+
+    @property
+    def course(self) -> list[tuple[str, str]]:
+        """What was told, without what was said before."""
+        found = [(each.health, each.reason) for each in self.told]
+        return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    made = Engine(Driver(bench(**SETTINGS)))
+    made.driver.engine.version = "3.2.11"
+    await made.driver.begin()
+    yield made
+    await made.driver.instance.stop()
+    assert made.driver.defects == []
+
+
+async def test_instance_when_it_is_well_then_that_is_told_each_minute_with_its_version_and_heartbeat(
+    engine: Engine,
+) -> None:
+    await engine.live(3 * EVERY)
+    assert [(each.health, each.version) for each in engine.told] == [("Healthy", "3.2.11")]
+    await engine.live(10 * REPORT_SECONDS)
+    assert len(engine.told) == 11
+    last = engine.told[-1].heartbeat_at
+    assert last is not None
+    assert engine.driver.clock.now() - last <= timedelta(seconds=DEADLINE)
+
+
+async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_and_well_again_when_it_is_back(
+    engine: Engine,
+) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(DEADLINE / 2 + DEADLINE + 4 * EVERY)
+    assert engine.course == [("Healthy", ""), ("Degraded", "HeartbeatLate")]
+    await engine.live(4 * DEADLINE)
+    assert engine.course[2:] == [("Down", "HeartbeatLost")]
+    assert REGISTRY.get_sample_value("gitops_engine_health", {"instance": INSTANCE}) == 2
+    engine.works = True
+    await engine.live(4 * EVERY)
+    assert engine.course[3:] == [("Healthy", "")]
+
+
+async def test_instance_when_its_repo_server_does_not_answer_then_the_heartbeat_says_so(engine: Engine) -> None:
+    engine.error = "rpc error: code = Unavailable desc = connection refused"
+    await engine.live(120)
+    assert engine.course[-1] == ("Down", "RepoServerFailing")
+
+
+async def test_heartbeat_when_made_then_its_project_permits_one_repository_and_no_kind_and_it_is_not_ours_to_deploy(
+    engine: Engine,
+) -> None:
+    await engine.live(EVERY)
+    project, application = (engine.driver.cluster.objects[kind, NAME] for kind in ("AppProject", "Application"))
+    assert project["spec"]["sourceRepos"] == [SETTINGS["heartbeat_repository"]]
+    everything = [{"group": "*", "kind": "*"}]
+    assert project["spec"]["namespaceResourceBlacklist"] == project["spec"]["clusterResourceBlacklist"] == everything
+    assert application["spec"]["project"] == NAME
+    assert "syncPolicy" not in application["spec"]
+    for each in (project, application):
+        assert "labels" not in each["metadata"], "it would be an orphan"
+
+
+async def test_heartbeat_when_somebody_changes_or_deletes_it_then_it_is_made_as_it_was(engine: Engine) -> None:
+    await engine.live(EVERY)
+    cluster = engine.driver.cluster
+    wanted = {kind: cluster.objects[kind, NAME]["spec"] for kind in ("AppProject", "Application")}
+    cluster.edit("AppProject", NAME, {"spec": {"namespaceResourceBlacklist": None, "clusterResourceWhitelist": []}})
+    cluster.edit("Application", NAME, {"spec": {"syncPolicy": {"automated": {}}}})
+    await engine.live(EVERY)
+    assert {kind: cluster.objects[kind, NAME]["spec"] for kind in wanted} == wanted
+    cluster.remove("Application", NAME)
+    await engine.live(EVERY)
+    assert cluster.objects["Application", NAME]["spec"] == wanted["Application"]
+
+
+async def test_heartbeat_when_nothing_has_been_compared_for_hours_then_it_is_not_taken_for_an_orphan(
+    engine: Engine,
+) -> None:
+    await engine.live(7200)
+    assert engine.application() is not None
+
+
+async def test_heartbeat_when_it_is_answered_then_it_is_asked_for_half_a_deadline_later(engine: Engine) -> None:
+    await engine.live(600)
+    asked = [call for call in engine.driver.cluster.calls if call == ("patch", NAME)]
+    assert 12 <= len(asked) <= 20
+
+
+async def test_instance_when_no_repository_is_named_then_there_is_no_heartbeat_and_it_is_well() -> None:
+    engine = Engine(Driver(bench(health_interval_seconds=EVERY)))
+    await engine.driver.begin()
+    await engine.live(120)
+    assert engine.course == [("Healthy", "")]
+    assert engine.told[0].heartbeat_at is None
+    assert engine.driver.cluster.writes() == []
+    await engine.driver.instance.stop()
+
+
+async def test_instance_when_its_api_server_fails_then_it_is_down_until_it_answers(engine: Engine) -> None:
+    await engine.live(60)
+    engine.driver.cluster.failing = Retry("connection refused")
+    await engine.live(3 * EVERY)
+    assert engine.course[-1] == ("Down", "ApiFailing")
+    engine.driver.cluster.failing = None
+    await engine.live(5 * EVERY)
+    assert engine.course[-1] == ("Healthy", "")
+
+
+async def test_instance_when_another_agent_has_it_then_this_one_says_nothing_of_it_any_more(engine: Engine) -> None:
+    await engine.live(60)
+    await engine.driver.instance.suspend()
+    told = len(engine.told)
+    await engine.live(600)
+    assert len(engine.told) == told
+    assert REGISTRY.get_sample_value("gitops_engine_health", {"instance": INSTANCE}) is None
+
+
+async def test_report_when_it_is_lost_then_the_next_measurement_tells_it(engine: Engine) -> None:
+    arrivals = iter([False])
+    send = engine.driver.reports.send_report
+
+    def lose(instance: str, event: Any, delivered: Any) -> None:
+        send(instance, event, lambda arrived: delivered(next(arrivals, arrived)))
+
+    engine.driver.reports.send_report = lose  # type: ignore[method-assign]
+    await engine.live(5 * EVERY)
+    assert len(engine.told) == 2

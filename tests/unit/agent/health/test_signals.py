@@ -1,0 +1,153 @@
+"""What counts as a signal of an instance, and what is none because it is not to be seen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from services.agent.health.signals import (
+    ApplicationsSignal,
+    Refreshes,
+    Workload,
+    applications_signal,
+    workloads_of,
+)
+from services.agent.instances.reconciliation_interval import compares_within
+from services.agent.objects.live import LiveObject, live_object
+from services.agent.objects.managed_kinds import APPLICATION_KIND, ObjectKey
+from services.agent.objects.reconciliation import REFRESH, SKIP
+from services.common.times import rfc3339
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+WITHIN, NEW_FOR = timedelta(minutes=7), timedelta(minutes=2)
+CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
+
+
+def ago(**duration: float) -> str:
+    return rfc3339(NOW - timedelta(**duration))
+
+
+def owner(replicas: int | None = 1, **status: int) -> dict[str, Any]:
+    return {"spec": {} if replicas is None else {"replicas": replicas}, "status": status}
+
+
+def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "") -> dict[str, Any]:
+    last = {"terminated": {"finishedAt": ended}} if ended else {}
+    container = {"restartCount": restarts, "lastState": last}
+    status = {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}
+    return {"metadata": {"labels": {"app.kubernetes.io/name": name}}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("owners", "pods", "expected"),
+    [
+        ({}, [], []),
+        ({CONTROLLER: None, REPO_SERVER: None}, [], []),
+        ({CONTROLLER: owner()}, [], []),
+        ({CONTROLLER: owner(2, observedGeneration=1)}, [], [Workload(CONTROLLER, 2, 0)]),
+        ({CONTROLLER: owner(None, observedGeneration=1, readyReplicas=1)}, [], [Workload(CONTROLLER, 1, 1)]),
+        ({}, [pod(REDIS)], [Workload(REDIS, 1, 1)]),
+        ({}, [pod(REDIS, "False")], [Workload(REDIS, 1, 0)]),
+        ({}, [pod("argocd-server", "False")], []),
+        ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
+        ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=11))], [Workload(REPO_SERVER, 1, 1)]),
+        ({}, [pod(REPO_SERVER, restarts=2, ended=ago(minutes=1))], [Workload(REPO_SERVER, 1, 1)]),
+    ],
+    ids=[
+        "nothing", "no such objects", "an object that nobody looks after", "none ready", "one by default",
+        "pods without an owner", "pods that are not ready", "what does not concern us", "restarts of late",
+        "restarts of before", "few restarts",
+    ],
+)  # fmt: skip
+def test_workloads_when_looked_at_then_those_that_are_to_be_seen_are_counted(
+    owners: dict[str, Any], pods: list[Any], expected: list[Workload]
+) -> None:
+    assert [*workloads_of(owners, pods, NOW)] == expected
+
+
+def application(
+    reconciled: str = "", created: str = ago(days=1), project: str = "one", error: str = "", **annotations: str
+) -> LiveObject:
+    conditions = [{"type": "ComparisonError", "message": error}] if error else []
+    manifest = {
+        "metadata": {
+            "uid": "uid",
+            "resourceVersion": "1",
+            "creationTimestamp": created,
+            "annotations": {name.replace("_", "-"): value for name, value in annotations.items()},
+        },
+        "spec": {"project": project},
+        "status": {"reconciledAt": reconciled, "conditions": conditions},
+    }
+    return live_object(APPLICATION_KIND, manifest)
+
+
+def measured(
+    *found: LiveObject, within: timedelta | None = WITHIN, refreshes: Refreshes | None = None, later: float = 0
+) -> ApplicationsSignal:
+    by_key = {ObjectKey("Application", "argocd", str(number)): each for number, each in enumerate(found)}
+    at = NOW + timedelta(seconds=later)
+    return applications_signal(by_key, refreshes or Refreshes(), at, within, NEW_FOR)
+
+
+def test_application_when_it_was_not_compared_in_time_then_it_is_late() -> None:
+    found = measured(application(ago(minutes=6)), application(ago(minutes=8)))
+    assert (found.total, found.late, found.waiting) == (2, 1, 0)
+
+
+def test_application_when_argocd_does_not_compare_by_itself_then_none_that_was_compared_is_late() -> None:
+    assert measured(application(ago(days=8)), within=None).late == 0
+
+
+def test_application_when_it_was_never_compared_then_it_waits_and_is_late_once_it_is_not_new() -> None:
+    found = measured(application(created=ago(minutes=1)), application(created=ago(minutes=3)), within=None)
+    assert (found.late, found.waiting) == (1, 2)
+
+
+def test_application_when_argocd_is_to_leave_it_alone_then_it_is_not_counted() -> None:
+    paused = application(ago(days=1), **{SKIP: "true"})
+    assert measured(paused).total == 0
+
+
+def test_refresh_when_it_is_not_taken_up_then_it_is_told_how_long_it_waits_since_it_was_seen() -> None:
+    asked, refreshes = application(ago(minutes=1), **{REFRESH: "normal"}), Refreshes()
+    assert measured(asked, refreshes=refreshes).longest_wait_seconds == 0
+    assert measured(asked, refreshes=refreshes, later=40).longest_wait_seconds == 40
+    assert measured(application(ago(minutes=1)), refreshes=refreshes, later=50).longest_wait_seconds == 0
+    assert measured(asked, refreshes=refreshes, later=60).longest_wait_seconds == 0
+
+
+UNAVAILABLE = (
+    'rpc error: code = Unavailable desc = connection error: desc = "dial tcp 10.0.0.1:8081: connection refused"'
+)
+OF_GIT = "rpc error: code = Unknown desc = failed to list refs: dial tcp 192.0.2.1:443: connect: connection refused"
+
+
+def test_repo_server_when_it_does_not_answer_then_who_says_so_is_counted_and_errors_of_git_servers_are_not() -> None:
+    found = measured(
+        application(error=UNAVAILABLE),
+        application(error=UNAVAILABLE, project="two"),
+        application(error=UNAVAILABLE, project="two"),
+        application(error=OF_GIT, project="three"),
+    )
+    assert (found.lacking_repo_server, found.lacking_projects) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds"),
+    [
+        (None, None),
+        ({}, 180),
+        ({"timeout.reconciliation": "0s"}, None),
+        ({"timeout.reconciliation": "0"}, None),
+        ({"timeout.reconciliation": "3m", "timeout.reconciliation.jitter": "0s"}, 180),
+        ({"timeout.reconciliation": "1h2m30s"}, 3810),
+        ({"timeout.reconciliation": "often"}, None),
+    ],
+)
+def test_interval_when_read_from_the_config_map_then_it_is_what_argocd_makes_of_it(
+    config: dict[str, str] | None, seconds: int | None
+) -> None:
+    assert compares_within(config) == (None if seconds is None else timedelta(seconds=seconds))

@@ -1,0 +1,105 @@
+"""How an instance is follows from what its agent tells, and from how long it has told nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.common.errors import Poison
+from services.common.messages import EngineHealth, Health, Observation
+from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet_rows import InstanceHealth
+from services.planner.domain.policy import Policy
+from services.planner.pipeline.decode import _checked_observation
+from tests.unit.planner.given import at, traceparent
+from tests.unit.planner.world import World
+
+INSTANCE = "engine-1"
+PATIENCE = timedelta(seconds=180)
+DUE = Event(HealthDue(INSTANCE), 3, "")
+
+
+def told(second: int, health: str = "Healthy", reason: str = "", instance: str = INSTANCE) -> Event:
+    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second))
+    return Event(Observation("", "", instance, "", "", at(second), event), 3, traceparent(second))
+
+
+def world_at(second: int) -> World:
+    """Nothing is known yet; what is due is due at that second."""
+    world = World(policy=Policy(health_patience=PATIENCE))
+    world.later = timedelta(seconds=second - 1_000_000)
+    return world
+
+
+def only(world: World) -> InstanceHealth:
+    (row,) = world.engine_health.values()
+    return row
+
+
+def test_health_when_an_agent_tells_it_then_all_of_it_is_remembered_and_when_it_is_not_known_any_more() -> None:
+    world = world_at(10)
+    world.take(told(1, "Down", "HeartbeatLost"))
+    assert only(world) == InstanceHealth(
+        INSTANCE, 3, "Down", "HeartbeatLost", "why", "3.2.11", at(1), at(1), at(1), at(1) + PATIENCE
+    )
+
+
+def test_health_when_told_again_then_since_when_it_is_so_stays_and_when_it_changes_it_does_not() -> None:
+    world = world_at(10)
+    world.take(told(1, "Degraded", "ApiSlow"))
+    world.take(told(2, "Degraded", "HeartbeatLate"))
+    assert (only(world).since, only(world).reason, only(world).reported_at) == (at(1), "HeartbeatLate", at(2))
+    world.take(told(3))
+    assert only(world).since == at(3)
+
+
+def test_health_when_a_report_is_late_or_comes_again_then_it_changes_nothing() -> None:
+    world = world_at(10)
+    world.take(told(2))
+    for late in (told(1, "Down", "ApiFailing"), told(2, "Down", "ApiFailing")):
+        assert world.take(late).engine_health == ()
+
+
+def test_health_when_nothing_is_told_in_time_then_it_is_unknown_until_something_is() -> None:
+    world = world_at(182)
+    world.take(told(1))
+    world.take(DUE)
+    row = only(world)
+    assert (row.health, row.reason, row.since, row.due_at) == ("Unknown", "AgentSilent", at(181), None)
+    assert row.version == "3.2.11"
+    assert world.take(DUE).engine_health == ()
+    world.take(told(190))
+    assert (only(world).health, only(world).since) == ("Healthy", at(190))
+
+
+def test_health_when_something_is_told_before_what_was_due_is_looked_at_then_it_is_known() -> None:
+    world = world_at(182)
+    world.take(told(1))
+    world.take(told(181), DUE)
+    assert only(world).health == "Healthy"
+
+
+def test_health_when_it_is_of_an_instance_that_there_is_not_then_it_is_passed_over() -> None:
+    world = world_at(10)
+    assert world.take(told(1, instance="invented")).engine_health == ()
+
+
+def test_health_when_it_is_told_then_no_tenant_is_made() -> None:
+    written = world_at(10).take(told(1), DUE)
+    assert (written.tenants, written.parked) == ((), ())
+
+
+@pytest.mark.parametrize("health", ["Unknown", "", "fine", "Down\0"])
+def test_health_when_it_is_none_that_an_agent_can_tell_then_it_is_poison(health: str) -> None:
+    message = told(1, health).message
+    assert isinstance(message, Observation)
+    with pytest.raises(Poison):
+        _checked_observation(message)
+
+
+@pytest.mark.parametrize("health", [each for each in Health if each is not Health.UNKNOWN])
+def test_health_when_an_agent_can_tell_it_then_it_is_taken(health: Health) -> None:
+    message = told(1, health.value).message
+    assert isinstance(message, Observation)
+    assert _checked_observation(message) is message
