@@ -24,8 +24,8 @@ from rich.console import Console
 
 from bench.processes import cpu_seconds
 from devstack.harness.hosted import HostedStack, hosted
-from services.cli.complete_lists import listed_kinds
-from services.cli.streamed_topics import StreamedTopics
+from services.cli.rebuild.streamed_topics import StreamedTopics
+from services.cli.replay.complete_lists import listed_kinds
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, PartitionReader, Publisher, count_partitions, tenant_key
 from services.common.messages import Command, ResourceChanged, ResyncCompleted

@@ -11,7 +11,7 @@ from devstack.components.steps import Command
 from devstack.stack.replicas import processes_of
 from devstack.stack.second_cluster import NAME, NAMESPACE, PREFIX, PRINCIPAL
 from devstack.supervisor.process import Node, Step
-from services.cli.topics import password_variable
+from services.cli.kafka.topics import password_variable
 
 API_SERVER = f"{PREFIX}kube-apiserver"
 CLUSTER_ADDED, INSTANCE_ADDED = f"{PREFIX}engine-cluster-add", f"{PREFIX}engine-add"

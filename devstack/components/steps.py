@@ -9,7 +9,7 @@ from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
 from devstack.stack.identities import PRINCIPALS, WORKSPACE
 from devstack.supervisor.process import Node, Step
-from services.cli.topics import password_variable
+from services.cli.kafka.topics import password_variable
 
 ENGINE_CRDS = COMPOSE / "kubernetes" / "argocd-crds.yaml"
 SIMULATOR_RBAC = COMPOSE / "kubernetes" / "argocd-simulator-rbac.yaml"

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 
 from devstack.generate.markdown import Row, code, table
 from services.agent.settings import AgentSettings
-from services.cli.connect import ConnectSettings
+from services.cli.installation.connect import ConnectSettings
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
 from services.common.settings import ServiceSettings

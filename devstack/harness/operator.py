@@ -19,8 +19,8 @@ import psycopg
 from devstack.harness.hosted import HostedStack
 from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
-from services.cli.streamed_topics import StreamedTopics
-from services.cli.topics import password_variable
+from services.cli.kafka.topics import password_variable
+from services.cli.rebuild.streamed_topics import StreamedTopics
 from services.common.avro import SchemaRegistry
 from services.common.errors import Unavailable
 

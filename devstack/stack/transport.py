@@ -28,7 +28,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 from devstack.stack.node_addresses import name_in_cluster
 from devstack.stack.pki import Issuer
 from devstack.stack.state_folder import write_private
-from services.cli.registry_tokens import RegistryRole, issue_token
+from services.cli.kafka.registry_tokens import RegistryRole, issue_token
 from services.common.errors import InvalidConfiguration
 
 LIFETIME = timedelta(days=30)

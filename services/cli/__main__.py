@@ -17,28 +17,28 @@ from services.common.startup import run
 DISTRIBUTION = "gitops-service"
 
 GROUPS = {
-    "topics": "services.cli.topics",
-    "schemas": "services.cli.schemas",
-    "database": "services.cli.database",
-    "engine-clusters": "services.cli.engine_clusters",
-    "engines": "services.cli.engines",
-    "workspaces": "services.cli.workspaces",
+    "topics": "services.cli.kafka.topics",
+    "schemas": "services.cli.kafka.schemas",
+    "database": "services.cli.installation.database",
+    "engine-clusters": "services.cli.fleet.engine_clusters",
+    "engines": "services.cli.fleet.engines",
+    "workspaces": "services.cli.installation.workspaces",
     "tenants": "services.cli.tenants",
-    "orphans": "services.cli.orphans",
-    "rebuild": "services.cli.rebuild",
-    "replay": "services.cli.replay",
-    "keys": "services.cli.keys",
-    "connector": "services.cli.connector",
-    "crds": "services.cli.crds",
-    "rbac": "services.cli.rbac",
-    "dlq": "services.cli.dlq",
+    "orphans": "services.cli.guards.orphans",
+    "rebuild": "services.cli.rebuild.rebuild",
+    "replay": "services.cli.replay.replay",
+    "keys": "services.cli.sealing.keys",
+    "connector": "services.cli.installation.connector",
+    "crds": "services.cli.installation.crds",
+    "rbac": "services.cli.installation.rbac",
+    "dlq": "services.cli.dead_letters.dlq",
     "audit": "services.cli.audit",
-    "resync": "services.cli.resync",
-    "look-again": "services.cli.look_again",
+    "resync": "services.cli.guards.resync",
+    "look-again": "services.cli.replay.look_again",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 
-COMMANDS = {"backup": "services.cli.backup", "restore": "services.cli.restore"}
+COMMANDS = {"backup": "services.cli.backups.backup", "restore": "services.cli.backups.restore"}
 """Module of each command that is in no group; its typer application, named ``app``, has that command alone."""
 
 GROUPS_OF_CHECKOUT = "devstack.commands"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typer.testing import CliRunner, Result
 
 from devstack.harness.hosted import HostedStack
-from services.cli import engine_clusters, engines
+from services.cli.fleet import engine_clusters, engines
 
 OPEN = ("shared", "accepting")
 """Class and state of an instance that any new tenant may be placed on."""

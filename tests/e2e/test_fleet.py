@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import engine_clusters
-from services.cli.rbac import KINDS, placed
+from services.cli.fleet import engine_clusters
+from services.cli.installation.rbac import KINDS, placed
 from services.common.kubernetes import KubeClient
 from services.common.package_data import RBAC
 from tests.component.agent.conftest import until

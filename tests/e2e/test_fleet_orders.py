@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from devstack.harness.hosted import HostedStack
-from services.cli.fleet_orders import send_order
+from services.cli.fleet.fleet_orders import send_order
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET, PartitionReader

@@ -14,8 +14,9 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.stack.identities import ACCOUNTS_NAMESPACE
-from services.cli import sealed_rows, sending
-from services.cli.sealed_rows import SealedRow
+from services.cli import sending
+from services.cli.sealing import sealed_rows
+from services.cli.sealing.sealed_rows import SealedRow
 from services.common.messages import Command, ResourceChanged
 from services.common.settings import KafkaSettings
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL

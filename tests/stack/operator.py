@@ -16,7 +16,7 @@ from devstack.stack.identities import PRINCIPALS
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain import install as toolchain
 from devstack.toolchain.gobuild import ARGOCD, Build
-from services.cli.topics import password_variable
+from services.cli.kafka.topics import password_variable
 from tests.component.k8s.readme import blocks, carry_out, commands, secrets_of_the_table
 
 ENGINE = "gitops-service-argocd"

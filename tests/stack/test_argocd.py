@@ -20,8 +20,8 @@ from devstack.harness.mirror import mirrored
 from devstack.setup.argocd_requirements import FOLDER, RIGHTS
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
 from devstack.toolchain.install import ARGOCD_VARIANTS
-from services.cli.rbac import GROUP as RBAC_GROUP
-from services.cli.rbac import KINDS as RBAC_KINDS
+from services.cli.installation.rbac import GROUP as RBAC_GROUP
+from services.cli.installation.rbac import KINDS as RBAC_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION, Manifest, NotFound, connect
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT, app_projects
 from services.planner.engines.interface import Confinement, Destination, Placement

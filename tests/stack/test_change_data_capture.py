@@ -20,9 +20,11 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import connector, dlq, topics, workspaces
-from services.cli.connector import DEFINITION
-from services.cli.streamed_topics import StreamedTopics
+from services.cli.dead_letters import dlq
+from services.cli.installation import connector, workspaces
+from services.cli.installation.connector import DEFINITION
+from services.cli.kafka import topics
+from services.cli.rebuild.streamed_topics import StreamedTopics
 from services.common.avro import (
     COMPILED_SUBJECTS,
     SUBJECTS,

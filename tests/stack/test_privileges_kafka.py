@@ -21,7 +21,8 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import topics, workspaces
+from services.cli.installation import workspaces
+from services.cli.kafka import topics
 from services.common.errors import NoPermission
 from services.common.kafka import (
     COMMANDS,

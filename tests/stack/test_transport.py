@@ -25,9 +25,9 @@ from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.mirror import mirrored
 from devstack.stack.transport import LIFETIME
 from devstack.supervisor.health_checks import HOST
-from services.cli.connect import ConnectSettings, connect_client
-from services.cli.registry_copy import export_registry, import_registry, subjects_of
-from services.cli.registry_tokens import RegistryRole, issue_token
+from services.cli.installation.connect import ConnectSettings, connect_client
+from services.cli.kafka.registry_copy import export_registry, import_registry, subjects_of
+from services.cli.kafka.registry_tokens import RegistryRole, issue_token
 from services.common.avro import COMPILED_SUBJECTS, SUBJECTS, SchemaRegistry
 from services.common.errors import NoPermission, Retry
 from services.common.kafka import check_login

@@ -113,7 +113,7 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::float8
   FROM pg_replication_slots WHERE slot_name = %s AND database = current_database() AND wal_status <> 'lost'
 """
 SLOT = "gitops"
-"""The connector's: slot.name in services/cli/connector.json."""
+"""The connector's: slot.name in services/cli/installation/connector.json."""
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
 KEPT = f"""
 SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)

@@ -13,7 +13,7 @@ from services.agent.instances.engine_inspection import DEPLOYMENT, EngineInspect
 from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
-from services.cli.rbac import KINDS, placed
+from services.cli.installation.rbac import KINDS, placed
 from services.common.argocd_names import APPLICATION, GROUP, VERSION
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound, connect
 from services.common.kubernetes.access import GRACE_SECONDS

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from services.cli.__main__ import app
 from services.cli.backups.archive import SAVED
-from services.cli.rebuild_start import Known, begin
+from services.cli.rebuild.start import Known, begin
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
 from services.planner.database.session import DatabaseSession
@@ -152,7 +152,7 @@ def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
 def test_archive_when_the_database_goes_away_then_the_store_has_none(
     filled: Database, reader_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.cli.backup.write_archive", _fail)
+    monkeypatch.setattr("services.cli.backups.backup.write_archive", _fail)
     with pytest.raises(Unavailable):
         gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
     assert bucket.keys() == []

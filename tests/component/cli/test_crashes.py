@@ -20,10 +20,11 @@ import pytest
 from psycopg import sql
 from typer.testing import CliRunner
 
-from services.cli import connector, rebuild, topic_sweep
-from services.cli import restore as restore_command
-from services.cli.rebuild_start import Known
-from services.cli.streamed_topics import Key, key_of
+from services.cli.backups import restore as restore_command
+from services.cli.installation import connector
+from services.cli.rebuild import rebuild, topic_sweep
+from services.cli.rebuild.start import Known
+from services.cli.rebuild.streamed_topics import Key, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
 from services.common.messages import EngineResource, WorkspaceResource

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from typer.testing import CliRunner, Result
 
 from services.cli.__main__ import app
-from services.cli.complete_lists import listed_kinds
-from services.cli.replay_at import partition_of
+from services.cli.replay.complete_lists import listed_kinds
+from services.cli.replay.replay_at import partition_of
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, OBSERVATIONS, Publisher, count_partitions, load_topics, tenant_key
 from services.common.messages import Applied, Command, Observation

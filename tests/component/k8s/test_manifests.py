@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from devstack.paths import ROOT
 from services.cli import __main__ as cli
-from services.cli import key_rotation, keys
-from services.cli.rbac import ADMISSION, GROUP, placed
+from services.cli.installation.rbac import ADMISSION, GROUP, placed
+from services.cli.sealing import key_rotation, keys
 from services.common.kafka import COMMANDS, engine_topic, load_topics
 from services.common.kubernetes import Manifest
 from services.common.package_data import CRDS, RBAC

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.key_rotation import FILE, PRIVATE, PUBLIC, Schedule, rotate_secrets
-from services.cli.rbac import KINDS
+from services.cli.installation.rbac import KINDS
+from services.cli.sealing.key_rotation import FILE, PRIVATE, PUBLIC, Schedule, rotate_secrets
 from services.common.errors import NoPermission
 from services.common.kubernetes import SECRET, KubeClient
 from services.common.sealing import ECKey, generate_key, jwk_set, parse_keys

@@ -9,8 +9,9 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from services.agent.settings import AgentSettings
-from services.cli import backup, database
-from services.cli.connect import ConnectSettings
+from services.cli.backups import backup
+from services.cli.installation import database
+from services.cli.installation.connect import ConnectSettings
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from services.cli import engines
+from services.cli.fleet import engines
 from services.common.messages import (
     DrainEngineInstance,
     EngineHealth,

@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from services.cli.rebuild_start import Known, begin
+from services.cli.rebuild.start import Known, begin
 from services.common.errors import Retry
 from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance

@@ -9,7 +9,7 @@ import orjson
 import psycopg
 import pytest
 
-from services.cli.kept_orphans import Kept, kept_orphans, send_approvals
+from services.cli.guards.kept_orphans import Kept, kept_orphans, send_approvals
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, Publisher
 from services.common.messages import Command, Observation, OrphansKept

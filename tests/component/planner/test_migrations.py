@@ -15,9 +15,9 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from typer.testing import CliRunner
 
-from services.cli import database as database_commands
-from services.cli import engines as engine_commands
-from services.cli import workspaces
+from services.cli.fleet import engines as engine_commands
+from services.cli.installation import database as database_commands
+from services.cli.installation import workspaces
 from services.common import startup
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.package_data import MIGRATIONS

@@ -9,7 +9,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from services.cli.resync import RefusedList, lacked_resources, refused_lists, send_approvals
+from services.cli.guards.resync import RefusedList, lacked_resources, refused_lists, send_approvals
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, PartitionReader, TopicPartition
 from services.common.messages import Command

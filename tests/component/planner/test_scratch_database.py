@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.cli.desired_state import Documents, Subject, read_documents
-from services.cli.replayed_logs import Replay
-from services.cli.scratch_database import ScratchSession
+from services.cli.replay.desired_state import Documents, Subject, read_documents
+from services.cli.replay.replayed_logs import Replay
+from services.cli.replay.scratch_database import ScratchSession
 from services.common.errors import Poison, Unavailable
 from services.common.kafka import COMMANDS, ConsumedMessage, TopicPartition, TrackedOffset
 from services.planner.database.tables import metadata

@@ -20,8 +20,8 @@ import yaml
 from typer.testing import CliRunner
 
 from devstack.harness.hosted import HostedStack
-from services.cli import workspaces
-from services.cli.topics import password_variable
+from services.cli.installation import workspaces
+from services.cli.kafka.topics import password_variable
 from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kafka import count_partitions
 from services.common.kubernetes import ApiResource, KubeClient, connect, require_access

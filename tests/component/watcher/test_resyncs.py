@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from services.cli import replay
+from services.cli.replay import replay
 from services.common.messages import ResourceChanged, ResyncCompleted
 from services.watcher.followed_kinds import KINDS
 from tests.component.watcher.conftest import PARTITIONS

@@ -9,7 +9,7 @@ from joserfc.jwk import RSAKey
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from services.cli.registry_tokens import RegistryRole, issue_token
+from services.cli.kafka.registry_tokens import RegistryRole, issue_token
 from services.common.avro import report_token_expiry
 from services.common.avro.registry_token import expiry_of
 from services.common.settings import SchemaRegistrySettings

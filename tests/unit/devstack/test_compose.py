@@ -13,7 +13,7 @@ import yaml
 from devstack.components import services, steps
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.paths import COMPOSE, ROOT
-from services.cli.connector import DEFINITION
+from services.cli.installation.connector import DEFINITION
 
 STACK: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
 PARTS = ("redis", "repo-server", "application-controller")

@@ -20,7 +20,7 @@ from devstack.stack.identities import ACCOUNTS, IDENTITIES, PRINCIPALS
 from devstack.stack.state_folder import State
 from devstack.toolchain.install import Toolchain
 from services.agent.settings import AgentSettings
-from services.cli.topics import password_variable
+from services.cli.kafka.topics import password_variable
 from services.common.settings import load
 from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings

@@ -6,7 +6,7 @@ import re
 
 from devstack.components.java import properties
 from devstack.paths import COMPOSE
-from services.cli.connector import DEFINITION
+from services.cli.installation.connector import DEFINITION
 from tests.component.k8s.readme import README, blocks
 
 WORKER = COMPOSE / "connect" / "worker.properties"

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from services.cli import database, orphans
+from services.cli.guards import orphans
+from services.cli.installation import database
 from services.common.errors import InvalidConfiguration
 from services.planner.database_url import check_database_url
 from services.planner.settings import PlannerSettings

@@ -14,7 +14,7 @@ import pytest
 from fastavro.utils import generate_one
 from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInteger, String, Table, Text, Uuid
 
-from services.cli.connector import DEFINITION
+from services.cli.installation.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
 from services.common.messages import EngineResource, FleetInstance, WorkspaceResource

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.connector import DEFINITION
+from services.cli.installation.connector import DEFINITION
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     COMMANDS,

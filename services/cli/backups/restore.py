@@ -1,0 +1,79 @@
+"""``gitopsctl restore``: loads a backup into an empty database.
+
+The steps around it are an operator's: docs/operations/restored-database.md. What has happened since the backup is in
+the logs, and planners replay it from the consumer offsets that the backup holds.
+
+1. The tables are made as the backup's revision has them. Crash: run it again.
+2. In one transaction workspaces get their partitions, and all rows are loaded. Crash: nothing of it is there.
+3. The migrations since then are applied. Crash: 'gitopsctl database upgrade' goes on.
+"""
+
+from __future__ import annotations
+
+from zipfile import ZipFile
+
+import typer
+from psycopg import Connection, sql
+
+from services.cli.backups.archive import Description, load_table, opened, read_description, verify_archive
+from services.cli.backups.backup import PLACE
+from services.cli.backups.store import open_store
+from services.cli.installation import database
+from services.cli.installation.workspaces import make_table, move_rows
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.rebuild.start import require_empty
+from services.common.errors import InvalidConfiguration
+from services.common.startup import await_dependency
+
+app = typer.Typer(add_completion=False)
+
+ARCHIVE = typer.Option("", "--archive", help="Its name; the newest if it is left out.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Read and verify all of the archive, and change nothing.")
+
+TRUNCATE = sql.SQL("TRUNCATE {} CASCADE")  # with what is not saved, and names some of it
+# What is added later must not have a number that is there already.
+ADVANCE = """
+SELECT setval(pg_get_serial_sequence('parked_events', 'number'), greatest(max(number), 1)) FROM parked_events
+"""
+
+
+@app.command()
+def restore(
+    place: str = PLACE, archive: str = ARCHIVE, url: str = URL, timeout: float = TIMEOUT, *, dry_run: bool = DRY_RUN
+) -> None:
+    """Load an archive from PLACE into an empty database, with the roles of compose/postgres/init.sql."""
+    store = open_store(place)
+    names = store.list_archives()
+    if not names or (archive and archive not in names):
+        raise InvalidConfiguration(f"{place} has no {archive or 'backup'}; it has {', '.join(names) or 'nothing'}")
+    name = archive or names[-1]
+    with store.read(name) as source, opened(source) as saved:
+        description = read_description(saved)
+        typer.echo(f"{name}: {description.rows} rows of {description.taken_at:%Y-%m-%d %H:%M:%S}")
+        if dry_run:
+            verify_archive(saved)
+            return
+        if database.upgrade_to(description.revision, url, timeout) != description.revision:
+            raise InvalidConfiguration(f"the database is not of revision {description.revision}: take an empty one")
+        await_dependency("database", lambda: _load(url, saved, description), timeout)
+    revision = database.upgrade_to("head", url, timeout)
+    typer.echo(f"restored, and of revision {revision} now; next: 'gitopsctl rebuild start --restored'")
+
+
+def _load(url: str, saved: ZipFile, description: Description) -> None:
+    """All or nothing. Raises Retry, and InvalidConfiguration if the database is not empty."""
+    with connected(url) as connection:
+        _load_rows(connection, saved, description)
+
+
+def _load_rows(connection: Connection, saved: ZipFile, description: Description) -> None:
+    connection.execute("LOCK TABLE consumer_offsets IN ACCESS EXCLUSIVE MODE")
+    require_empty(connection)
+    for workspace in description.workspaces:
+        make_table(connection, workspace)
+        move_rows(connection, workspace)
+    names = sql.SQL(", ").join(sql.Identifier(table.name) for table in description.tables)
+    connection.execute(TRUNCATE.format(names))
+    for table in description.tables:
+        load_table(connection, saved, table)
+    connection.execute(ADVANCE)

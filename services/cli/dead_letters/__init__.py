@@ -1,0 +1,1 @@
+"""What consumers have given up."""

@@ -1,0 +1,1 @@
+"""The engine clusters and instances, and the tenants that are moved between them."""

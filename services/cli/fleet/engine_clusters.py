@@ -1,0 +1,65 @@
+"""``gitopsctl engine-clusters``: the clusters that engine instances run in, and what each has at the brokers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import typer
+
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
+from services.cli.kafka import topics
+from services.cli.output import OUTPUT, Output, Row, print_rows
+from services.cli.owner_connection import TIMEOUT, URL
+from services.common.kafka import load_acls, load_topics
+from services.common.messages import AddEngineCluster
+from services.common.startup import await_dependency
+from services.planner.domain.fleet_rows import Fleet
+
+app = typer.Typer(help="Clusters that engine instances run in.", no_args_is_help=True)
+
+ID = typer.Argument(..., metavar="ID", help="DNS label: ENGINE_CLUSTER of its agents.")
+REGION = typer.Option("", "--region", help="Where it is; none if the installation has no regions.")
+COLUMNS = {"id": "id", "region": "region", "instances": "instances", "createdAt": "added at"}
+
+
+@app.command("list")
+def list_(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+    """List the clusters, and how many instances each has that are not retired."""
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    print_rows(cluster_rows(shown), COLUMNS, output, nothing="there is no engine cluster")
+
+
+@app.command()
+def add(
+    cluster: str = ID,
+    region: str = REGION,
+    url: str = URL,
+    timeout: float = WAIT,
+    replication_factor: int = topics.REPLICATION_FACTOR,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Give a cluster a topic, and its agents a principal that reads no other; then order that there is the cluster.
+
+    The password of the principal agent-<ID> is taken from KAFKA_PASSWORD_AGENT_<ID>. Needs a planner at work, and
+    KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes.
+
+    1. The topic.      Crash: nothing is written to it yet.
+    2. The principal.  Crash: it reads a topic that is empty.
+    3. The order.      From then on instances may be added, and Connect writes the rows of their tenants to the topic:
+                       if there were none, everybody's rows would wait for it.
+    """
+    (name,) = topics.known_clusters([cluster])
+    topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, dry_run=dry_run)
+    if not dry_run:
+        topics.grant_rights(load_acls(engine_cluster=name), timeout)
+    give_order(AddEngineCluster(name, region), url, timeout, dry_run=dry_run)
+
+
+def cluster_rows(shown: Fleet) -> list[Row]:
+    """By id."""
+    used = Counter(each.engine_cluster for each in shown.instances.values() if not each.is_retired)
+    return [
+        {"id": each.id, "region": each.region, "instances": used[each.id], "createdAt": each.created_at}
+        for _, each in sorted(shown.clusters.items())
+    ]

@@ -1,0 +1,104 @@
+"""``gitopsctl engines move``, ``cancel-move`` and ``moves``: tenants that go from one engine instance to another."""
+
+from __future__ import annotations
+
+import time
+
+import typer
+from rich.live import Live
+
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order
+from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.common.errors import InvalidConfiguration
+from services.common.messages import CancelMove, MoveTenant
+from services.common.startup import await_dependency
+from services.planner.database.columns import names
+from services.planner.domain.fleet_rows import Move
+from services.planner.domain.moves import NUMBERS
+
+TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")
+WORKSPACE = typer.Option("local", "--workspace", help="Its workspace.")
+TARGET = typer.Option(..., "--to", metavar="INSTANCE", help="Where it goes, as 'engines list' shows it.")
+OVER = typer.Option(False, "--all", help="Also those that are over.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, as a table, until interrupted.")
+
+LOOK_EVERY_SECONDS = 1.0
+MOVES = f"""
+SELECT {names(Move)} FROM moves
+ WHERE %s OR step NOT IN ('done', 'cancelled')
+ ORDER BY ordered_at, id
+"""  # noqa: S608 - of constants
+COLUMNS = {
+    "workspace": "workspace",
+    "namespace": "namespace",
+    "from": "from",
+    "to": "to",
+    "number": "",
+    "step": "step",
+    "since": "since",
+    "message": "message",
+}
+
+
+def move(
+    namespace: str = TENANT,
+    workspace: str = WORKSPACE,
+    target: str = TARGET,
+    url: str = URL,
+    timeout: float = WAIT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Order that a tenant goes to another instance. Its users notice nothing; 'engines moves' shows how far it is."""
+    give_order(MoveTenant(workspace, namespace, target), url, timeout, dry_run=dry_run)
+
+
+def cancel_move(
+    namespace: str = TENANT,
+    workspace: str = WORKSPACE,
+    url: str = URL,
+    timeout: float = WAIT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Order that a tenant stays where it was. Refused once its source has begun to give it up."""
+    give_order(CancelMove(workspace, namespace), url, timeout, dry_run=dry_run)
+
+
+def list_moves(
+    output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, over: bool = OVER, watch: bool = WATCH
+) -> None:
+    """List tenants that are on their way to another instance, with the step that each is at."""
+    if watch and output is not Output.TABLE:
+        raise InvalidConfiguration("--watch shows a table; leave out --output")
+    with Live(console=console(), auto_refresh=False) as live:
+        while watch:
+            live.update(table_of(_listed(url, timeout, over=over), COLUMNS), refresh=True)
+            time.sleep(LOOK_EVERY_SECONDS)
+    print_rows(_listed(url, timeout, over=over), COLUMNS, output, nothing="no tenant is being moved")
+
+
+def _listed(url: str, timeout: float, *, over: bool) -> list[Row]:
+    return await_dependency("database", lambda: _moves(url, over=over), timeout)
+
+
+def _moves(url: str, *, over: bool) -> list[Row]:
+    with connected(url) as connection:
+        return [_row(Move(*row)) for row in connection.execute(MOVES, (over,))]
+
+
+def _row(move: Move) -> Row:
+    return {
+        "id": str(move.id),
+        "workspace": move.workspace,
+        "namespace": move.namespace,
+        "from": move.source,
+        "to": move.target,
+        "number": NUMBERS[move.step],
+        "step": move.step,
+        "since": move.step_since,
+        "message": move.message,
+        "actor": move.actor,
+        "orderedAt": move.ordered_at,
+    }

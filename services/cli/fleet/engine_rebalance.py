@@ -1,0 +1,65 @@
+"""``gitopsctl engines rebalance``: tenants move until each engine instance carries what it should."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_decision, try_order
+from services.cli.output import Output, Row, print_rows
+from services.cli.owner_connection import URL
+from services.common.messages import RebalanceFleet
+from services.planner.domain.fleet_rows import Fleet
+
+TENANTS = {"tenant": "tenant", "objects": "objects", "from": "from", "to": "to"}
+INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "objects", "after": "then"}
+
+
+def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
+
+    As few tenants as that takes. Refused while tenants are being moved. --dry-run shows who would go where.
+    """
+    order = RebalanceFleet()
+    if not dry_run:
+        give_order(order, url, timeout, dry_run=False)
+        return
+    tried = try_order(order, url, timeout)
+    if tried.outcome == "accepted":
+        print_rows(tenant_rows(tried.fleet), TENANTS, Output.TABLE, nothing="")
+        print_rows(instance_rows(tried.fleet), INSTANCES, Output.TABLE, nothing="")
+    tell_decision(order, tried)
+
+
+def tenant_rows(planned: Fleet) -> list[Row]:
+    """Tenants that move, by their names."""
+    objects = {tenant.id: tenant.objects for tenant in planned.tenants.values()}
+    found = [
+        {
+            "tenant": f"{move.workspace}/{move.namespace}",
+            "objects": objects[move.tenant_id],
+            "from": move.source,
+            "to": move.target,
+        }
+        for move in planned.moves.values()
+    ]
+    return sorted(found, key=lambda row: str(row["tenant"]))
+
+
+def instance_rows(planned: Fleet) -> list[Row]:
+    """What each instance that is not retired carries, before and after."""
+    before, after = Counter[str](), Counter[str]()
+    for tenant in planned.tenants.values():
+        move = planned.moves.get(tenant.id)
+        before[tenant.engine_instance_id] += tenant.objects
+        after[move.target if move else tenant.engine_instance_id] += tenant.objects
+    return [
+        {
+            "instance": known,
+            "state": row.state,
+            "capacity": row.capacity,
+            "before": before[known],
+            "after": after[known],
+        }
+        for known, row in sorted(planned.instances.items())
+        if not row.is_retired
+    ]

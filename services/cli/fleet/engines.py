@@ -1,0 +1,223 @@
+"""``gitopsctl engines``: the engine instances that tenants are placed on.
+
+What changes them is an order, which a planner decides on; but for ``apply``, by which an installation gets its first.
+"""
+
+from __future__ import annotations
+
+import time
+
+import typer
+from rich.live import Live
+
+from services.cli.fleet import engine_moves, engine_rebalance
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
+from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.common.errors import InvalidConfiguration
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER
+from services.common.messages import (
+    AddEngineInstance,
+    DrainEngineInstance,
+    Health,
+    RetireEngineInstance,
+    UndrainEngineInstance,
+)
+from services.common.settings import parse_engine_namespaces
+from services.common.startup import await_dependency
+from services.planner.domain.fleet_rows import CLASSES, RINGS, EngineInstanceRow, Fleet
+from services.planner.engines.available import ENGINES
+from services.planner.rows import DEFAULT_ENGINE
+
+app = typer.Typer(help="Engine instances.", no_args_is_help=True)
+
+app.command("move")(engine_moves.move)
+app.command("cancel-move")(engine_moves.cancel_move)
+app.command("moves")(engine_moves.list_moves)
+app.command("rebalance")(engine_rebalance.rebalance)
+
+LOOK_EVERY_SECONDS = 2.0
+DEFAULT_CAPACITY = 2500
+
+ID = typer.Argument(..., metavar="ID", help="Of the instance, as 'engines list' shows it.")
+NEW_ID = typer.Argument(..., metavar="ID", help="DNS label, which is never given out again.")
+CLUSTER = typer.Option(DEFAULT_ENGINE_CLUSTER, "--cluster", help="Engine cluster that it runs in.")
+NAMESPACE = typer.Option("", "--namespace", help="Where its objects are; if not given, the namespace of its id.")
+ENGINE = typer.Option(DEFAULT_ENGINE, "--engine", help=f"What it runs: {', '.join(ENGINES)}.")
+CLASS = typer.Option("shared", "--class", help=f"{' or '.join(CLASSES)}.")
+DEDICATED_TO = typer.Option("", "--dedicated-to", help="Workspace whose tenants alone are placed on a dedicated one.")
+RING = typer.Option("general", "--ring", help=f"When it gets a new version: {', '.join(RINGS)}.")
+CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", help="Applications.")
+RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, as a table, until interrupted.")
+NAMESPACES = typer.Option(
+    ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
+)
+
+UPSERT = f"""
+INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                                       dedicated_to, ring, capacity, ordered_at)
+SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_ENGINE_CLUSTER}', '', 'shared',
+       '', 'general', {DEFAULT_CAPACITY}, now()
+  FROM unnest(%s::text[], %s::text[]) AS wanted(id, namespace)
+    ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
+ WHERE known.namespace <> EXCLUDED.namespace
+   AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)
+"""  # noqa: S608 - of constants
+MOVED = """
+SELECT known.id, known.namespace
+  FROM engine_instances AS known JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
+ WHERE known.namespace <> wanted.namespace
+"""
+COLUMNS = {
+    "id": "id",
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "region": "region",
+    "class": "class",
+    "dedicatedTo": "dedicated to",
+    "ring": "ring",
+    "state": "state",
+    "health": "health",
+    "reason": "reason",
+    "version": "version",
+    "tenants": "tenants",
+    "capacity": "capacity",
+}
+
+
+@app.command("list")
+def list_(
+    output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, retired: bool = RETIRED, watch: bool = WATCH
+) -> None:
+    """List the instances, with how many tenants are on each."""
+    if watch and output is not Output.TABLE:
+        raise InvalidConfiguration("--watch shows a table; leave out --output")
+    if watch:
+        _watch(url, timeout, retired=retired)
+    print_rows(_listed(url, timeout, retired=retired), COLUMNS, output, nothing="there is no engine instance")
+
+
+@app.command()
+def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT) -> None:
+    """Add shared instances of cluster default that are not known yet: at set-up, before any planner runs.
+
+    Never removes one: its tenants would be lost with it.
+    """
+    instances = engine_namespaces(namespaces)
+    await_dependency("database", lambda: _write(url, instances), timeout)
+    for instance, namespace in instances.items():
+        typer.echo(f"{instance}: namespace {namespace}")
+
+
+@app.command()
+def show(instance: str = ID, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+    """Show all of one instance."""
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    known = shown.instances.get(instance)
+    if known is None:
+        raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
+    row = instance_row(known, shown)
+    if output is not Output.TABLE:
+        print_rows([row], COLUMNS, output, nothing="")
+        return
+    fields = [{"field": name, "value": value} for name, value in row.items()]
+    print_rows(fields, {"field": "", "value": ""}, output, nothing="")
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance is added with
+    instance: str = NEW_ID,
+    cluster: str = CLUSTER,
+    namespace: str = NAMESPACE,
+    engine: str = ENGINE,
+    class_: str = CLASS,
+    dedicated_to: str = DEDICATED_TO,
+    ring: str = RING,
+    capacity: int = CAPACITY,
+    url: str = URL,
+    timeout: float = WAIT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Order that there is an instance; if there is just this one, nothing changes. Needs a planner at work, KAFKA_…."""
+    order = AddEngineInstance(instance, cluster, namespace or instance, engine, class_, dedicated_to, ring, capacity)
+    give_order(order, url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def drain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that no new tenant is placed on an instance. Those that are there stay, until a rebalance moves them."""
+    give_order(DrainEngineInstance(instance), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def undrain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that new tenants are placed on an instance again."""
+    give_order(UndrainEngineInstance(instance), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def retire(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that an instance is given up, for good: its id is not given out again. Refused while anything is on it."""
+    give_order(RetireEngineInstance(instance), url, timeout, dry_run=dry_run)
+
+
+def engine_namespaces(text: str) -> dict[str, str]:
+    """Namespace by engine instance id. Raises InvalidConfiguration."""
+    try:
+        return parse_engine_namespaces(text)
+    except ValueError as error:
+        raise InvalidConfiguration(f"ENGINE_NAMESPACES: {error}") from error
+
+
+def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
+    """As it is shown."""
+    told = shown.health.get(known.id)
+    return {
+        "id": known.id,
+        "cluster": known.engine_cluster,
+        "namespace": known.namespace,
+        "region": known.region,
+        "engine": known.engine,
+        "class": known.engine_class,
+        "dedicatedTo": known.dedicated_to,
+        "ring": known.ring,
+        "state": known.state,
+        "health": told.health if told else Health.UNKNOWN.value,
+        "reason": told.reason if told else "",
+        "version": told.version if told else "",
+        "tenants": shown.holding(known.id).tenants,
+        "capacity": known.capacity,
+        "createdAt": known.created_at,
+        "orderedAt": known.ordered_at,
+        "healthMessage": told.message if told else "",
+        "healthSince": told.since if told else None,
+        "healthReportedAt": told.reported_at if told else None,
+        "heartbeatAt": told.heartbeat_at if told else None,
+    }
+
+
+def _listed(url: str, timeout: float, *, retired: bool) -> list[Row]:
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    wanted = (each for each in shown.instances.values() if retired or not each.is_retired)
+    return [instance_row(each, shown) for each in sorted(wanted, key=lambda each: each.id)]
+
+
+def _watch(url: str, timeout: float, *, retired: bool) -> None:
+    with Live(console=console(), auto_refresh=False) as live:
+        while True:
+            live.update(table_of(_listed(url, timeout, retired=retired), COLUMNS), refresh=True)
+            time.sleep(LOOK_EVERY_SECONDS)
+
+
+def _write(url: str, instances: dict[str, str]) -> None:
+    arguments = (list(instances), list(instances.values()))
+    with connected(url) as connection:
+        connection.execute(UPSERT, arguments)
+        moved = connection.execute(MOVED, arguments).fetchall()
+    if moved:
+        places = ", ".join(f"{instance} is in {namespace}" for instance, namespace in moved)
+        raise InvalidConfiguration(
+            f"ENGINE_NAMESPACES: an instance that has tenants cannot move ({places}); add it under another id"
+        )

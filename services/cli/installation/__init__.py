@@ -1,0 +1,1 @@
+"""What has to be there before the services run: tables, workspaces, the connector, definitions and rights."""

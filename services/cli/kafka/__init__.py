@@ -1,0 +1,1 @@
+"""What has to be there at the brokers and in the schema registry."""

@@ -1,0 +1,291 @@
+"""``gitopsctl rebuild``: fills a database that takes the place of a lost one, from the logs.
+
+The planners do it: they read gitops.commands and gitops.observations from the beginning, as if all of it had just
+happened. Nothing of that is streamed, because what was asked for last week would be deployed again until the log comes
+to what is asked for today. The steps are an operator's, who sees between them what comes of the next:
+
+1. ``gitopsctl connector stop``. Engines go on with what they have.
+2. An empty database: ``gitopsctl database upgrade``, ``workspaces add``.
+3. ``rebuild start`` tells it which instances there are, and where tenants were: a placement was decided once, and an
+   instance that was added since would have it come out otherwise. Crash: run it again.
+4. Planners are started, and replay. Watchers and agents are restarted: they report all there is.
+5. ``rebuild follow`` waits for that, and compares the tables with their topics. Nothing is written.
+6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
+7. ``rebuild sweep`` withdraws what the topics have and no row.
+
+A database that was restored from a backup is not empty: ``rebuild start --restored`` takes the place of 2 and 3.
+Planners go on at the consumer offsets that the backup holds, and replay what has happened since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import UUID
+
+import typer
+
+from services.cli.fleet.fleet_orders import fleet
+from services.cli.installation import connector
+from services.cli.output import tell
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.rebuild import streamed_topics, topic_sweep
+from services.cli.rebuild.live_placements import parse_kubeconfigs, read_placements
+from services.cli.rebuild.progress import (
+    Offsets,
+    count_replayed,
+    positions,
+    read_offsets,
+    require_newer_lists,
+    require_no_rebuild,
+    watch_replay,
+)
+from services.cli.rebuild.start import END, Known, begin
+from services.cli.rebuild.streamed_topics import Comparison, StreamedTopics, engine_rows, status_rows
+from services.cli.rebuild.topic_sweep import Unknown
+from services.cli.replay.complete_lists import added_workspaces, listed_kinds, read_lists
+from services.cli.sending import CLIENT
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.kafka import (
+    COMMANDS,
+    FLEET_ORDERS,
+    OBSERVATIONS,
+    LogExtent,
+    PartitionReader,
+    TopicPartition,
+    read_extents,
+)
+from services.common.messages import Command
+from services.common.settings import KafkaSettings, load
+from services.common.startup import await_dependency
+from services.planner.domain.policy import SweepGuard
+from services.planner.engines.argocd.names import tenant_of
+from services.planner.settings import PolicySettings
+
+app = typer.Typer(help="Fill a database that takes the place of a lost one, from the logs.", no_args_is_help=True)
+
+REFUSED, SOMETHING_KEPT = 1, 3
+"""Exit codes."""
+
+KEPT = "kept, of tenants and workspaces that the database may not know all of; --approve NAME withdraws them"
+
+INCOMPLETE = typer.Option(False, "--incomplete", help="Go on although the log lacks lists: what it lacks is swept.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Tell what would be withdrawn, and change nothing.")
+APPROVED = typer.Option(
+    None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
+)
+WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, for Connect, and for agents.")
+RESTORED = typer.Option(False, "--restored", help="The database is not empty: it was restored from a backup.")
+ENGINES = typer.Option(
+    None,
+    "--engines",
+    metavar="CLUSTER=FILE",
+    envvar="ENGINE_KUBECONFIGS",
+    help="Kubeconfig of an engine cluster: tenants of which no topic tells stay where their Applications are.",
+)
+CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
+
+
+@app.command()
+def start(
+    url: str = URL,
+    timeout: float = TIMEOUT,
+    engines: list[str] | None = ENGINES,
+    *,
+    incomplete: bool = INCOMPLETE,
+    restored: bool = RESTORED,
+) -> None:
+    """Prepare a database that is empty or restored: tell it where tenants were, and note how far the logs go.
+
+    Then start the planners. Needs KAFKA_…, SCHEMA_REGISTRY_…, CONNECT_… and DATABASE_OWNER_URL.
+    """
+    settings = load(KafkaSettings)
+    if not await_dependency("Kafka Connect", connector.is_stopped, timeout):
+        raise InvalidConfiguration("what is replayed would be deployed again; run 'gitopsctl connector stop' first")
+    if not (restored or incomplete):
+        _require_lists(settings, timeout)
+    topics = StreamedTopics(settings, SchemaRegistry(settings))
+    known = await_dependency("Kafka", lambda: _known(settings, topics), timeout)
+    if engines:
+        known = _with_live_placements(known, engines, url, timeout)
+    logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
+    first = await_dependency(
+        "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
+    )
+    ends = _ends(logs)
+    messages = count_replayed(first, ends, ends)
+    typer.echo(f"{len(known.placements)} tenants keep their instance; {messages} messages are to be replayed")
+    typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
+
+
+@app.command()
+def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT) -> None:
+    """Wait until planners have replayed the logs and newer lists, and tell how the tables differ from their topics."""
+    settings = load(KafkaSettings)
+
+    def replayed() -> Offsets:
+        return await_dependency("database", lambda: read_offsets(url), timeout)
+
+    with _to_be_repeated("rebuild follow"):
+        first, ends = await_dependency("database", lambda: positions(url), timeout)
+        watch_replay(replayed, "replayed", first, ends)
+        # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
+        await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
+        # What watchers and agents have reported since, and users have changed.
+        watch_replay(replayed, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
+        topics = StreamedTopics(settings, SchemaRegistry(settings))
+        _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
+    typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
+
+
+@app.command()
+def compare(url: str = URL, wait: float = WAIT) -> None:
+    """Wait until the topics of the compiled tables have every row, and tell how they differ."""
+    settings = load(KafkaSettings)
+    topics = StreamedTopics(settings, SchemaRegistry(settings))
+    with _to_be_repeated("rebuild compare"):
+        _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
+
+
+@app.command()
+def sweep(
+    url: str = URL,
+    timeout: float = TIMEOUT,
+    wait: float = WAIT,
+    approved: list[str] | None = APPROVED,
+    *,
+    dry_run: bool = DRY_RUN,
+    current: bool = CURRENT,
+) -> None:
+    """Withdraw what the topics hold and no row, once every kind was listed since the rebuild began.
+
+    Exits with 1 if the guard refuses, which is that of resyncs (RESYNC_GUARD_…, as planners have them): then nothing is
+    withdrawn; with 3 if something is kept that may be wanted.
+    """
+    settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
+    command = f"rebuild sweep{' --current' if current else ''}"
+    with _to_be_repeated(command):
+        read = _read_until(url, settings, timeout, wait, current=current)
+        topics = StreamedTopics(settings, SchemaRegistry(settings))
+        names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
+        found, kept = await_dependency(
+            "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
+        )
+        for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
+            typer.echo(line)
+        _check_guard(found, guard, approved or ())
+        if not dry_run:
+            await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
+            await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
+            typer.echo(f"withdrawn: {found.count}; kept: {kept.count}")
+        if kept:
+            tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
+            raise typer.Exit(SOMETHING_KEPT)
+        if dry_run or current:
+            return
+        await_dependency("database", lambda: _end(url), timeout)
+    typer.echo("the rebuild is complete")
+
+
+@contextmanager
+def _to_be_repeated(command: str) -> Iterator[None]:
+    """Tell whoever is left without an answer what to run next: each step may be run again."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(f"{error}; once it does, run 'gitopsctl {command}' again") from error
+
+
+def _read_until(
+    url: str, settings: KafkaSettings, timeout: float, wait: float, *, current: bool
+) -> dict[TopicPartition, int]:
+    """From where on agents' reports are read: from the beginning of a rebuild, or from now if there is none."""
+    if current:
+        await_dependency("database", lambda: require_no_rebuild(url), timeout)
+        return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+    await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
+    return dict(await_dependency("database", lambda: positions(url), timeout)[1])
+
+
+def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -> None:
+    """Raises Exit if an instance or a workspace would lose too much."""
+    refused = found.refused(guard, approved)
+    for scope, reason in refused.items():
+        tell(f"{scope}: refused, {reason}; --approve {scope} does it")
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def _end(url: str) -> None:
+    with connected(url) as connection:
+        connection.execute(END)
+
+
+def _with_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
+    """What topics tell of a tenant counts, before what its Applications tell."""
+    stored = await_dependency("database", lambda: fleet(url), timeout)
+    instances = {**stored.instances, **known.fleet}.values()
+    kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
+    live = await_dependency("engine clusters", lambda: read_placements(kubeconfigs, instances), timeout)
+    return replace(known, placements={**live, **known.placements})
+
+
+def _require_lists(settings: KafkaSettings, timeout: float) -> None:
+    """Raises InvalidConfiguration if an empty database could not be filled from the log."""
+    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
+    lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
+    if gaps := lists.find_gaps(names, listed_kinds()):
+        raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
+
+
+def _placements(topics: StreamedTopics) -> dict[UUID, str]:
+    found = ((tenant_of(lane), instance) for lane, instance in topics.placements().items())
+    return {tenant: instance for tenant, instance in found if tenant is not None}
+
+
+def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
+    return Known(topics.fleet(), _placements(topics), _extents(settings, FLEET_ORDERS))
+
+
+def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
+    """Of each partition of the two logs that are replayed."""
+    return _extents(settings, COMMANDS, OBSERVATIONS)
+
+
+def _extents(settings: KafkaSettings, *topics: str) -> dict[TopicPartition, LogExtent]:
+    with PartitionReader(settings, CLIENT) as reader:
+        sources = reader.partitions_of(*topics)
+    return read_extents(settings, CLIENT, sources)
+
+
+def _ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]:
+    return {source: log.end for source, log in logs.items()}
+
+
+def _compared(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
+    """Of the engines' table and of each workspace's statuses."""
+    with connected(url) as connection:
+        found = {"engines": streamed_topics.compare(engine_rows(connection), topics.engine_digests())}
+        for name in added_workspaces(topics.brokers):
+            rows = status_rows(connection, name)
+            found[f"statuses of {name}"] = streamed_topics.compare(rows, topics.status_digests(name))
+    return found
+
+
+def _streamed(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
+    """Raises Retry while a topic lacks a row."""
+    found = _compared(url, topics)
+    if new := sum(each.new for each in found.values()):
+        raise Retry(f"{new} rows are not on their topics yet")
+    return found
+
+
+def _print_comparisons(found: Mapping[str, Comparison]) -> None:
+    for name, each in found.items():
+        typer.echo(
+            f"{name}: {each.unchanged} rows unchanged, {each.differing} differing, {each.new} new, "
+            f"{each.unknown} keys of the topic that no row has"
+        )

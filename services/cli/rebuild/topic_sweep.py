@@ -1,0 +1,251 @@
+"""Withdraws what the topics of the compiled tables hold and no row: Applications that nobody asks for any more.
+
+Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is made for each key, and taken away again:
+
+1. The object of an engine gets a row that says ``absent``. Connect streams it, and an agent removes the object.
+   Crash: the row says so until the next attempt.
+2. The agent has reported that it is gone. Only then the row goes, and Connect streams that: the key stands for nothing.
+   Crash between: the report is read again, from where the rebuild began.
+
+An order to an agent, and a status, is no object: its row comes and goes in one transaction. A row that a planner
+writes under such a key meanwhile is the planner's, and is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+
+from services.cli.owner_connection import connected
+from services.cli.rebuild.streamed_topics import Key, StreamedTopics, engine_rows, status_rows
+from services.cli.sending import CLIENT
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.errors import Poison, Retry
+from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
+from services.common.messages import ORDERS, EngineResource, Observation, Removed, RowKind, WorkspaceResource
+from services.common.settings import KafkaSettings
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.registry import REGISTRY
+from services.planner.domain.policy import SweepGuard
+from services.planner.rows import TENANT
+
+CompiledRow = EngineResource | WorkspaceResource
+
+SWEPT = UUID("5b2f7f0e-6c8d-5f53-9a3e-1d2b0f2f6a11")
+"""Owner of the rows that are made here."""
+SHOWN = 100
+"""Keys that are told one by one."""
+
+UNCERTAIN = """
+SELECT workspace || '/' || namespace FROM parked_tenants
+ UNION
+SELECT workspace || '/' || namespace FROM tenants
+ WHERE id IN (SELECT tenant_id FROM deployments WHERE present AND spec IS NULL
+               UNION ALL
+              SELECT tenant_id FROM resources
+               WHERE present AND kind = ANY(%s)
+                 AND NOT EXISTS (SELECT FROM engine_resources WHERE owner_id = resources.id))
+"""
+INSERT_OBJECT = """
+INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
+                              desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind, owner_id,
+                              engine_cluster)
+SELECT id, %(kind)s, %(namespace)s, %(name)s, %(workspace)s, %(tenant_namespace)s, %(lane)s, %(wave)s,
+       'absent', %(manifest)s, %(digest)s, %(trace_id)s, %(seen_at)s, clock_timestamp(), %(owner_kind)s, %(owner_id)s,
+       engine_cluster
+  FROM engine_instances WHERE id = %(engine_instance_id)s
+    ON CONFLICT DO NOTHING
+"""
+DELETE_OBJECT = """
+DELETE FROM engine_resources
+ WHERE (engine_instance_id, kind, namespace, name) = (%s, %s, %s, %s) AND owner_id = %s AND desired = 'absent'
+"""
+WITHDRAWN = """
+SELECT engine_instance_id, kind, namespace, name, workspace, tenant_namespace
+  FROM engine_resources WHERE owner_id = %s AND desired = 'absent'
+"""
+INSERT_STATUS = """
+INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer, digest,
+                                trace_id, seen_at, updated_at)
+VALUES (%(workspace)s, %(namespace)s, %(kind)s, %(name)s, %(uid)s, %(generation)s, %(status)s, false, %(digest)s,
+        %(trace_id)s, %(seen_at)s, clock_timestamp())
+    ON CONFLICT DO NOTHING
+"""
+DELETE_STATUS = "DELETE FROM workspace_statuses WHERE (workspace, namespace, kind, name) = (%s, %s, %s, %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What topics hold and no row."""
+
+    objects: Mapping[Key, EngineResource]
+    statuses: Mapping[Key, WorkspaceResource]
+    known: Mapping[str, int]
+    """How many rows there are, of each instance and workspace."""
+
+    @property
+    def count(self) -> str:
+        """In words."""
+        return f"{len(self.objects)} objects and {len(self.statuses)} statuses"
+
+    def described(self, what: str) -> Iterator[str]:
+        """In lines for operators; ``what`` they are."""
+        total = len(self.objects) + len(self.statuses)
+        yield f"{self.count} {what}"
+        for number, (scope, kind, namespace, name) in enumerate((*self.objects, *self.statuses)):
+            if number == SHOWN:
+                yield f"… and {total - SHOWN} more"
+                return
+            yield f"{scope}: {kind} {namespace}/{name}"
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.statuses)
+
+    def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[str, str]:
+        """Why of an instance or workspace nothing may go."""
+        removed = Counter(key[0] for key in (*self.objects, *self.statuses))
+        return {
+            scope: f"it would lose {count} of {count + self.known.get(scope, 0)}"
+            for scope, count in removed.items()
+            if scope not in approved and not guard.allows(count, count + self.known.get(scope, 0))
+        }
+
+    def divided(self, is_kept: Callable[[CompiledRow], bool]) -> tuple[Unknown, Unknown]:
+        """What is withdrawn, and what is kept."""
+        return self._part(lambda row: not is_kept(row)), self._part(is_kept)
+
+    def _part(self, wanted: Callable[[CompiledRow], bool]) -> Unknown:
+        objects = {key: row for key, row in self.objects.items() if wanted(row)}
+        return Unknown(objects, {key: row for key, row in self.statuses.items() if wanted(row)}, self.known)
+
+
+def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection[str]) -> str:
+    """The tenant or workspace because of which ``row`` is kept; empty: it is not.
+
+    Args:
+        row: what a topic holds and no row.
+        uncertain: tenants of which the database may not know everything, as ``workspace/namespace``.
+        workspaces: those that were added.
+    """
+    tenant = row.tenant if isinstance(row, EngineResource) else f"{row.workspace}/{row.namespace}"
+    if tenant in uncertain:
+        return tenant
+    return "" if row.workspace in workspaces else row.workspace
+
+
+def find_unknown(
+    url: str, topics: StreamedTopics, workspaces: Sequence[str], approved: Collection[str]
+) -> tuple[Unknown, Unknown]:
+    """What is withdrawn, and what is kept because it is not ``approved`` by name. Raises Retry.
+
+    Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
+    uncertain is read before the second one: of a tenant that is planned in between it shows the rows.
+    """
+    objects, statuses = _rows(url, workspaces)
+    unknown_objects = topics.unknown_objects(objects)
+    unknown_statuses = [topics.unknown_statuses(name, statuses) for name in workspaces]
+    uncertain = uncertain_tenants(url)
+    objects, statuses = _rows(url, workspaces)
+    found = Unknown(
+        {key: row for key, row in unknown_objects.items() if key not in objects},
+        {key: row for found in unknown_statuses for key, row in found.items() if key not in statuses},
+        Counter(key[0] for key in (*objects, *statuses)),
+    )
+    known = {*approved, ""}
+    return found.divided(lambda row: kept_as(row, uncertain, workspaces) not in known)
+
+
+def uncertain_tenants(url: str) -> set[str]:
+    """Those of which the database may not know everything, as ``workspace/namespace``. Raises Retry."""
+    kinds = [kind.name for kind in REGISTRY.plain_kinds if kind.connections is not None]
+    with connected(url) as connection:
+        return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}
+
+
+def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], Mapping[Key, str]]:
+    with connected(url) as connection:
+        statuses = [status_rows(connection, name) for name in workspaces]
+        return engine_rows(connection), {key: digest for rows in statuses for key, digest in rows.items()}
+
+
+def withdraw(url: str, found: Unknown) -> None:
+    """Make a row for each, in one transaction. Raises Retry."""
+    with connected(url) as connection:
+        for key, row in found.objects.items():
+            inserted = connection.execute(INSERT_OBJECT, _columns(row) | _owner(row)).rowcount
+            if inserted and row.kind in ORDERS:
+                connection.execute(DELETE_OBJECT, (*key, SWEPT))
+        for key, status in found.statuses.items():
+            if connection.execute(INSERT_STATUS, _columns(status)).rowcount:
+                connection.execute(DELETE_STATUS, key)
+
+
+def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:
+    """Take the rows away of which an agent has reported, from ``positions`` on, that the object is gone.
+
+    Moves ``positions`` on to what was read, once the rows are gone. Raises Retry while there are others.
+    """
+    with connected(url) as connection:
+        waiting = _waiting(connection)
+        removed, ends = _removed(settings, waiting, positions) if waiting else ((), {})
+        for key in removed:
+            connection.execute(DELETE_OBJECT, (*key, SWEPT))
+        left = _waiting(connection)
+    positions.update(ends)
+    if left:
+        raise Retry(f"{len(left)} objects are still there, among them {'/'.join(min(left)[1:])}")
+
+
+def _removed(
+    settings: KafkaSettings, waiting: Mapping[Key, bytes], positions: Mapping[TopicPartition, int]
+) -> tuple[list[Key], Mapping[TopicPartition, int]]:
+    """Those of ``waiting`` that agents have removed, and up to where that was read.
+
+    Only observations of their tenants are decoded.
+    """
+    codec = AvroCodec(SchemaRegistry(settings), Observation, value_subject(OBSERVATIONS))
+    tenants, by_object = set(waiting.values()), _by_object(waiting)
+    sources = {source: offset for source, offset in positions.items() if source.topic == OBSERVATIONS}
+    removed: list[Key] = []
+    with PartitionReader(settings, CLIENT) as reader:
+        ends = reader.end_offsets(sources)
+        for message in reader.read_messages(ends, sources):
+            if message.key not in tenants:
+                continue
+            try:
+                seen = codec.decode_message(message.value)
+            except Poison:
+                continue
+            if isinstance(seen.event, Removed):
+                removed += by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
+    return removed, ends
+
+
+def _by_object(keys: Iterable[Key]) -> Mapping[tuple[str, str, str], list[Key]]:
+    """By what an observation tells of an object: instance, kind and name."""
+    found = defaultdict[tuple[str, str, str], list[Key]](list)
+    for key in keys:
+        instance, kind, _, name = key
+        found[instance, kind, name].append(key)
+    return found
+
+
+def _waiting(connection: Connection) -> dict[Key, bytes]:
+    """Rows that wait for an agent, with the key of their tenants' messages."""
+    rows = connection.execute(WITHDRAWN, [SWEPT])
+    return {(row[0], row[1], row[2], row[3]): tenant_key(row[4], row[5]) for row in rows}
+
+
+def _columns(row: CompiledRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
+def _owner(row: EngineResource) -> dict[str, Any]:
+    """Planners load an Application with its deployment, of which there is none, and all else with its tenant."""
+    kind = GITOPS_DEPLOYMENT.kind if row.kind == RowKind.APPLICATION else TENANT
+    return {"owner_kind": kind, "owner_id": SWEPT}

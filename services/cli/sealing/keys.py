@@ -1,0 +1,173 @@
+"""``gitopsctl keys``: the keys that Secrets are sealed with. Watchers hold public ones, agents private ones.
+
+Rotating, without a restart and without a moment in which something cannot be opened: ``rotate``; bring the private
+file to every agent, then the public file to every watcher; they seal anew what they see. ``reseal`` what ``status``
+still shows under the old key, and ``retire`` it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import typer
+from joserfc.jwk import ECKey
+from pydantic import TypeAdapter, ValidationError
+
+from services.cli import sending
+from services.cli.output import OUTPUT, Output, print_rows, tell
+from services.cli.owner_connection import TIMEOUT, URL
+from services.cli.sealing import key_rotation, sealed_rows
+from services.common.errors import InvalidConfiguration
+from services.common.sealing import OpeningKeys, SealingKeys, generate_key, parse_keys, write_keys
+from services.common.settings import KafkaSettings, load
+from services.common.startup import await_dependency
+
+app = typer.Typer(help="Keys that Secrets are sealed with.", no_args_is_help=True)
+
+PRIVATE = typer.Option(..., "--private", envvar="SEALING_PRIVATE_KEYS", help="JWK set of the agents' private keys.")
+PUBLIC = typer.Option(..., "--public", envvar="SEALING_PUBLIC_KEYS", help="JWK set of the public keys.")
+IF_MISSING = typer.Option(False, "--if-missing", help="Do nothing, and succeed, if both files are there.")
+STATUS_COLUMNS = {
+    "key": "key",
+    "active": "active",
+    "secrets": "Secrets",
+    "bindings": "bindings",
+    "compiled": "compiled objects",
+    "parked": "parked events",
+}
+KEY_ID = typer.Argument(..., help="Id of the key.")
+
+
+@app.command()
+def generate(private: Path = PRIVATE, public: Path = PUBLIC, if_missing: bool = IF_MISSING) -> None:
+    """Make the first pair of keys. Refuses to overwrite any."""
+    if if_missing and private.exists() and public.exists():
+        return
+    for path in (private, public):
+        if path.exists():
+            raise InvalidConfiguration(f"{path} exists; what is sealed under its keys needs them: 'rotate' adds one")
+    key = generate_key()
+    _write(private, public, {str(key.kid): key}, active=str(key.kid))
+
+
+def _duration(value: Any) -> timedelta:
+    """Of an option."""
+    try:
+        return TypeAdapter(timedelta).validate_python(value)
+    except ValidationError:
+        raise typer.BadParameter("an ISO 8601 duration such as P90D") from None
+
+
+def _duration_option(default: str | None, *names: str, text: str) -> Any:
+    return typer.Option(default, *names, parser=_duration, metavar="DURATION", help=f"{text}; ISO 8601, such as P90D.")
+
+
+IF_OLDER = _duration_option(None, "--if-older-than", text="Do nothing, and succeed, if the active key is younger")
+SETTLED = _duration_option("PT15M", "--settled-after", text="How old a key is that every agent has read")
+NAMESPACE = typer.Option(..., "--namespace", help="Where the Secrets are.")
+KUBECONFIG = typer.Option(None, envvar="KUBECONFIG", help="Of their cluster; the pod's service account if left out.")
+
+
+@app.command()
+def rotate(private: Path = PRIVATE, public: Path = PUBLIC, if_older_than: timedelta | None = IF_OLDER) -> None:
+    """Add a key and make it the active one. The former ones still open what they sealed."""
+    if if_older_than is not None:
+        age = SealingKeys.load(public).active_age_seconds(time.time())
+        if age < if_older_than.total_seconds():
+            typer.echo(f"keys: the active key is {timedelta(seconds=int(age))} old and stays")
+            return
+    key = generate_key()
+    _write(private, public, _private_keys(private) | {str(key.kid): key}, active=str(key.kid))
+
+
+@app.command("rotate-secrets")
+def rotate_secrets(
+    namespace: str = NAMESPACE,
+    if_older_than: timedelta = _duration_option("P90D", "--if-older-than", text="How old the active key may become"),  # noqa: B008 - typer's way
+    settled_after: timedelta = SETTLED,
+    kubeconfig: Path | None = KUBECONFIG,
+) -> None:
+    """Rotate keys that lie in Secrets, one step at each call: run it every hour, as k8s/key-rotation does."""
+    schedule = key_rotation.Schedule(older_than=if_older_than, settled=settled_after)
+    told = asyncio.run(key_rotation.rotate_secrets(kubeconfig, namespace, time.time(), schedule))
+    typer.echo(f"keys: {told}")
+
+
+@app.command()
+def retire(
+    key_id: str = KEY_ID,
+    private: Path = PRIVATE,
+    public: Path = PUBLIC,
+    url: str = URL,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Delete a key. Refuses while anything is sealed under it: nobody could open that any more."""
+    keys, active = _private_keys(private), SealingKeys.load(public).active_id
+    if key_id not in keys:
+        raise InvalidConfiguration(f"{private} has no key {key_id}; it has {', '.join(keys)}")
+    if key_id == active:
+        raise InvalidConfiguration(f"{key_id} is the active key; 'rotate' first")
+    sealed = await_dependency("database", lambda: sealed_rows.count_by_key(url), timeout).get(key_id)
+    if sealed is not None and sealed.total:
+        parked = f", and {sealed.parked} of them wait for parked tenants" if sealed.parked else ""
+        raise InvalidConfiguration(f"{sealed.total} rows are sealed under {key_id}; 'reseal' first{parked}")
+    del keys[key_id]
+    _write(private, public, keys, active=active)
+
+
+@app.command()
+def status(
+    public: Path | None = typer.Option(None, envvar="SEALING_PUBLIC_KEYS"),  # noqa: B008 - typer's way
+    url: str = URL,
+    output: Output = OUTPUT,
+) -> None:
+    """Show how much is sealed under which key."""
+    counts = await_dependency("database", lambda: sealed_rows.count_by_key(url), 30)
+    active = SealingKeys.load(public).active_id if public else ""
+    rows = [{"key": key_id, "active": key_id == active} | asdict(count) for key_id, count in sorted(counts.items())]
+    print_rows(rows, STATUS_COLUMNS, output, nothing="nothing is sealed")
+    if unbound := await_dependency("database", lambda: sealed_rows.count_unbound(url), 30):
+        tell(f"keys: {unbound} compiled objects have no binding: agents refuse them until a watcher makes one")
+
+
+@app.command()
+def reseal(private: Path = PRIVATE, public: Path = PUBLIC, url: str = URL, timeout: float = TIMEOUT) -> None:
+    """Seal under the active key what is sealed under another, through the log of commands like every change.
+
+    For Secrets, and bindings to what they may be used for, that no watcher sees at the moment: a watcher seals anew by
+    itself. Opens them, so it is run where the private keys may be. It makes no bindings: only a watcher can.
+    """
+    opening, sealing, settings = OpeningKeys.load(private), SealingKeys.load(public), load(KafkaSettings)
+    rows = await_dependency("database", lambda: sealed_rows.rows_not_under(url, sealing.active_id), timeout)
+    commands, failures = sealed_rows.all_resealed(rows, opening, sealing)
+    if commands:
+        sending.send_commands(settings, commands)
+    secrets = sum(row.is_secret for row in rows)
+    bindings = len(rows) - secrets
+    typer.echo(f"keys: {len(commands)} of {secrets} Secrets and {bindings} bindings sent under {sealing.active_id}")
+    if failures:
+        raise InvalidConfiguration("; ".join([f"{len(failures)} do not open", *failures]))
+
+
+def _private_keys(path: Path) -> dict[str, ECKey]:
+    try:
+        return parse_keys(path.read_bytes(), private=True)
+    except OSError as error:
+        raise InvalidConfiguration(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidConfiguration(f"{path}: {error}") from None
+
+
+def _write(private: Path, public: Path, keys: dict[str, ECKey], active: str) -> None:
+    """Private keys first: nothing may be sealed under a key that nobody has."""
+    try:
+        write_keys(private, keys, private=True)
+        write_keys(public, {active: keys[active]} | keys, private=False)
+    except OSError as error:
+        raise InvalidConfiguration(f"cannot write {error.filename}: {error.strerror}") from error
+    typer.echo(f"keys: {active} is active, of {len(keys)}")

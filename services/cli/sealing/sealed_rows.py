@@ -1,0 +1,199 @@
+"""What the database holds sealed, by key, and the commands that seal it anew. Called by :mod:`keys`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from psycopg.rows import class_row
+
+from services.cli.owner_connection import connected
+from services.common.api_resource import SECRET
+from services.common.errors import Permanent
+from services.common.json_values import canonical, dict_of, text_of
+from services.common.messages import Command, ResourceChanged
+from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
+from services.kinds.registry import REGISTRY
+from services.kinds.secret.rules import RESEALED
+
+STORED = """
+SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
+       known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
+       known.secret_type, known.secret_binding, known.created_at, known.seen_at, tenants.namespace_uid,
+       tenants.namespace_created_at
+  FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
+ WHERE known.present AND (known.secret_binding <> '' OR known.kind = %s AND known.omitted = '')
+"""
+COMPILED = """
+SELECT manifest::json #>> '{recipe,secret,sealed}', manifest::json #>> '{recipe,secret,binding}'
+  FROM engine_resources
+ WHERE manifest::json #>> '{recipe,secret,sealed}' IS NOT NULL
+"""
+PARKED = """
+SELECT message::json #>> '{message,event,spec}'
+  FROM parked_events
+ WHERE message::json #>> '{message,event,kind}' = %s AND message::json #>> '{message,event,spec_omitted}' = ''
+"""
+PARKED_BINDINGS = """
+SELECT message::json #>> '{message,event,secret_binding}'
+  FROM parked_events
+ WHERE message::json #>> '{message,event,secret_binding}' <> ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRow:
+    """A row of ``resources``, and its tenant: a Secret, or a resource with the binding of the Secret that it names."""
+
+    workspace: str
+    namespace: str
+    source: str
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    epoch: int
+    deleting: bool
+    finalizer: bool
+    spec: str
+    omitted: str
+    refers_to: str
+    secret_type: str
+    secret_binding: str
+    created_at: int
+    seen_at: datetime
+    namespace_uid: str
+    namespace_created_at: int
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is the Secret itself that is sealed."""
+        return self.kind == SECRET.kind
+
+    @property
+    def key_id(self) -> str:
+        """Of the key under which it is sealed."""
+        return _key_id(_sealed(self.spec if self.is_secret else self.secret_binding))
+
+
+@dataclass(slots=True)
+class Count:
+    """How much is sealed under one key."""
+
+    secrets: int = 0
+    bindings: int = 0
+    compiled: int = 0
+    parked: int = 0
+    """Events of parked tenants. Nobody seals them anew: they go when their tenants are planned again."""
+
+    @property
+    def total(self) -> int:
+        """Of all."""
+        return self.secrets + self.bindings + self.compiled + self.parked
+
+
+def count_by_key(url: str) -> dict[str, Count]:
+    """By key id. Raises Retry, InvalidConfiguration."""
+    counts: dict[str, Count] = {}
+    for row in _rows(url):
+        count = counts.setdefault(row.key_id, Count())
+        if row.is_secret:
+            count.secrets += 1
+        else:
+            count.bindings += 1
+    with connected(url) as connection:
+        for texts in connection.execute(COMPILED):
+            for key_id in {_key_id(text) for text in texts if text is not None}:
+                counts.setdefault(key_id, Count()).compiled += 1
+        for (text,) in (*connection.execute(PARKED, [SECRET.kind]), *connection.execute(PARKED_BINDINGS)):
+            counts.setdefault(_key_id(_sealed(text)), Count()).parked += 1
+    return counts
+
+
+def count_unbound(url: str) -> int:
+    """Compiled objects that do not say what their Secret may be used for. Raises Retry, InvalidConfiguration."""
+    with connected(url) as connection:
+        return sum(binding is None for _, binding in connection.execute(COMPILED))
+
+
+def rows_not_under(url: str, key_id: str) -> list[SealedRow]:
+    """Those sealed under another key. Raises Retry, InvalidConfiguration."""
+    return [row for row in _rows(url) if row.key_id != key_id]
+
+
+def all_resealed(
+    rows: Iterable[SealedRow], opening: OpeningKeys, sealing: SealingKeys
+) -> tuple[list[Command], list[str]]:
+    """The changes that the rows came from, sealed under the active key; and why of some there is none."""
+    commands: list[Command] = []
+    failures: list[str] = []
+    for row in rows:
+        try:
+            commands.append(resealed(row, opening, sealing))
+        except Unopenable as error:
+            failures.append(f"{row.workspace}/{row.namespace}/{row.name}: {error}")
+    return commands, failures
+
+
+def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Command:
+    """The change that ``row`` came from, sealed under the active key. Raises Unopenable."""
+    kind = REGISTRY[row.kind]
+    event = ResourceChanged(
+        api_version=kind.resource.api_version,
+        kind=row.kind,
+        name=row.name,
+        uid=row.uid,
+        resource_version=row.resource_version,
+        generation=row.generation,
+        epoch=row.epoch,
+        deleting=row.deleting,
+        finalizers=(kind.finalizer,) if row.finalizer else (),
+        actor="gitopsctl",
+        spec=_resealed_secret(row, opening, sealing) if row.is_secret else row.spec,
+        spec_omitted=row.omitted,
+        created_at=row.created_at,
+        secret_type=row.secret_type,
+        secret_binding="" if row.is_secret else _resealed_binding(row, opening, sealing),
+    )
+    return Command(
+        row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at
+    )
+
+
+def _resealed_secret(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
+    spec = orjson.loads(row.spec)
+    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
+    values = opening.open_secret(spec["sealed"], context)
+    sealed = sealing.seal_secret({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
+    return orjson.dumps(spec | {"sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}).decode()
+
+
+def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
+    known = orjson.loads(row.secret_binding)
+    context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
+    sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context)
+    return canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
+
+
+def _sealed(spec: str) -> str:
+    """In the spec of a Secret, or in a binding; empty if it is neither: it crossed a wire."""
+    try:
+        return text_of(dict_of(orjson.loads(spec)).get("sealed"))
+    except orjson.JSONDecodeError:
+        return ""
+
+
+def _key_id(sealed: str) -> str:
+    try:
+        return key_id_of(sealed)
+    except Permanent:
+        return "unintelligible"
+
+
+def _rows(url: str) -> list[SealedRow]:
+    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
+        return cursor.execute(STORED, [SECRET.kind]).fetchall()

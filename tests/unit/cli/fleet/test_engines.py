@@ -1,0 +1,158 @@
+"""What operators see of the fleet, and what they are told of an order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from services.cli.fleet import engine_clusters, engines, fleet_orders
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
+from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
+from tests.unit.planner.given import at
+
+URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
+ONE = EngineInstanceRow(
+    "one", "argocd-1", "argocd", "north", "eu", "dedicated", "team", "canary", 7, "accepting", at(1), at(2)
+)
+GONE = replace(ONE, id="gone", namespace="argocd-0", state="retired")
+CLUSTERS = {"north": EngineClusterRow("north", "eu", at(0)), "south": EngineClusterRow("south", "", at(0))}
+FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}))
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
+    """Orders that were sent; the database shows ``FLEET``, and a planner accepts everything."""
+    orders: list[FleetOrder] = []
+    for module in (engines, engine_clusters, fleet_orders):
+        monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
+    monkeypatch.setattr(fleet_orders, "load", lambda _: None)
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
+    monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
+    return orders
+
+
+def typed(*arguments: str, app: Any = engines.app) -> Result:
+    return CliRunner(env={"DATABASE_OWNER_URL": URL}).invoke(app, list(arguments))
+
+
+def test_instances_when_listed_then_tenants_are_counted_and_retired_ones_are_shown_if_asked_for() -> None:
+    (row,) = json.loads(typed("list", "-o", "json").stdout)
+    assert (row["id"], row["cluster"], row["dedicatedTo"], row["tenants"]) == ("one", "north", "team", 3)
+    assert [each["id"] for each in yaml.safe_load(typed("list", "--retired", "-o", "yaml").stdout)] == ["gone", "one"]
+    assert typed("list").stdout.splitlines()[1].split()[:3] == ["one", "north", "argocd-1"]
+
+
+def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})])
+
+    def look(_: str) -> Fleet:
+        try:
+            return next(looks)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(engines, "fleet", look)
+    monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
+    assert "draining" in typed("list", "--watch").stdout
+
+
+def test_instances_when_watched_by_a_program_then_that_is_refused() -> None:
+    assert "--watch shows a table" in str(typed("list", "--watch", "-o", "json").exception)
+
+
+def test_instance_when_shown_then_all_of_it_is() -> None:
+    assert json.loads(typed("show", "one", "-o", "json").stdout)[0]["orderedAt"] == "2026-05-04T12:00:02Z"
+    assert ["orderedAt", "2026-05-04", "12:00:02"] in [
+        line.split() for line in typed("show", "one").stdout.splitlines()
+    ]
+    assert isinstance(typed("show", "two").exception, InvalidConfiguration)
+
+
+def test_clusters_when_listed_then_their_instances_are_counted_that_are_not_retired() -> None:
+    rows = json.loads(typed("list", "-o", "json", app=engine_clusters.app).stdout)
+    assert [(each["id"], each["region"], each["instances"]) for each in rows] == [("north", "eu", 1), ("south", "", 0)]
+
+
+def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[FleetOrder]) -> None:
+    assert typed("add", "two", "--capacity", "9").stdout == "two: accepted\n"
+    assert sent[0].order == AddEngineInstance("two", "default", "two", "argocd", "shared", "", "general", 9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("retire", "one"), 1, "one: would be refused, engine instance one still has tenants: 3\n"),
+        (
+            ("drain", "one"),
+            0,
+            "one: would be accepted, its tenants stay on it (3) until 'gitopsctl engines rebalance' moves them\n",
+        ),
+        (("undrain", "one"), 0, "one: would be unchanged, it is accepting\n"),
+    ],
+)
+def test_order_when_only_tried_then_its_rules_answer_and_nothing_is_sent(
+    sent: list[FleetOrder], arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    tried = typed(*arguments, "--dry-run")
+    assert (tried.exit_code, tried.stderr if code else tried.stdout, sent) == (code, told, [])
+
+
+def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(*_: object) -> tuple[str, str]:
+        raise Retry("the order is sent")
+
+    monkeypatch.setattr(fleet_orders, "_outcome", undecided)
+    outcome = typed("drain", "one", "--timeout", "0.1")
+    assert isinstance(outcome.exception, Unavailable)
+    assert "planner did not answer within 0.1 s: the order is sent" in str(outcome.exception)
+
+
+CROWDED = replace(
+    FLEET,
+    instances={name: replace(ONE, id=name, dedicated_to="", capacity=100) for name in ("one", "two")},
+    tenants={("local", name): TenantHere(UUID(int=n), 0, "one", 1, objects=10) for n, name in enumerate("abcd")},
+)
+
+
+def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_is_sent(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
+    tried = typed("rebalance", "--dry-run")
+    words = [line.split() for line in tried.stdout.splitlines()]
+    assert words[0] == ["tenant", "objects", "from", "to"]
+    assert [row[1:] for row in words[1:3]] == [["10", "one", "two"]] * 2
+    assert words[3:6] == [
+        ["instance", "state", "capacity", "objects", "then"],
+        ["one", "accepting", "100", "40", "20"],
+        ["two", "accepting", "100", "0", "20"],
+    ]
+    assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
+    assert sent == []
+
+
+def test_rebalance_when_the_fleet_is_even_then_that_is_told_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
+    told = "fleet: would be unchanged, each instance carries what it should\n"
+    assert typed("rebalance", "--dry-run").stdout == told
+
+
+def test_rebalance_when_ordered_then_the_planner_decides(sent: list[FleetOrder]) -> None:
+    assert typed("rebalance").stdout == "fleet: accepted\n"
+    assert [each.order for each in sent] == [RebalanceFleet()]
+
+
+def test_operator_when_its_user_has_no_name_then_its_number_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise OSError("no such user")
+
+    monkeypatch.setattr(fleet_orders.getpass, "getuser", nameless)
+    monkeypatch.setattr(fleet_orders.os, "getuid", lambda: 65532)
+    assert fleet_orders.operator().partition("@")[0] == "65532"

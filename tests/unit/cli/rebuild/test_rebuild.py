@@ -1,0 +1,89 @@
+"""How far a replay has come, and what the engines' topic says of where tenants are."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.cli.rebuild.progress import count_replayed, not_listed
+from services.cli.rebuild.rebuild import _placements
+from services.cli.rebuild.streamed_topics import instance_of
+from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope
+from services.common.errors import Poison
+from services.common.kafka import COMMANDS, TopicPartition
+from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.engines.argocd.names import project_name
+from tests.unit.planner.given import at
+
+LOG = TopicPartition("log", 0)
+TENANT = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("reached", "done"),
+    [
+        pytest.param({}, 0, id="nobody has begun"),
+        pytest.param({LOG: 0}, 0, id="before the oldest message that there is"),
+        pytest.param({LOG: 12}, 2, id="within"),
+        pytest.param({LOG: 99}, 5, id="beyond, as changes go on"),
+    ],
+)
+def test_replay_when_followed_then_it_is_counted_from_the_oldest_message_to_where_it_ended(
+    reached: dict[TopicPartition, int], done: int
+) -> None:
+    assert count_replayed({LOG: 10}, {LOG: 15}, reached) == done
+
+
+def test_replay_when_retention_has_emptied_a_partition_then_nothing_is_waited_for() -> None:
+    assert count_replayed({LOG: 10}, {LOG: 10}, {LOG: 10}) == count_replayed({LOG: 10}, {LOG: 10}, {}) == 0
+
+
+RECORD = {
+    "id": "one", "namespace": "argocd", "state": "draining", "created_at": "2026-05-04T12:00:01.000000Z",
+    "engine": "argocd", "engine_cluster": "north", "region": "eu", "engine_class": "shared", "dedicated_to": "",
+    "ring": "early", "capacity": 7, "ordered_at": "2026-05-04T12:00:02.000000Z", "__deleted": "false",
+}  # fmt: skip
+"""As it is streamed."""
+
+
+def test_instance_when_streamed_then_its_row_is_as_it_was() -> None:
+    row = EngineInstanceRow(
+        "one", "argocd", "argocd", "north", "eu", "shared", "", "early", 7, "draining", at(1), at(2)
+    )
+    assert instance_of(RECORD) == row
+
+
+@pytest.mark.parametrize("change", [{"ordered_at": "yesterday"}, {"ordered_at": None}])
+def test_instance_when_its_record_is_something_else_then_it_is_poison(change: dict[str, Any]) -> None:
+    with pytest.raises(Poison, match="not a row of an engine instance"):
+        instance_of(RECORD | change)
+    with pytest.raises(Poison, match="not a row of an engine instance"):
+        instance_of({"id": "one"})
+
+
+def test_placements_when_read_then_each_tenant_has_the_instance_that_its_lane_is_on() -> None:
+    class Topics:
+        def placements(self) -> dict[str, str]:
+            return {project_name(TENANT): "engine-2", "lane-1": "engine-1", "app-project-1": "engine-1"}
+
+    topics: Any = Topics()
+    assert _placements(topics) == {TENANT: "engine-2"}
+
+
+@pytest.mark.parametrize(
+    ("newest", "missing"),
+    [
+        pytest.param(None, ["local Secret"], id="no list ended"),
+        pytest.param(CompleteList(99, 5), ["local Secret"], id="one that began before the rebuild, and ended after"),
+        pytest.param(CompleteList(100, 8), ["local Secret"], id="planners have not taken its end up"),
+        pytest.param(CompleteList(100, 7), [], id="taken up"),
+    ],
+)
+def test_kind_when_a_list_of_it_was_taken_up_that_began_after_the_rebuild_then_it_is_listed(
+    newest: CompleteList | None, missing: list[str]
+) -> None:
+    scope = Scope("local", "Secret", 0)
+    lists = LoggedLists({0: 0}, {scope: newest} if newest is not None else {})
+    assert not_listed(lists, [scope], {TopicPartition(COMMANDS, 0): 8}, 100) == missing

@@ -1,0 +1,161 @@
+"""What ``rebuild`` says, and ends with, when something is kept or refused, and when the database goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli import __main__ as gitopsctl
+from services.cli.rebuild import progress, rebuild, topic_sweep
+from services.cli.rebuild.topic_sweep import Unknown
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.kafka import TopicPartition
+
+LOG = TopicPartition("log", 0)
+AWAY = Retry("connection refused")
+ENVIRONMENT = {
+    "DATABASE_OWNER_URL": "postgresql://gitops_owner@127.0.0.1:1/gitops",
+    "KAFKA_BOOTSTRAP_SERVERS": "localhost:1",
+    "SCHEMA_REGISTRY_URL": "http://localhost:1",
+}
+NOTHING = Unknown({}, {}, {})
+
+
+def unknown(number: int) -> Unknown:
+    """So many objects of an instance of which 30 are known."""
+    row: Any = None
+    return Unknown({("one", "Application", "argocd", f"a-{each}"): row for each in range(number)}, {}, {"one": 30})
+
+
+class Sweep:
+    """A database and topics of which a sweep finds this; what it does is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found, self.kept, self.done = NOTHING, NOTHING, list[str]()
+        self.failures: dict[str, list[Exception]] = {}
+        parts: dict[tuple[Any, str], Callable[..., Any]] = {
+            (rebuild, "require_newer_lists"): self._noting("listed"),
+            (rebuild, "positions"): lambda _: ({LOG: 0}, {LOG: 5}),
+            (rebuild, "added_workspaces"): lambda _: ["local"],
+            (rebuild, "_end"): self._noting("end"),
+            (topic_sweep, "find_unknown"): lambda *_: (self.found, self.kept),
+            (topic_sweep, "withdraw"): self._noting("withdraw"),
+            (topic_sweep, "require_removed"): self._noting("removed"),
+        }
+        for (module, name), part in parts.items():
+            monkeypatch.setattr(module, name, part)
+
+    def _noting(self, what: str) -> Callable[..., None]:
+        def act(*_: object) -> None:
+            if failures := self.failures.get(what):
+                raise failures.pop(0)
+            self.done.append(what)
+
+        return act
+
+    def run(self, *arguments: str, **environment: str) -> Any:
+        words = ["sweep", "--timeout", "0.3", "--wait", "0.3", *arguments]
+        return CliRunner().invoke(rebuild.app, words, env=ENVIRONMENT | environment)
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch) -> Sweep:
+    return Sweep(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("found", "kept", "code", "done"),
+    [
+        pytest.param(unknown(5), NOTHING, 0, ["listed", "withdraw", "removed", "end"], id="all is withdrawn"),
+        pytest.param(unknown(5), unknown(1), 3, ["listed", "withdraw", "removed"], id="something is kept"),
+        pytest.param(unknown(31), unknown(1), 1, ["listed"], id="the guard refuses"),
+    ],
+)
+def test_sweep_when_something_is_kept_or_refused_then_its_exit_code_says_which(
+    sweep: Sweep, found: Unknown, kept: Unknown, code: int, done: list[str]
+) -> None:
+    sweep.found, sweep.kept = found, kept
+    assert (sweep.run().exit_code, sweep.done) == (code, done)
+    sweep.done.clear()
+    assert (sweep.run("--dry-run").exit_code, sweep.done) == (code, ["listed"])
+
+
+def test_sweep_when_it_is_over_then_it_tells_how_many_are_withdrawn_and_how_many_are_kept(sweep: Sweep) -> None:
+    told = "withdrawn: 5 objects and 0 statuses; kept: 2 objects and 0 statuses\n"
+    sweep.found, sweep.kept = unknown(5), unknown(2)
+    assert told in sweep.run().stdout
+    assert "withdrawn: " not in sweep.run("--dry-run").stdout
+
+
+@pytest.mark.parametrize(
+    ("minimum", "share", "code"),
+    [pytest.param("4", "0.1", 1, id="both exceeded"), pytest.param("4", "0.2", 0), pytest.param("5", "0.1", 0)],
+)
+def test_sweep_when_the_guard_of_resyncs_is_set_then_it_is_that_of_the_sweep(
+    sweep: Sweep, minimum: str, share: str, code: int
+) -> None:
+    sweep.found = unknown(5)
+    assert sweep.run(RESYNC_GUARD_MINIMUM=minimum, RESYNC_GUARD_SHARE=share).exit_code == code
+
+
+def test_sweep_when_the_database_is_away_for_a_moment_then_it_goes_on(sweep: Sweep) -> None:
+    sweep.failures = {"withdraw": [AWAY], "end": [AWAY]}
+    assert sweep.run().exit_code == 0
+    assert sweep.done == ["listed", "withdraw", "removed", "end"]
+
+
+@pytest.mark.parametrize("step", ["withdraw", "removed", "end"])
+def test_sweep_when_the_database_stays_away_then_it_says_what_to_run_next(sweep: Sweep, step: str) -> None:
+    sweep.failures = {step: [AWAY] * 100}
+    error = sweep.run().exception
+    assert isinstance(error, Unavailable)
+    assert str(error).endswith("connection refused; once it does, run 'gitopsctl rebuild sweep' again")
+
+
+def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any]) -> Any:
+    """Up to the end of the replay; ``answers`` are what the database says of how far planners are."""
+
+    def read(_: str) -> Any:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end(*_: object) -> None:
+        raise InvalidConfiguration("what comes next is of no interest here")
+
+    monkeypatch.setattr(progress, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(rebuild, "positions", lambda _: ({LOG: 0}, {LOG: 5}))
+    monkeypatch.setattr(rebuild, "read_offsets", read)
+    monkeypatch.setattr(rebuild, "require_newer_lists", end)
+    return CliRunner().invoke(rebuild.app, ["follow", "--timeout", "0.5"], env=ENVIRONMENT)
+
+
+def test_replay_when_the_database_is_away_for_a_moment_then_it_is_followed_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcome = follow(monkeypatch, iter([{LOG: 1}, AWAY, {LOG: 3}, AWAY, {LOG: 5}]))
+    assert outcome.stdout.startswith("replayed: 5 messages in ")
+
+
+def test_replay_when_the_database_stays_away_then_it_says_what_to_run_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = follow(monkeypatch, chain([{LOG: 1}], repeat(AWAY))).exception
+    assert isinstance(error, Unavailable)
+    assert str(error).endswith("connection refused; once it does, run 'gitopsctl rebuild follow' again")
+
+
+def test_command_when_it_has_not_tried_again_what_failed_then_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise AWAY
+
+    monkeypatch.setattr(gitopsctl, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        gitopsctl.main()
+    assert ended.value.code == Unavailable.exit_code
+    assert capsys.readouterr().err == "gitopsctl: error: connection refused\n"

@@ -1,0 +1,104 @@
+"""What a rebuild withdraws from the topics, what of that the guard refuses, and how tables and topics are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.cli.rebuild.streamed_topics import Comparison, compare
+from services.cli.rebuild.topic_sweep import SHOWN, Unknown, _by_object, kept_as
+from services.common.messages import EngineResource, WorkspaceResource
+from services.planner.domain.policy import SweepGuard
+
+ROW: Any = None
+GUARD = SweepGuard(share=0.5, minimum=2)
+
+
+def unknown(engine: int = 0, workspace: int = 0, **known: int) -> Unknown:
+    objects = {("one", "Application", "argocd", f"app-{number}"): ROW for number in range(engine)}
+    statuses = {("local", "team-a", "Secret", f"secret-{number}"): ROW for number in range(workspace)}
+    return Unknown(objects, statuses, known)
+
+
+@pytest.mark.parametrize(
+    ("found", "approved", "refused"),
+    [
+        pytest.param(unknown(engine=5, one=5), (), {}, id="half of an instance"),
+        pytest.param(unknown(engine=6, one=5), (), {"one": "it would lose 6 of 11"}, id="more than half"),
+        pytest.param(unknown(engine=2), (), {}, id="few, though they are all"),
+        pytest.param(unknown(engine=6, one=5), ("one",), {}, id="approved by name"),
+        pytest.param(
+            unknown(engine=1, workspace=3, one=9), (), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
+        ),
+        pytest.param(
+            unknown(engine=6, workspace=3, one=5),
+            ("one",),
+            {"local": "it would lose 3 of 3"},
+            id="another one is approved",
+        ),
+    ],
+)
+def test_sweep_when_it_would_remove_much_then_it_is_refused_for_that_instance_or_workspace(
+    found: Unknown, approved: tuple[str, ...], refused: dict[str, str]
+) -> None:
+    assert found.refused(GUARD, approved) == refused
+
+
+def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
+    lines = list(unknown(engine=SHOWN + 5).described("that no row has"))
+    assert lines[:2] == ["105 objects and 0 statuses that no row has", "one: Application argocd/app-0"]
+    assert (len(lines), lines[-1]) == (SHOWN + 2, "… and 5 more")
+
+
+def compiled(row: type[Any], **columns: str) -> Any:
+    return row(**dict.fromkeys(row.__dataclass_fields__) | columns)
+
+
+OBJECTS = [
+    compiled(EngineResource, workspace="local", tenant_namespace="team-a", kind=kind)
+    for kind in ("Application", "AppProject", "ClusterSecret")
+]
+STATUS = compiled(WorkspaceResource, workspace="local", namespace="team-a")
+STRANGE = compiled(EngineResource, workspace="never-added", tenant_namespace="team-a")
+
+
+@pytest.mark.parametrize("row", [*OBJECTS, STATUS])
+@pytest.mark.parametrize(
+    ("uncertain", "kept"),
+    [
+        pytest.param({"local/team-a"}, "local/team-a", id="its tenant is parked or has a spec that is not in force"),
+        pytest.param({"local/team-b", "other/team-a"}, "", id="other tenants are"),
+    ],
+)
+def test_sweep_when_the_database_may_not_know_all_of_a_tenant_then_all_of_it_is_kept(
+    row: Any, uncertain: set[str], kept: str
+) -> None:
+    assert kept_as(row, uncertain, ["local"]) == kept
+
+
+def test_sweep_when_a_workspace_was_not_added_then_its_objects_are_kept() -> None:
+    assert kept_as(STRANGE, set(), ["local"]) == "never-added"
+
+
+def test_sweep_when_divided_then_each_is_in_one_part_and_the_guard_still_knows_all_rows() -> None:
+    found = Unknown({("one", "Application", "argocd", "a"): STRANGE}, {("local", "team-a", "Secret", "s"): STATUS}, {})
+    withdrawn, kept = found.divided(lambda row: row is STRANGE)
+    assert (withdrawn, kept) == (Unknown({}, found.statuses, {}), Unknown(found.objects, {}, {}))
+    assert not Unknown({}, {}, {"one": 5})
+
+
+def test_object_when_reported_gone_then_its_key_is_found_by_instance_kind_and_name() -> None:
+    key, other = ("one", "Application", "argocd", "app-1"), ("two", "Application", "argocd", "app-1")
+    found = _by_object([key, other])
+    assert found.get(("one", "Application", "app-1")) == [key]
+    assert found.get(("one", "AppProject", "app-1")) is None
+
+
+def test_rows_when_compared_with_their_topic_then_each_is_counted_once() -> None:
+    def key(name: str) -> tuple[str, str, str, str]:
+        return ("one", "Application", "argocd", name)
+
+    rows = {key("same"): "present 1", key("other"): "present 2", key("new"): "present 3"}
+    streamed = {key("same"): "present 1", key("other"): "absent 2", key("gone"): "present 4"}
+    assert compare(rows, streamed) == Comparison(unchanged=1, differing=1, new=1, unknown=1)

@@ -1,0 +1,64 @@
+"""Keys in Secrets rotate by themselves, and agents have a key before anything is sealed under it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.cli.sealing.key_rotation import Schedule, next_rotation
+from services.common.sealing import CURVE, ECKey, key_age_seconds
+
+DAY = 86400.0
+NOW = 1_000 * DAY
+SCHEDULE = Schedule(older_than=timedelta(days=90), settled=timedelta(minutes=15))
+
+
+def key(key_id: str, age: float | None) -> tuple[str, ECKey]:
+    made = {} if age is None else {"iat": NOW - age}
+    return key_id, ECKey.generate_key(CURVE, {"kid": key_id} | made)
+
+
+@pytest.mark.parametrize("age", [90 * DAY, 1000 * DAY, None])
+def test_active_key_when_it_is_too_old_then_agents_get_a_new_one_and_watchers_keep_it(age: float | None) -> None:
+    rotation = next_rotation(dict([key("old", age)]), "old", NOW, SCHEDULE)
+    assert rotation.public is None
+    assert rotation.private is not None
+    assert next(iter(rotation.private)) == "old"
+    assert len(rotation.private) == 2
+
+
+def test_active_key_when_it_is_young_then_nothing_changes() -> None:
+    rotation = next_rotation(dict([key("old", 90 * DAY - 1)]), "old", NOW, SCHEDULE)
+    assert (rotation.private, rotation.public) == (None, None)
+
+
+def test_new_key_when_agents_may_lack_it_then_watchers_wait() -> None:
+    rotation = next_rotation(dict([key("old", 91 * DAY), key("new", 899)]), "old", NOW, SCHEDULE)
+    assert (rotation.private, rotation.public) == (None, None)
+    assert "new" in rotation.told
+
+
+def test_new_key_when_every_agent_has_it_then_watchers_seal_with_it() -> None:
+    rotation = next_rotation(dict([key("old", 91 * DAY), key("new", 900)]), "old", NOW, SCHEDULE)
+    assert rotation.private is None
+    assert rotation.public is not None
+    assert [*rotation.public] == ["new", "old"]
+
+
+def test_calls_when_they_come_every_hour_for_a_year_then_no_key_is_active_before_agents_have_it_or_for_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    private, active, now = dict([key("first", 0)]), "first", NOW
+    monkeypatch.setattr("services.common.sealing.time.time", lambda: now)
+    changes = 0
+    while now < NOW + 365 * DAY:
+        rotation = next_rotation(private, active, now, SCHEDULE)
+        private = dict(rotation.private or private)
+        if rotation.public is not None:
+            active, changes = next(iter(rotation.public)), changes + 1
+            assert key_age_seconds(private[active], now) >= SCHEDULE.settled.total_seconds()
+        assert key_age_seconds(private[active], now) <= 90 * DAY + 2 * 3600
+        now += 3600
+    assert changes == 4
+    assert len(private) == 5
