@@ -32,7 +32,7 @@ from services.common.messages.command import CommandEvent
 from services.common.messages.compiled import RowKind
 from services.common.messages.observation import ObservationEvent
 from services.planner.domain.events import Event
-from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy

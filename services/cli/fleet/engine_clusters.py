@@ -13,7 +13,7 @@ from services.cli.owner_connection import TIMEOUT, URL
 from services.common.kafka import load_acls, load_topics
 from services.common.messages import AddEngineCluster
 from services.common.startup import await_dependency
-from services.planner.domain.fleet_rows import Fleet
+from services.planner.domain.fleet.rows import Fleet
 
 app = typer.Typer(help="Clusters that engine instances run in.", no_args_is_help=True)
 

@@ -21,8 +21,8 @@ from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
-from services.planner.domain.fleet_orders import Decision, decide_order
-from services.planner.domain.fleet_rows import Fleet
+from services.planner.domain.fleet.orders import Decision, decide_order
+from services.planner.domain.fleet.rows import Fleet
 from services.planner.engines.available import ENGINES
 
 REFUSED = 1

@@ -15,7 +15,7 @@ from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.errors import InvalidConfiguration
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import APPLICATION, connect
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import tenant_of
 
 

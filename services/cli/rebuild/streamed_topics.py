@@ -25,7 +25,7 @@ from services.common.kafka import (
     workspace_topic,
 )
 from services.common.messages import EngineResource, RowKind, WorkspaceResource
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource)
 Kept = TypeVar("Kept")

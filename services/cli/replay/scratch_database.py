@@ -18,7 +18,7 @@ from services.common.errors import Unavailable
 from services.planner.database import tables
 from services.planner.database.columns import names
 from services.planner.database.session import DatabaseSession, connect
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 
 ONLY_TEMPORARY = "SET search_path = pg_temp"

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
-from services.planner.domain.fleet_rows import (
+from services.planner.domain.fleet.rows import (
     ROOM_AGAIN,
     EngineClusterRow,
     EngineInstanceRow,

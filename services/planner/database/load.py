@@ -21,8 +21,8 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import InstanceHealth, Move
+from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
 from services.planner.rows import (

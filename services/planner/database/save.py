@@ -28,7 +28,7 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import (
+from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
     FleetOrderRecord,

@@ -45,8 +45,8 @@ from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine

@@ -11,7 +11,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet_rows import (
+from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
     FleetOrderRecord,

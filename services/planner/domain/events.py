@@ -8,7 +8,7 @@ from uuid import UUID
 
 from services.common.messages import Command, FleetOrder, Observation
 from services.kinds.shared.resource import Cause
-from services.planner.domain.fleet_rows import Move
+from services.planner.domain.fleet.rows import Move
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
 from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
-from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState

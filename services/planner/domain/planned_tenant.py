@@ -10,9 +10,9 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Move
-from services.planner.domain.moves import HALTED
+from services.planner.domain.fleet.moves import HALTED
+from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement

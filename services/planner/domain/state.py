@@ -12,7 +12,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.domain.fleet_rows import Move
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
 from services.planner.rows import EngineObject, EngineObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from services.common.messages import Command, Observation, ResourceChanged, ResourceGone
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, MoveDue, NamespaceReplaced, Unseen
-from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
 

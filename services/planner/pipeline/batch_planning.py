@@ -35,11 +35,11 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
-from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import Fleet, InstanceHealth, TenantHere
-from services.planner.domain.health import decide_health, is_of_health
-from services.planner.domain.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.health import decide_health, is_of_health
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard

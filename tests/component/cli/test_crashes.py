@@ -28,7 +28,7 @@ from services.cli.rebuild.streamed_topics import Key, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
 from services.common.messages import EngineResource, WorkspaceResource
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.component.cli.test_backup import gitopsctl, rows
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance

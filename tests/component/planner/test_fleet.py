@@ -19,7 +19,7 @@ from services.planner.database.fleet_queries import is_due, load_fleet_rows
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch

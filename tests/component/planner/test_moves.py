@@ -18,7 +18,7 @@ from services.planner.database.periodic_queries import delete_moves, find_due_mo
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event, FleetDue
-from services.planner.domain.fleet_rows import Move
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch

@@ -18,8 +18,8 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
-from services.planner.domain.fleet import FleetView
-from services.planner.domain.fleet_rows import Fleet, InstanceHealth, Move
+from services.planner.domain.fleet.rows import Fleet, InstanceHealth, Move
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from services.cli.fleet import engine_clusters, engines, fleet_orders
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"

@@ -16,7 +16,7 @@ import pytest
 from services.cli.rebuild import live_placements
 from services.cli.rebuild.live_placements import parse_kubeconfigs, read_placements
 from services.common.errors import InvalidConfiguration
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import cluster_project_name, project_name
 
 ADA, BOB, CAROL = (UUID(int=number) for number in (1, 2, 3))

@@ -13,7 +13,7 @@ from services.cli.rebuild.streamed_topics import instance_of
 from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, TopicPartition
-from services.planner.domain.fleet_rows import EngineInstanceRow
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import project_name
 from tests.unit.planner.given import at
 

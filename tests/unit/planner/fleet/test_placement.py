@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import Wait
-from services.planner.domain.fleet import FleetView
+from services.planner.domain.fleet.placement import BOUND, place
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import tenant_id
-from services.planner.domain.placement import BOUND, place
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState

@@ -19,8 +19,8 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
 from tests.unit.planner.given import at
 
 NOW = at(1000)

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
-from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
-from tests.unit.planner.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
-from tests.unit.planner.test_move_orders import MOVE
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
+from tests.unit.planner.fleet.test_move_orders import MOVE
 
 REBALANCE = RebalanceFleet()
 ONE, TWO, THREE = (replace(INSTANCE, id=each, namespace=f"argocd-{each}") for each in ("one", "two", "three"))

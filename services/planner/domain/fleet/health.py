@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
-from services.planner.domain.fleet_rows import InstanceHealth
+from services.planner.domain.fleet.rows import InstanceHealth
 
 SILENT = "AgentSilent"
 """Why nobody knows how an instance is."""

@@ -26,7 +26,9 @@ from services.common.messages import (
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet_rows import (
+from services.planner.domain.fleet.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
+from services.planner.domain.fleet.rows import (
     CLASSES,
     RINGS,
     ROOM_AGAIN,
@@ -40,8 +42,6 @@ from services.planner.domain.fleet_rows import (
     Outcome,
     Refused,
 )
-from services.planner.domain.move_orders import cancel_move, move_tenant, settle_moves
-from services.planner.domain.rebalance_orders import rebalance_fleet
 
 MOST_CAPACITY = 1_000_000
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

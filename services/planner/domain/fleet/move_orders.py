@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
-from services.planner.domain.fleet_rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
 
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:

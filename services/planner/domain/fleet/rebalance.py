@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from services.planner.domain.placement import BOUND, candidates_of, first_within_bound, order_of
+from services.planner.domain.fleet.placement import BOUND, candidates_of, first_within_bound, order_of
 from services.planner.rows import EngineInstance, Tenant
 
 

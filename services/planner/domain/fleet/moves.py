@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from services.planner.domain.fleet_rows import Move, MoveStep
+from services.planner.domain.fleet.rows import Move, MoveStep
 
 NUMBERS: dict[MoveStep, int] = {
     "ordered": 0,

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
-from services.planner.domain.fleet_orders import decide_orders
-from services.planner.domain.fleet_rows import (
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.rows import (
     CANCELLABLE,
     EngineInstanceRow,
     Fleet,
@@ -22,8 +22,8 @@ from services.planner.domain.fleet_rows import (
     MoveStep,
     TenantHere,
 )
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at
-from tests.unit.planner.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 
 TWO = replace(INSTANCE, id="two", namespace="argocd-2")
 NORTH = replace(TWO, engine_cluster="north-2")
