@@ -24,11 +24,14 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test unit search years chaos failover bench packages containers node
+.PHONY: test long unit search years chaos failover bench packages containers node
 # Three processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
-test: toolchain ## Run every test: unit, component, the stack, end-to-end and with real Argo CD
-	@$(RUN)python -m pytest $(SIDE_BY_SIDE)
+test: toolchain ## Run the tests: unit, component, the stack, end-to-end and with real Argo CD
+	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m "not long"
+
+long: toolchain ## Run those that `make test` leaves out because they take long: rarer losses, two engine clusters (ten minutes)
+	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m long
 
 unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit

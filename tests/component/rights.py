@@ -17,7 +17,7 @@ from services.common.kubernetes import ApiResource, KubeClient, Manifest
 SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 
 
 async def until_granted(

@@ -26,7 +26,7 @@ SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(ghost)s), w
        engine_cluster
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
-STREAMED_SECONDS = 30
+STREAMED_SECONDS = 90
 
 
 def haunt(operator: Operator, created: Manifest) -> None:

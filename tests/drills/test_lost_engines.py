@@ -168,6 +168,7 @@ async def test_namespace_of_an_argo_cd_when_lost_then_others_are_served_and_its_
         assert identity(other, elsewhere)[:2] == before[:2]
 
 
+@pytest.mark.long
 async def test_engine_cluster_when_lost_then_a_new_one_under_the_same_instance_ids_gets_everything(
     stack: HostedStack,
     operator: Operator,

@@ -18,7 +18,7 @@ from tests.e2e.test_telemetry import get
 
 APPLY = "gitopsctl schemas apply"
 FORMER = AVRO_SCHEMAS / "released" / "command.v1.avsc"
-TOLD_SECONDS = 30
+TOLD_SECONDS = 90
 
 
 def schemas_of(stack: HostedStack) -> dict[int, str]:
@@ -42,6 +42,7 @@ async def until_told(stack: HostedStack, value: float) -> None:
         await asyncio.sleep(0.2)
 
 
+@pytest.mark.long
 async def test_registry_when_lost_then_a_copy_brings_each_schema_back_under_its_id_and_old_messages_are_read(
     stack: HostedStack, operator: Operator, tenant: Tenant
 ) -> None:

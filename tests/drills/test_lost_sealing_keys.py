@@ -22,7 +22,7 @@ from tests.e2e.tenant import Tenant, find, path
 
 REMOTE = {"environment": "prod", "namespace": "web"}
 MEANWHILE, SINCE = path("meanwhile"), path("since")
-SEALED_SECONDS = 30
+SEALED_SECONDS = 90
 STATUS = "gitopsctl keys status"
 
 
@@ -80,6 +80,7 @@ class Credentials:
         return found["metadata"]["uid"], decoded(found)
 
 
+@pytest.mark.long
 async def test_sealing_keys_when_lost_then_new_ones_seal_everything_anew_and_argo_cd_keeps_what_it_has(
     stack: HostedStack, operator: Operator, tenant: Tenant, api: Api, cluster: Cluster, engine_secrets: Mirror
 ) -> None:

@@ -52,7 +52,7 @@ def delete_offsets(stack: HostedStack) -> None:
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
 
 
-@pytest.mark.parametrize("loss", ["dropped", "limit reached"])
+@pytest.mark.parametrize("loss", ["dropped", pytest.param("limit reached", marks=pytest.mark.long)])
 async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_deleted_unseen_is_withdrawn(
     operator: Operator, tenant: Tenant, loss: str
 ) -> None:

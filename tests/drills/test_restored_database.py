@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, EDGES, Operator
 from services.common.kubernetes import Manifest
@@ -84,6 +86,7 @@ async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_r
     assert not [name for name in history.before if application_name(history.resources[name]) in swept]
 
 
+@pytest.mark.long
 async def test_kafka_and_database_when_both_are_lost_then_backup_and_lists_bring_them_back_and_nothing_comes_back(
     stack: HostedStack, operator: Operator, tenant: Tenant, other_tenant: Tenant, api: Api
 ) -> None:

@@ -18,7 +18,7 @@ from tests.e2e.test_telemetry import get
 
 MISSED = f'gitops_messages_missed_total{{service="planner",topic="{COMMANDS}"}}'
 CHANGES = 3
-SENT_SECONDS = 30
+SENT_SECONDS = 90
 
 
 def is_told(stack: HostedStack) -> bool:

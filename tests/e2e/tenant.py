@@ -49,7 +49,7 @@ class Tenant:
         return found
 
     async def until_status(
-        self, what: str, name: str = "web", timeout_seconds: float = 30, **expected: Any
+        self, what: str, name: str = "web", timeout_seconds: float = 60, **expected: Any
     ) -> dict[str, Any]:
         """Wait until the status has these values; keys are dotted paths with ``__`` for the dot."""
         await self.deployments.until(
@@ -60,7 +60,7 @@ class Tenant:
         return self.status(name)
 
     async def until_condition(
-        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 30
+        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 60
     ) -> dict[str, Any]:
         """Wait for a condition of the status."""
         await self.deployments.until(
@@ -77,7 +77,7 @@ class Tenant:
             lambda _: condition(self.status(name), "ErrorOccurred").get("status") != "True",
         )
 
-    async def application_of(self, created: Manifest, timeout_seconds: float = 30) -> Manifest:
+    async def application_of(self, created: Manifest, timeout_seconds: float = 60) -> Manifest:
         """Wait for the Application of a GitOpsDeployment."""
         name = application_name(created)
         await self.applications.until(
@@ -87,7 +87,7 @@ class Tenant:
         assert found is not None
         return found
 
-    async def until_application_gone(self, created: Manifest, timeout_seconds: float = 30) -> None:
+    async def until_application_gone(self, created: Manifest, timeout_seconds: float = 60) -> None:
         """Wait until a GitOpsDeployment has no Application."""
         name = application_name(created)
         await self.applications.until(f"{name} is gone", lambda objects: find(objects, name) is None, timeout_seconds)

@@ -37,7 +37,17 @@ async def until_all_synced(tenant: Tenant, created: list[Manifest]) -> None:
 
 
 @pytest.mark.parametrize(
-    "victim", ["planner", "watcher", "agent-1", "agent-2", "connect", "kafka", "registry", "postgres"]
+    "victim",
+    [
+        "planner",
+        "watcher",
+        "agent-1",
+        pytest.param("agent-2", marks=pytest.mark.long),
+        pytest.param("connect", marks=pytest.mark.long),
+        "kafka",
+        pytest.param("registry", marks=pytest.mark.long),
+        "postgres",
+    ],
 )
 async def test_process_when_killed_in_a_burst_then_nothing_is_missing_afterwards(
     stack: HostedStack, tenant: Tenant, victim: str

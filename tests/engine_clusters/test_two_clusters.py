@@ -21,6 +21,8 @@ from tests.e2e.operators import sole_instance
 from tests.e2e.tenant import Tenant, path
 from tests.engine_clusters.conftest import Held
 
+pytestmark = pytest.mark.long
+
 FIRST, SECOND = ENGINE_NAMESPACES[0], NAMESPACE
 REMOTE = {"environment": "prod", "namespace": "web"}
 

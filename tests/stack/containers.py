@@ -32,7 +32,7 @@ DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 JOB = ApiResource("batch", "v1", "Job", "jobs")
 INHERITED = ("PATH", "HOME", "LANG")
 """What the image has of its own."""
-READY_SECONDS = 60
+READY_SECONDS = 180
 STOP_SECONDS = 20
 
 

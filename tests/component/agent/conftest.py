@@ -107,7 +107,7 @@ def agent(start_agent: StartAgent, namespace: str) -> Worker:
     return start_agent({INSTANCE: namespace})
 
 
-def until(condition: Callable[[], object], within: float = 30) -> float:
+def until(condition: Callable[[], object], within: float = 90) -> float:
     """Wait for ``condition``; returns how long that took, in seconds."""
     began = time.monotonic()
     while not condition():
