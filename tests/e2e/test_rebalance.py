@@ -71,7 +71,9 @@ async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_ar
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: ")
         await until_moved(stack)
         assert places() == {FIRST: 2, SECOND: 2, namespace: 2}
-        assert await typed(stack, "rebalance") == "fleet: unchanged, each instance carries what it should\n"
+        # It may tell of a tenant that has to stay: one that another test has left on an instance without an agent.
+        assert "tenants that move" not in (await asyncio.to_thread(of_instances, stack, "rebalance")).output
+        assert places() == {FIRST: 2, SECOND: 2, namespace: 2}
 
         assert "'gitopsctl engines rebalance' moves them" in await typed(stack, "drain", namespace)
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: 2 of ")
