@@ -90,7 +90,8 @@ def run_once(kubectl: Kubectl, name: str) -> str:
 @pytest.mark.usefixtures("backup")
 def test_backup_when_its_job_runs_as_a_pod_then_the_store_has_an_archive(kubectl: Kubectl, bucket: Bucket) -> None:
     run_once(kubectl, "backup")
-    assert [key for key in bucket.keys() if key.startswith("gitops/") and bucket.content_of(key)]
+    written = bucket.keys()
+    assert [key for key in written if key.startswith("gitops/") and bucket.content_of(key)]
 
 
 def test_rotation_when_its_job_runs_as_a_pod_and_none_is_due_then_it_says_so(kubectl: Kubectl) -> None:
