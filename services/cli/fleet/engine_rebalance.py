@@ -10,14 +10,15 @@ from services.cli.owner_connection import URL
 from services.common.messages import RebalanceFleet
 from services.planner.domain.fleet.rows import Fleet
 
-TENANTS = {"tenant": "tenant", "objects": "objects", "from": "from", "to": "to"}
+TENANTS = {"tenant": "tenant", "objects": "objects", "from": "from", "to": "to", "step": "step"}
 INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "objects", "after": "then"}
 
 
 def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
 
-    As few tenants as that takes. Refused while tenants are being moved. --dry-run shows who would go where.
+    As few tenants as that takes; those that are on their way already count where they will be.
+    --dry-run shows who would go where.
     """
     order = RebalanceFleet()
     if not dry_run:
@@ -31,14 +32,15 @@ def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN)
 
 
 def tenant_rows(planned: Fleet) -> list[Row]:
-    """Tenants that move, by their names."""
+    """Tenants that move, by their names; also those that are on their way already."""
     objects = {tenant.id: tenant.objects for tenant in planned.tenants.values()}
     found = [
         {
             "tenant": f"{move.workspace}/{move.namespace}",
             "objects": objects[move.tenant_id],
             "from": move.source,
-            "to": move.target,
+            "to": move.destination,
+            "step": move.step,
         }
         for move in planned.moves.values()
     ]
@@ -51,7 +53,7 @@ def instance_rows(planned: Fleet) -> list[Row]:
     for tenant in planned.tenants.values():
         move = planned.moves.get(tenant.id)
         before[tenant.engine_instance_id] += tenant.objects
-        after[move.target if move else tenant.engine_instance_id] += tenant.objects
+        after[move.destination if move else tenant.engine_instance_id] += tenant.objects
     return [
         {
             "instance": known,

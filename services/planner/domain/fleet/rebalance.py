@@ -11,7 +11,7 @@ leave their engine cluster move last, and within it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.planner.domain.fleet.placement import BOUND, candidates_of, first_within_bound, order_of
@@ -37,12 +37,15 @@ class Relocation:
     target: EngineInstance
 
 
-def rebalance(placed: Iterable[PlacedTenant], instances: Collection[EngineInstance]) -> list[Relocation]:
+def rebalance(
+    placed: Iterable[PlacedTenant], instances: Collection[EngineInstance], coming: Mapping[str, int]
+) -> list[Relocation]:
     """The moves that make the fleet even, those that have to be first; from the same values the same.
 
     Args:
-        placed: all tenants that are placed.
+        placed: all tenants that are placed and may be moved.
         instances: all that there are.
+        coming: objects of the other tenants, by the id of the instance that has them or will have them.
     """
     alike: defaultdict[tuple[str, str], list[PlacedTenant]] = defaultdict(list)
     for each in placed:
@@ -52,7 +55,7 @@ def rebalance(placed: Iterable[PlacedTenant], instances: Collection[EngineInstan
         within = [each for each in instances if cluster in ("", each.engine_cluster)]
         staying = candidates_of(workspace, within, lambda each: not each.leaving)
         pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
-    load = Counter[str]()
+    load = Counter(coming)
     widest_first = sorted(pools, key=lambda pool: (-len(pool), [each.id for each in pool]))
     found = [_Pool(pool, pools[pool], load) for pool in widest_first if pool]
     for pool in found:

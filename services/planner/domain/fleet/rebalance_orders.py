@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from uuid import uuid5
@@ -17,10 +17,9 @@ from services.planner.rows import Tenant, TenantName
 def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if it is even. Raises Refused.
 
-    A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told.
+    A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told. One
+    that is being moved is left alone, and counts where it will be.
     """
-    if under_way := sum(not move.is_over for move in fleet.moves.values()):
-        raise Refused(f"tenants are being moved: {under_way}; 'gitopsctl engines moves' shows when they are there")
     after, rules = fleet, dict[TenantName, str]()
     for relocation in _relocations(fleet):
         name, target = relocation.placed.tenant.full_name, relocation.target.id
@@ -37,11 +36,19 @@ def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
         return f"{told}; {stay}" if stay else told, after
     if stay:
         raise Refused(f"no tenant moves, and {stay}")
-    return "each instance carries what it should", fleet
+    return _even(sum(not move.is_over for move in fleet.moves.values())), fleet
+
+
+def _even(under_way: int) -> str:
+    """What is told if nobody has to move besides so many tenants that are being moved."""
+    if not under_way:
+        return "each instance carries what it should"
+    return f"each instance will carry what it should: {under_way} are being moved, as 'gitopsctl engines moves' shows"
 
 
 def _relocations(fleet: Fleet) -> Iterator[Relocation]:
     """Within each region, among instances of the same engine: no tenant leaves these."""
+    coming = _coming(fleet)
     alike: defaultdict[tuple[str, str], list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         if not row.is_retired and row.engine in fleet.engines:
@@ -51,9 +58,22 @@ def _relocations(fleet: Fleet) -> Iterator[Relocation]:
         placed = [
             _placed(name, tenant, known[tenant.engine_instance_id])
             for name, tenant in fleet.tenants.items()
-            if tenant.engine_instance_id in known
+            if tenant.engine_instance_id in known and not _is_moving(tenant, fleet)
         ]
-        yield from rebalance(placed, [fleet.candidate(row) for row in rows])
+        yield from rebalance(placed, [fleet.candidate(row) for row in rows], coming)
+
+
+def _is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
+    return tenant.id in fleet.moves and not fleet.moves[tenant.id].is_over
+
+
+def _coming(fleet: Fleet) -> Counter[str]:
+    """Objects of tenants that are being moved, by the instance where they will be."""
+    coming = Counter[str]()
+    for tenant in fleet.tenants.values():
+        if _is_moving(tenant, fleet):
+            coming[fleet.moves[tenant.id].destination] += tenant.objects
+    return coming
 
 
 def _placed(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:

@@ -181,6 +181,11 @@ class Move:
         """Whether it can go back."""
         return self.step in CANCELLABLE
 
+    @property
+    def destination(self) -> str:
+        """The instance that has the tenant once it is over."""
+        return self.source if self.is_cancelled or self.step == "cancelling" else self.target
+
 
 @dataclass(frozen=True, slots=True)
 class TenantHere:

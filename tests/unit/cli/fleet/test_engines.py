@@ -127,8 +127,8 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
     tried = typed("rebalance", "--dry-run")
     words = [line.split() for line in tried.stdout.splitlines()]
-    assert words[0] == ["tenant", "objects", "from", "to"]
-    assert [row[1:] for row in words[1:3]] == [["10", "one", "two"]] * 2
+    assert words[0] == ["tenant", "objects", "from", "to", "step"]
+    assert [row[1:] for row in words[1:3]] == [["10", "one", "two", "ordered"]] * 2
     assert words[3:6] == [
         ["instance", "state", "capacity", "objects", "then"],
         ["one", "accepting", "100", "40", "20"],

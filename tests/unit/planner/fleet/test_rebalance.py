@@ -70,12 +70,12 @@ def sizes() -> list[int]:
 
 
 def test_fleet_when_it_is_even_then_nobody_moves(sizes: list[int]) -> None:
-    assert rebalance(settled(sizes, FLEET), FLEET) == []
+    assert rebalance(settled(sizes, FLEET), FLEET, {}) == []
 
 
 def test_fleet_when_an_instance_is_added_then_it_gets_its_share_from_those_who_prefer_it(sizes: list[int]) -> None:
     placed = settled(sizes, FLEET[:9])
-    moves = rebalance(placed, FLEET)
+    moves = rebalance(placed, FLEET, {})
     assert {move.target for move in moves} == {FLEET[9]}
     assert len(moves) <= MOST_MOVED * len(placed)
     assert sum(move.placed.load for move in moves) <= MOST_MOVED * sum(sizes)
@@ -86,17 +86,25 @@ def test_fleet_when_an_instance_is_added_then_it_gets_its_share_from_those_who_p
 def test_fleet_when_an_instance_leaves_then_its_tenants_move_and_nobody_else(sizes: list[int]) -> None:
     placed = settled(sizes, FLEET)
     left = [*FLEET[:9], replace(FLEET[9], **LEAVING)]
-    moves = rebalance(placed, left)
+    moves = rebalance(placed, left, {})
     assert {move.placed.tenant.engine_instance_id for move in moves} == {FLEET[9].id}
     assert carried(after(placed, moves))[FLEET[9].id] == 0
     assert len(moves) <= MOST_MOVED * len(placed)
     assert spread(after(placed, moves), FLEET[:9])[0] <= BOUND
 
 
+def test_fleet_when_others_are_coming_already_then_nobody_moves_in_their_place(sizes: list[int]) -> None:
+    placed = settled(sizes, FLEET[:9])
+    on_their_way = {move.placed.tenant.id for move in rebalance(placed, FLEET, {})}
+    others = [each for each in placed if each.tenant.id not in on_their_way]
+    coming = {FLEET[9].id: sum(each.load for each in placed if each.tenant.id in on_their_way)}
+    assert rebalance(others, FLEET, coming) == []
+
+
 def test_fleet_when_a_new_instance_is_down_then_nobody_moves_to_it(sizes: list[int]) -> None:
     placed = settled(sizes, FLEET[:9])
-    assert rebalance(placed, FLEET)
-    assert rebalance(placed, [*FLEET[:9], replace(FLEET[9], is_down=True)]) == []
+    assert rebalance(placed, FLEET, {})
+    assert rebalance(placed, [*FLEET[:9], replace(FLEET[9], is_down=True)], {}) == []
 
 
 def test_instance_when_it_carries_too_much_then_it_is_brought_to_its_share_by_few_moves(sizes: list[int]) -> None:
@@ -105,7 +113,7 @@ def test_instance_when_it_carries_too_much_then_it_is_brought_to_its_share_by_fe
         replace(each, load=each.load * 2) if each.tenant.engine_instance_id == "engine-0" else each for each in placed
     ]
     assert spread(crowded, FLEET)[0] > BOUND
-    moves = rebalance(crowded, FLEET)
+    moves = rebalance(crowded, FLEET, {})
     assert {move.placed.tenant.engine_instance_id for move in moves} == {"engine-0"}
     assert len(moves) < MOST_MOVED * len(placed)
     assert 0.95 < spread(after(crowded, moves), FLEET)[0] < 1.1
@@ -114,14 +122,14 @@ def test_instance_when_it_carries_too_much_then_it_is_brought_to_its_share_by_fe
 def test_instance_when_it_is_full_then_nobody_comes_and_nobody_has_to_go(sizes: list[int]) -> None:
     placed = settled(sizes, FLEET[:9])
     full = [*FLEET[:8], replace(FLEET[8], accepting=False), FLEET[9]]
-    moves = rebalance(placed, full)
+    moves = rebalance(placed, full, {})
     assert {move.target for move in moves} == {FLEET[9]}
 
 
 def test_workspace_when_an_instance_is_dedicated_to_it_then_its_tenants_go_there_and_no_others() -> None:
     own = replace(FLEET[9], dedicated_to="workspace-3")
     placed = settled([5] * 50, FLEET[:9])
-    (move,) = [each for each in rebalance(placed, [*FLEET[:9], own]) if each.target == own]
+    (move,) = [each for each in rebalance(placed, [*FLEET[:9], own], {}) if each.target == own]
     assert move.placed.tenant.workspace == "workspace-3"
 
 
@@ -143,7 +151,7 @@ def on(instance: EngineInstance, numbers: Iterable[int], bound_to: str = "") -> 
 def test_cluster_when_added_then_tenants_that_are_bound_to_another_stay_in_that_and_others_come() -> None:
     fleet = clusters(here=1, there=1)
     placed = on(fleet[0], range(4), BOUND_HERE) + on(fleet[0], range(4, 10))
-    moves = rebalance(placed, fleet)
+    moves = rebalance(placed, fleet, {})
     assert {move.target.id for move in moves} == {fleet[1].id}
     assert {move.placed.bound_to for move in moves} == {""}
     assert carried(after(placed, moves)) == {fleet[0].id: 50, fleet[1].id: 50}
@@ -152,15 +160,15 @@ def test_cluster_when_added_then_tenants_that_are_bound_to_another_stay_in_that_
 def test_tenants_when_all_are_bound_to_one_cluster_then_its_instances_share_them_whatever_others_there_are() -> None:
     fleet = clusters(here=2, there=3)
     placed = on(fleet[0], range(9), BOUND_HERE) + on(fleet[1], [9], BOUND_HERE)
-    assert carried(after(placed, rebalance(placed, fleet))) == {fleet[0].id: 50, fleet[1].id: 50}
+    assert carried(after(placed, rebalance(placed, fleet, {}))) == {fleet[0].id: 50, fleet[1].id: 50}
 
 
 def test_instance_when_to_be_retired_then_tenants_that_are_bound_to_its_cluster_go_within_it_or_stay() -> None:
     fleet = clusters(here=2, there=1)
     leaving = replace(fleet[0], **LEAVING)
     placed = on(leaving, range(4), BOUND_HERE)
-    assert {move.target for move in rebalance(placed, [leaving, *fleet[1:]])} == {fleet[1]}
-    assert rebalance(placed, [leaving, fleet[2]]) == []
+    assert {move.target for move in rebalance(placed, [leaving, *fleet[1:]], {})} == {fleet[1]}
+    assert rebalance(placed, [leaving, fleet[2]], {}) == []
 
 
 @given(
@@ -178,7 +186,7 @@ def test_fleet_whatever_it_is_when_evened_out_then_nobody_moves_twice_and_it_sta
         PlacedTenant(replace(tenant(number), engine_instance_id=f"engine-{at}"), load)
         for number, (at, load) in enumerate(given_tenants)
     ]
-    moves = rebalance(placed, fleet)
+    moves = rebalance(placed, fleet, {})
     assert len({move.placed.tenant.id for move in moves}) == len(moves)
-    assert moves == rebalance(list(reversed(placed)), fleet[::-1])
-    assert rebalance(after(placed, moves), fleet) == []
+    assert moves == rebalance(list(reversed(placed)), fleet[::-1], {})
+    assert rebalance(after(placed, moves), fleet, {}) == []

@@ -11,7 +11,7 @@ import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, MoveStep, TenantHere
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 
@@ -57,23 +57,12 @@ def test_moves_when_more_than_may_go_on_at_once_then_the_rest_waits() -> None:
     assert moves == decide_orders([ordered(REBALANCE)], before, NOW, moves_at_once=4).moves_ordered
 
 
-def under_way(step: str) -> Fleet:
-    before = fleet({"one": 9, "two": 0}, DRAINING, TWO)
-    return replace(before, moves={MOVE.tenant_id: replace(MOVE, step=step)})
-
-
 LEFT_ALONE: dict[str, tuple[Fleet, str, str]] = {
     "even": (fleet(EVEN, ONE, TWO), "unchanged", "each instance carries what it should"),
     "without tenants": (fleet({}, ONE, TWO), "unchanged", "each instance carries what it should"),
     "of one instance": (fleet({"one": 9}, ONE), "unchanged", "each instance carries what it should"),
     "in another region": (fleet({"one": 9}, ONE, replace(TWO, region="us")), "unchanged", "carries what it should"),
     "of another engine": (fleet({"one": 9}, ONE, replace(TWO, engine="flux")), "unchanged", "carries what it should"),
-    "with a move that waits": (
-        under_way("ordered"),
-        "refused",
-        "tenants are being moved: 1; 'gitopsctl engines moves'",
-    ),
-    "with a move that goes back": (under_way("cancelling"), "refused", "tenants are being moved: 1"),
     "nowhere to go": (
         fleet({"one": 9}, DRAINING),
         "refused",
@@ -100,7 +89,7 @@ def test_fleet_when_nobody_can_or_need_move_then_nothing_changes_and_the_rule_is
     changes = decided(before, REBALANCE)
     assert outcome(changes)[0] == result
     assert words in outcome(changes)[1]
-    assert [move for move in changes.moves_ordered if move.tenant_id != MOVE.tenant_id] == []
+    assert changes.moves_ordered == ()
 
 
 def test_instance_when_others_have_no_room_for_all_of_its_tenants_then_those_that_fit_go_and_the_rest_is_counted() -> (
@@ -123,15 +112,30 @@ def test_orders_when_an_instance_is_drained_before_them_in_one_batch_then_it_is_
     assert Counter(move.source for move in changes.moves_ordered) == {"one": 10}
 
 
-def test_order_when_it_comes_twice_in_one_batch_then_the_second_is_refused() -> None:
+def test_order_when_it_comes_twice_in_one_batch_then_the_second_finds_all_on_their_way() -> None:
     before = fleet({"one": 9, "two": 0}, ONE, TWO)
-    assert [each.outcome for each in decided(before, REBALANCE, REBALANCE).fleet_orders] == ["accepted", "refused"]
+    first, second = decided(before, REBALANCE, REBALANCE).fleet_orders
+    assert (first.outcome, first.message) == ("accepted", "tenants that move: 4 of 9")
+    assert (second.outcome, second.message[:63]) == (
+        "unchanged",
+        "each instance will carry what it should: 4 are being moved, as ",
+    )
 
 
-def test_order_when_a_tenant_was_moved_before_it_then_it_waits_for_that() -> None:
+def test_order_when_a_tenant_was_moved_before_it_then_it_counts_where_it_will_be() -> None:
     before = fleet({"one": 9, "two": 0}, ONE, TWO)
-    orders = decided(before, MoveTenant("local", "team-0", "two"), REBALANCE).fleet_orders
-    assert [each.outcome for each in orders] == ["accepted", "refused"]
+    changes = decided(before, MoveTenant("local", "team-0", "two"), REBALANCE)
+    assert [each.outcome for each in changes.fleet_orders] == ["accepted", "accepted"]
+    assert Counter(move.target for move in changes.moves_ordered) == {"two": 4}
+
+
+@pytest.mark.parametrize("step", ["cancelling", "reserved"])
+def test_order_when_a_tenant_goes_back_then_it_counts_where_it_was_and_others_go(step: MoveStep) -> None:
+    before = fleet({"one": 9, "two": 0}, ONE, TWO)
+    first = next(iter(before.tenants.values()))
+    back = replace(MOVE, tenant_id=first.id, source="one", target="two", step=step, is_cancelled=True)
+    moves = decided(replace(before, moves={first.id: back}), REBALANCE).moves_ordered
+    assert len([move for move in moves if move.tenant_id != first.id]) == 4
 
 
 def test_move_when_a_rebalance_ordered_it_then_it_is_the_tenants_and_names_who_did() -> None:
