@@ -32,7 +32,7 @@ class EngineInstance:
     engine_cluster: str = ""
     """The cluster that it runs in, and that deployments without an environment go to."""
     is_down: bool = False
-    """Its agent says that it does not do its work."""
+    """Nothing new is deployed there, as far as anybody knows."""
 
 
 @dataclass(frozen=True, slots=True)

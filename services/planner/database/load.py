@@ -15,13 +15,14 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.common.messages import Health
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.rows import SILENT, InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
@@ -42,9 +43,9 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 # Nothing is on a retired instance, and nothing comes to it.
-INSTANCES = """
+INSTANCES = f"""
 SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity, state IN ('draining', 'drained'),
-       engine_cluster, coalesce(health = 'Down', false)
+       engine_cluster, coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)
   FROM engine_instances
  WHERE state <> 'retired'
 """

@@ -22,7 +22,7 @@ from services.common.messages import (
 from services.planner.database import periodic_queries
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
@@ -147,6 +147,24 @@ def test_tenant_when_its_first_choice_is_down_then_it_is_placed_elsewhere_by_any
     for planner in (session, other):
         (tenant,) = planned(planner, 2, changed(1)).tenants
         assert tenant.tenant.engine_instance_id == ({ONE, TWO} - {first}).pop()
+
+
+def test_tenant_when_no_agent_tells_anything_of_its_first_choice_then_it_is_placed_elsewhere_until_one_does(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    (tenant,) = planned(session, 2, changed(1)).tenants
+    first = tenant.tenant.engine_instance_id
+    take(session, 2, told(1, instance=first))
+    silent_at = 2 + int(PATIENCE.total_seconds())
+    take(session, silent_at, Event(HealthDue(first), PARTITION, ""))
+    session.refresh_fleet()
+    (tenant,) = planned(session, 2, changed(1)).tenants
+    assert tenant.tenant.engine_instance_id != first
+    take(session, silent_at + 1, told(silent_at + 1, instance=first))
+    session.refresh_fleet()
+    (tenant,) = planned(session, 2, changed(1)).tenants
+    assert tenant.tenant.engine_instance_id == first
 
 
 def test_health_when_it_is_of_a_retired_instance_then_it_is_passed_over(sessions: Sessions, database: Database) -> None:

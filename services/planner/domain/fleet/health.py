@@ -13,10 +13,7 @@ from datetime import datetime, timedelta
 from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
-from services.planner.domain.fleet.rows import InstanceHealth
-
-SILENT = "AgentSilent"
-"""Why nobody knows how an instance is."""
+from services.planner.domain.fleet.rows import SILENT, InstanceHealth
 
 
 def decide_health(

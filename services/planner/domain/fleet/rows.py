@@ -120,6 +120,8 @@ class Holding:
 
 
 NOTHING_HELD = Holding()
+SILENT = "AgentSilent"
+"""Why nobody knows how an instance is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,11 @@ class InstanceHealth:
     """When its agent last told anything."""
     due_at: datetime | None
     """When nobody knows how it is, unless its agent tells something; None: it is so."""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing new is deployed there: as its agent says, or as there is none that says anything."""
+        return self.health == Health.DOWN.value or self.reason == SILENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +236,9 @@ class Fleet:
         return self.holdings.get(instance, NOTHING_HELD)
 
     def is_down(self, instance: str) -> bool:
-        """Whether its agent says that it does not do its work."""
+        """Whether nothing new is deployed there, as far as anybody knows."""
         told = self.health.get(instance)
-        return told is not None and told.health == Health.DOWN.value
+        return told is not None and told.is_down
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
         """As placement sees it."""

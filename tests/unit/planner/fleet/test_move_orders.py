@@ -52,8 +52,8 @@ def with_tenant(before: Fleet, tenant: TenantHere) -> Fleet:
     return replace(before, tenants={(WORKSPACE, NAMESPACE): tenant})
 
 
-def with_health(before: Fleet, health: str) -> Fleet:
-    told = InstanceHealth("two", 3, health, "ControllerNotReady", "no pod is ready", "", None, at(1), at(1), None)
+def with_health(before: Fleet, health: str, reason: str = "ControllerNotReady") -> Fleet:
+    told = InstanceHealth("two", 3, health, reason, "no pod is ready", "", None, at(1), at(1), None)
     return replace(before, health={told.engine_instance_id: told})
 
 
@@ -72,6 +72,7 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
     "to one that is retired": (fleet(replace(TWO, state="retired")), TO_TWO, "refused", "two is retired"),
     "to one that is full": (fleet(replace(TWO, state="full")), TO_TWO, "refused", "two is full"),
     "to one that is down": (with_health(fleet(), "Down"), TO_TWO, "refused", "two is down: no pod is ready"),
+    "to one without an agent": (with_health(fleet(), "Unknown", "AgentSilent"), TO_TWO, "refused", "two is down: no"),
     "to one that is degraded": (with_health(fleet(), "Degraded"), TO_TWO, "accepted", ""),
     "without room": (fleet(held=Holding(deployments=2497)), TO_TWO, "refused", "has room for 3 Applications"),
     "to another region": (fleet(replace(TWO, region="us")), TO_TWO, "refused", "region of engine instance two is 'us'"),
