@@ -88,7 +88,7 @@ def up(  # noqa: PLR0913 - one for each option
     clocks: Annotated[bool, typer.Option("--clocks", help="'dev clock' can set those of our services.")] = False,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of our services, in place of its default."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of ours, in place of its default."),
     ] = None,
     registry_key: Annotated[
         Path | None,

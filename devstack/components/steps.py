@@ -53,7 +53,7 @@ COMMANDS = (
 
 def nodes(stack: Stack) -> list[Node]:
     """The steps."""
-    environment = stack.base_environment() | stack.environment() | _passwords(stack)
+    environment = stack.base_environment() | stack.environment() | _passwords(stack) | dict(stack.settings)
     return [Step(command.name, command.argv(), environment, command.depends_on) for command in COMMANDS]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devstack.git.site import GitSite, site_of
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.harness.mirror import mirrored
 from services.common.kubernetes import CONFIG_MAP, KubeClient, connect
 from tests.argocd.deployed import Deployed
@@ -28,7 +28,9 @@ SOON = (
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product, with Argo CD, git servers and a second cluster."""
-    with hosted(stacks_folder / "product", "--argocd", *SOON, output=stacks_folder / "product.out") as running:
+    with hosted(
+        stacks_folder / "product", "--argocd", *UNHURRIED, *SOON, output=stacks_folder / "product.out"
+    ) as running:
         yield running
 
 

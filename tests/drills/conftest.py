@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.harness.operator import Operator
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
@@ -15,7 +15,7 @@ from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
-    with hosted(stacks_folder / "drills", output=stacks_folder / "drills.out") as running:
+    with hosted(stacks_folder / "drills", *UNHURRIED, output=stacks_folder / "drills.out") as running:
         yield running
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 QUOTA = 200
@@ -18,6 +18,10 @@ QUOTA = 200
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
     with hosted(
-        stacks_folder / "e2e", "--set", f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}", output=stacks_folder / "e2e.out"
+        stacks_folder / "e2e",
+        *UNHURRIED,
+        "--set",
+        f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}",
+        output=stacks_folder / "e2e.out",
     ) as running:
         yield running

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.node import network, remains
 from devstack.node.commands import run
 from devstack.toolchain import packages
@@ -26,7 +26,7 @@ def stack_with_node(folder: Path, *options: str) -> Iterator[HostedStack]:
     except StartupError as error:
         pytest.fail(str(error), pytrace=False)
     before = traces(folder)
-    with hosted(folder, "--pods", *options, output=folder.with_suffix(".out")) as running:
+    with hosted(folder, "--pods", *UNHURRIED, *options, output=folder.with_suffix(".out")) as running:
         yield running
     assert traces(folder) == before
 

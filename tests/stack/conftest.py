@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.supervisor.child import tree
 from tests.stack.small import Gitopsctl, await_gone, command
 
@@ -17,7 +17,7 @@ from tests.stack.small import Gitopsctl, await_gone, command
 @pytest.fixture(scope="package")
 def infrastructure(stacks_folder: Path) -> Iterator[HostedStack]:
     """Everything but our services, shared by all tests that do not end it; it must leave no process behind."""
-    with hosted(stacks_folder / "stack", "--infra", output=stacks_folder / "stack.out") as stack:
+    with hosted(stacks_folder / "stack", "--infra", *UNHURRIED, output=stacks_folder / "stack.out") as stack:
         family = [pid for top in stack.pids().values() for pid in tree(top)]
         yield stack
     assert await_gone(family) == []

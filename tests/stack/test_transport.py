@@ -21,7 +21,7 @@ import pytest
 from joserfc.jwk import RSAKey
 from pydantic import SecretStr
 
-from devstack.harness.hosted import HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.harness.mirror import mirrored
 from devstack.stack.transport import LIFETIME
 from devstack.supervisor.health_checks import HOST
@@ -53,7 +53,7 @@ def registry_key(stacks_folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stack(stacks_folder: Path, registry_key: Path) -> Iterator[HostedStack]:
-    options = ("--tls", "--registry-key", str(registry_key))
+    options = (*UNHURRIED, "--tls", "--registry-key", str(registry_key))
     with hosted(stacks_folder / "transport", *options, output=stacks_folder / "transport.out") as running:
         yield running
 

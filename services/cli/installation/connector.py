@@ -41,10 +41,12 @@ TIMEOUT = typer.Option(60.0, help="Seconds to wait for Connect, and then for the
 def apply(timeout: float = TIMEOUT) -> None:
     """Make Connect run the connector as connector.json says, and wait until it does.
 
-    Where Connect is: CONNECT_URL, CONNECT_CA, CONNECT_CERTIFICATE, CONNECT_KEY.
+    Where Connect is: CONNECT_URL, CONNECT_CA, CONNECT_CERTIFICATE, CONNECT_KEY. How often it looks for rows:
+    CONNECT_POLL_INTERVAL_MS.
     """
-    definition: dict[str, str] = json.loads(DEFINITION.read_text())
     settings = load(ConnectSettings)
+    definition: dict[str, str] = json.loads(DEFINITION.read_text())
+    definition["poll.interval.ms"] = str(settings.connect_poll_interval_ms)
     with connect_client(settings) as client:
         await_dependency(
             f"Kafka Connect at {settings.connect_url}", lambda: _put(client, definition), timeout_seconds=timeout

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
 from services.cli.installation import connector
 from services.cli.installation.connector import SILENT_SECONDS, Keeper
@@ -110,6 +112,17 @@ def test_wait_when_connector_and_task_run_then_it_returns(client: httpx2.Client)
 def test_definition_when_it_needs_an_address_or_a_password_then_it_takes_it_from_the_worker(secret: str) -> None:
     definition = json.loads(connector.DEFINITION.read_text())
     assert definition[f"database.{secret}"].startswith("${env:GITOPS_")
+
+
+def test_definition_when_applied_then_rows_are_looked_for_as_often_as_the_operator_says(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, client: httpx2.Client
+) -> None:
+    monkeypatch.setattr(connector, "connect_client", lambda _: nullcontext(client))
+    for environment, expected in (({}, "2"), ({"CONNECT_POLL_INTERVAL_MS": "20"}, "20")):
+        result = CliRunner(env={"CONNECT_URL": "http://connect"} | environment).invoke(connector.app, ["apply"])
+        assert result.exit_code == 0, result.output
+        assert connect.config is not None
+        assert connect.config["poll.interval.ms"] == expected
 
 
 def test_keeper_when_the_task_has_failed_then_it_is_restarted(connect: Connect, client: httpx2.Client) -> None:
