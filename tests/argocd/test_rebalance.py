@@ -45,7 +45,7 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
         histories = [await watching.enter_async_context(watched(kube, tenant.namespace)) for tenant in crowd]
         views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: 2 of ")
-        await until_moved(stack)
+        await until_moved(stack, crowd)
         places = sorted(
             place for each in created for place, name in applications.objects if name == application_name(each)
         )

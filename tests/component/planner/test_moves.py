@@ -173,8 +173,8 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
         ("RebalanceFleet", "accepted", "tenants that move: 1 of 1"),
         (
             "RebalanceFleet",
-            "refused",
-            "tenants are being moved: 1; 'gitopsctl engines moves' shows when they are there",
+            "unchanged",
+            "each instance will carry what it should: 1 are being moved, as 'gitopsctl engines moves' shows",
         ),
     ]
     assert moves == [(here, there, "reserved", known.id)]
