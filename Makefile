@@ -40,8 +40,8 @@ PROPERTIES = $(shell grep -rl "import.*given\|RuleBasedStateMachine" tests/unit)
 search: setup ## Look for examples that break a property (minutes); it prints the smallest
 	@$(RUN)python -m pytest $(PROPERTIES) --hypothesis-profile=search
 
-years: toolchain ## Have twenty simulated years pass, and see that no table grows with them
-	@SIMULATED_YEARS=20 $(RUN)python -m pytest tests/component/planner/test_years.py
+years: toolchain ## Have twenty simulated years pass, print the size of each table, and see that none grows with them
+	@SIMULATED_YEARS=20 $(RUN)python -m pytest --capture=no tests/component/planner/test_years.py
 
 packages: setup ## Install the Debian packages that `make containers` and `make node` take (root; Debian or Ubuntu)
 	@$(RUN)gitopsctl toolchain packages containers node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -28,6 +29,22 @@ ROWS, BYTES = 10, 128 * 1024
 """By so much two years may differ in what they end with."""
 
 
+MILESTONES = sorted({1, 2, YEARS // 2, YEARS})
+"""Years after which sizes are shown."""
+
+
+def as_table(rows: list[dict[str, int]], sizes: list[dict[str, int]]) -> str:
+    """In Markdown: rows and KiB of each table at the end of some years."""
+    heads = ["table", *(f"rows, year {year}" for year in MILESTONES), *(f"KiB, year {year}" for year in MILESTONES)]
+    lines = [heads, ["---", *["---:"] * (2 * len(MILESTONES))]]
+    for name in sorted(metadata.tables, key=lambda each: -sizes[-1][each]):
+        counts = [rows[year - 1][name] for year in MILESTONES]
+        lines.append([f"`{name}`", *map(str, [*counts, *(sizes[year - 1][name] // 1024 for year in MILESTONES)])])
+    total = [sum(sizes[year - 1].values()) // 1024 for year in MILESTONES]
+    lines.append(["all", *[""] * len(MILESTONES), *map(str, total)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def years_of(measured: list[dict[str, int]], table: str) -> list[int]:
     return [year[table] for year in measured]
 
@@ -42,6 +59,7 @@ def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
             lived.live_through_year()
             rows.append(lived.tables())
             sizes.append(lived.sizes())
+    sys.stdout.write(f"\n{as_table(rows, sizes)}\n")
     assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
     # The pages that a vacuum empties are taken again after the next one, so that the second year still needs its own.
     most = {name: sizes[1][name] * 1.25 + BYTES for name in metadata.tables}
