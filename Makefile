@@ -41,7 +41,7 @@ search: setup ## Look for examples that break a property (minutes); it prints th
 	@$(RUN)python -m pytest $(PROPERTIES) --hypothesis-profile=search
 
 years: toolchain ## Have twenty simulated years pass, print the size of each table, and see that none grows with them
-	@SIMULATED_YEARS=20 $(RUN)python -m pytest --capture=no tests/component/planner/test_years.py
+	@SIMULATED_YEARS=20 $(RUN)python -m pytest tests/component/planner/test_years.py
 
 packages: setup ## Install the Debian packages that `make containers` and `make node` take (root; Debian or Ubuntu)
 	@$(RUN)gitopsctl toolchain packages containers node

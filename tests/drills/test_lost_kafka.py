@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, Operator
+from services.common.kafka import COMMANDS
+from tests.drills.alert_metrics import measured
 from tests.drills.test_lost_database import identity
 from tests.e2e.tenant import Tenant, application_name, find, path
 
 
 async def test_kafka_when_lost_then_a_new_cluster_is_filled_and_changes_of_the_meantime_take_effect(
-    operator: Operator, tenant: Tenant
+    stack: HostedStack, operator: Operator, tenant: Tenant
 ) -> None:
     resources = {name: await tenant.create(name) for name in ("kept", "changed", "deleted")}
     for name in resources:
@@ -36,6 +39,7 @@ async def test_kafka_when_lost_then_a_new_cluster_is_filled_and_changes_of_the_m
         5: [operator.start(*AGENTS)],
     }
     await asyncio.to_thread(operator.follow_runbook, "lost-kafka.md", by_hand, change_meanwhile)
+    assert measured(stack, "planner", "gitops_logs_made_anew_total", topic=COMMANDS) > 0, "GitOpsLogMadeAnew"
 
     await tenant.until_status("Synced", "created", sync__status="Synced")
     await tenant.until_application_gone(resources["deleted"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -12,13 +11,14 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
 from services.common.errors import GitOpsError, Unavailable
 from services.common.package_data import AVRO_SCHEMAS
+from tests.drills.alert_metrics import until_measured
 from tests.drills.test_lost_database import identity
 from tests.e2e.tenant import Tenant, path
-from tests.e2e.test_telemetry import get
 
 APPLY = "gitopsctl schemas apply"
 FORMER = AVRO_SCHEMAS / "released" / "command.v1.avsc"
-TOLD_SECONDS = 90
+LOST = "gitops_registry_lost"
+"""Alert: GitOpsRegistryLost."""
 
 
 def schemas_of(stack: HostedStack) -> dict[int, str]:
@@ -32,14 +32,6 @@ def register_former(stack: HostedStack) -> None:
     """As in an environment that was upgraded: what applying this build's schemas gives no id."""
     client = SchemaRegistryClient({"url": stack.environment["SCHEMA_REGISTRY_URL"]})
     client.register_schema("gitops.former-value", Schema(FORMER.read_text(), "AVRO"))
-
-
-async def until_told(stack: HostedStack, value: float) -> None:
-    """Wait until the alert's gauge has this value."""
-    deadline = time.monotonic() + TOLD_SECONDS
-    while f'gitops_registry_lost{{service="planner"}} {value}' not in get(stack, "planner", "/metrics").text:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.2)
 
 
 @pytest.mark.long
@@ -63,7 +55,7 @@ async def test_registry_when_lost_then_a_copy_brings_each_schema_back_under_its_
     await asyncio.to_thread(operator.stop("watcher"))
     with pytest.raises(GitOpsError, match="exit code 2"):
         await asyncio.to_thread(operator.start("watcher"))
-    await until_told(stack, 1.0)
+    await until_measured(stack, "planner", LOST, lambda lost: lost == 1)
 
     # What starts now has to read what is on the topics already.
     by_hand = {1: [], 2: [operator.start("watcher"), *operator.restart("planner", "agent-1")]}
@@ -74,4 +66,4 @@ async def test_registry_when_lost_then_a_copy_brings_each_schema_back_under_its_
     await tenant.until_path(created, "since")
     assert identity(tenant, created)[:2] == before[:2]
     assert await asyncio.to_thread(operator.run, "gitopsctl dlq list") == letters
-    await until_told(stack, 0.0)
+    await until_measured(stack, "planner", LOST, lambda lost: lost == 0)

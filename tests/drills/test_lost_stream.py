@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
+from tests.drills.alert_metrics import until_measured
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, application_name, path
@@ -22,6 +24,8 @@ RELOAD = "SELECT pg_reload_conf()"
 FILL_SEGMENT = "SELECT pg_logical_emit_message(false, 'drill', 'anything'), pg_switch_wal()"
 WAL_STATUS = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'gitops'"
 MOST_SEGMENTS = 20
+UNCONFIRMED, ALERTED = "gitops_stream_unconfirmed_bytes", 1_000_000_000
+"""Alert: GitOpsStreamBehind."""
 UNSEEN = "DELETE FROM engine_resources WHERE name = %s AND kind = 'Application'"
 
 
@@ -54,7 +58,7 @@ def delete_offsets(stack: HostedStack) -> None:
 
 @pytest.mark.parametrize("loss", ["dropped", pytest.param("limit reached", marks=pytest.mark.long)])
 async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_deleted_unseen_is_withdrawn(
-    operator: Operator, tenant: Tenant, loss: str
+    stack: HostedStack, operator: Operator, tenant: Tenant, loss: str
 ) -> None:
     kept, changed, unseen = [await tenant.create(name) for name in ("kept", "changed", "unseen")]
     for name in ("kept", "changed", "unseen"):
@@ -68,6 +72,8 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
         asyncio.run_coroutine_threadsafe(tenant.patch("changed", patch), loop).result(30)
         with operator.owner() as owner:
             owner.execute(UNSEEN, [application_name(unseen)])
+        told = until_measured(stack, "planner", UNCONFIRMED, math.isinf)
+        asyncio.run_coroutine_threadsafe(told, loop).result()
 
     def lose_slot() -> None:
         if loss == "limit reached":
@@ -84,6 +90,7 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     assert swept.startswith("1 objects and 0 statuses")
     assert application_name(unseen) in swept
     await tenant.until_application_gone(unseen)
+    await until_measured(stack, "planner", UNCONFIRMED, lambda size: size < ALERTED)
 
 
 async def test_offsets_of_connect_when_lost_then_changes_of_the_meantime_take_effect_and_nothing_is_deployed_anew(

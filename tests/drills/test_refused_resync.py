@@ -6,12 +6,16 @@ import asyncio
 import json
 import time
 
+from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
+from tests.drills.alert_metrics import until_measured
 from tests.e2e.tenant import Tenant, application_name, find
 
 DELETED = 24
 """More than a list may always lack, and more than half of what there is."""
 REFUSED_SECONDS = 60
+REFUSED = "gitops_sweeps_refused"
+"""Alert: GitOpsResyncRefused."""
 
 
 async def _name_of_refused(operator: Operator) -> str:
@@ -26,7 +30,7 @@ async def _name_of_refused(operator: Operator) -> str:
 
 
 async def test_deletions_when_a_list_lacks_too_much_then_nothing_goes_until_an_operator_approves_what_was_shown(
-    operator: Operator, tenant: Tenant
+    stack: HostedStack, operator: Operator, tenant: Tenant
 ) -> None:
     names = [f"web-{number:02d}" for number in range(DELETED)]
     created = [await tenant.create(name) for name in (*names, "kept")]
@@ -37,6 +41,7 @@ async def test_deletions_when_a_list_lacks_too_much_then_nothing_goes_until_an_o
     await asyncio.to_thread(operator.start("watcher"))
 
     name = await _name_of_refused(operator)
+    await until_measured(stack, "planner", REFUSED, lambda count: count == 1)
     shown = await asyncio.to_thread(operator.run, f"gitopsctl resync show {name}")
     assert all(f"GitOpsDeployment/{each}" in shown for each in names)
     live = tenant.applications.objects
@@ -47,3 +52,4 @@ async def test_deletions_when_a_list_lacks_too_much_then_nothing_goes_until_an_o
         await tenant.until_application_gone(each)
     assert find(tenant.applications.objects, application_name(created[-1])) is not None
     assert await asyncio.to_thread(operator.run, "gitopsctl resync status") == "no resync is refused\n"
+    await until_measured(stack, "planner", REFUSED, lambda count: count == 0)

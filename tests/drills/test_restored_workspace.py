@@ -22,6 +22,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, Operator
 from services.common.kubernetes import APPLICATION, Manifest
 from services.common.ownership import AGENT_FIELD_MANAGER
+from tests.drills.alert_metrics import measured
 from tests.e2e.tenant import Tenant, application_name, path
 
 RESTORED_SECONDS = 120
@@ -129,9 +130,16 @@ async def history(tenant: Tenant, backup: Backup) -> History:
     return History(tenant, created)
 
 
-async def follow_runbook(operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]) -> None:
+def count_swept(stack: HostedStack) -> float:
+    """What the alert GitOpsResourcesSwept counts."""
+    return measured(stack, "planner", "gitops_resources_swept_total", kind="GitOpsDeployment")
+
+
+async def follow_runbook(
+    stack: HostedStack, operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]
+) -> None:
     """Its commands are typed once the audit tells what the restored list lacked."""
-    loop = asyncio.get_running_loop()
+    loop, before = asyncio.get_running_loop(), count_swept(stack)
 
     def restored() -> None:
         asyncio.run_coroutine_threadsafe(_awaited(restore), loop).result(RESTORED_SECONDS)
@@ -143,6 +151,7 @@ async def follow_runbook(operator: Operator, tenant: Tenant, restore: Callable[[
         before=lambda _: until_swept(operator, tenant, "lost"),
     )
     require_told(operator, tenant)
+    assert count_swept(stack) > before
 
 
 async def _awaited(act: Callable[[], Awaitable[None]]) -> None:
@@ -193,7 +202,7 @@ async def require_alive(tenant: Tenant, history: History) -> None:
 
 
 async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose_regain_and_revert_what_that_says(
-    operator: Operator, tenant: Tenant, backup: Backup, history: History
+    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup, history: History
 ) -> None:
     async def restore_workspace() -> None:
         """The stack has one API server: its engine side stands still meanwhile, and finds what it left."""
@@ -204,7 +213,7 @@ async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose
         await history.put_back(engine_side)
         await asyncio.to_thread(operator.start(*ENGINE_SIDE))
 
-    await follow_runbook(operator, tenant, restore_workspace)
+    await follow_runbook(stack, operator, tenant, restore_workspace)
     await require_restored(tenant, history)
     await require_alive(tenant, history)
     assert await asyncio.to_thread(operator.run, "gitopsctl resync status") == "no resync is refused\n"
@@ -216,7 +225,7 @@ async def test_api_server_of_a_workspace_and_its_engines_when_restored_then_all_
 ) -> None:
     ours = ("watcher", "planner", *AGENTS)
     before = {name: stack.pids()[name] for name in ours}
-    await follow_runbook(operator, tenant, backup.restore)
+    await follow_runbook(stack, operator, tenant, backup.restore)
     await require_restored(tenant, history)
     await require_alive(tenant, history)
     assert {name: stack.pids()[name] for name in ours} == before

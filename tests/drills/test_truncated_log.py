@@ -12,18 +12,19 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import EDGES, Operator
 from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, count_partitions
 from services.common.kafka import TopicPartition as Source
+from tests.drills.alert_metrics import measured
 from tests.drills.test_lost_database import identity
 from tests.e2e.tenant import Tenant, path
-from tests.e2e.test_telemetry import get
 
-MISSED = f'gitops_messages_missed_total{{service="planner",topic="{COMMANDS}"}}'
+MISSED = "gitops_messages_missed_total"
+"""Alert: GitOpsMessagesMissed."""
 CHANGES = 3
 SENT_SECONDS = 90
 
 
 def is_told(stack: HostedStack) -> bool:
     """Whether a planner has missed commands."""
-    return MISSED in get(stack, "planner", "/metrics").text
+    return measured(stack, "planner", MISSED, topic=COMMANDS) > 0
 
 
 def ends_of(stack: HostedStack, *topics: str) -> dict[Source, int]:

@@ -51,7 +51,7 @@ def years_of(measured: list[dict[str, int]], table: str) -> list[int]:
 
 @pytest.mark.timeout(3600)
 def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows, sizes = [], []
     with years(database, monkeypatch) as lived:
@@ -59,7 +59,8 @@ def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
             lived.live_through_year()
             rows.append(lived.tables())
             sizes.append(lived.sizes())
-    sys.stdout.write(f"\n{as_table(rows, sizes)}\n")
+    with capsys.disabled():
+        sys.stdout.write(f"\n{as_table(rows, sizes)}\n")
     assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
     # The pages that a vacuum empties are taken again after the next one, so that the second year still needs its own.
     most = {name: sizes[1][name] * 1.25 + BYTES for name in metadata.tables}
