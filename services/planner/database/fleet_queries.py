@@ -10,10 +10,12 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.common.messages import Health
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.fleet.rows import (
     ROOM_AGAIN,
+    SILENT,
     EngineClusterRow,
     EngineInstanceRow,
     Fleet,
@@ -25,6 +27,8 @@ from services.planner.domain.fleet.rows import (
 from services.planner.engines.interface import Engine
 from services.planner.rows import TenantName
 
+IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
+"""``InstanceHealth.is_down``, of a row of ``engine_instances``."""
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
@@ -84,7 +88,7 @@ SELECT EXISTS (
     SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
      WHERE {UNDER_WAY}
        AND (m.step = 'ordered'
-        OR (i.state IN ('draining', 'drained') AND NOT m.is_cancelled
+        OR ((i.state IN ('draining', 'drained') OR {IS_DOWN}) AND NOT m.is_cancelled
             AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing'))
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )

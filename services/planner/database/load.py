@@ -15,14 +15,14 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import Health
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
+from services.planner.database.fleet_queries import IS_DOWN
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.fleet.rows import SILENT, InstanceHealth, Move
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
@@ -45,7 +45,7 @@ ValueT = TypeVar("ValueT")
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = f"""
 SELECT id, namespace, state = 'accepting', engine, dedicated_to, capacity, state IN ('draining', 'drained'),
-       engine_cluster, coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)
+       engine_cluster, {IS_DOWN}
   FROM engine_instances
  WHERE state <> 'retired'
 """

@@ -12,7 +12,16 @@ import psycopg
 import pytest
 
 from services.common.errors import Retry
-from services.common.messages import CancelMove, DrainEngineInstance, FleetOrder, MoveTenant, Order, RebalanceFleet
+from services.common.messages import (
+    CancelMove,
+    DrainEngineInstance,
+    EngineHealth,
+    FleetOrder,
+    MoveTenant,
+    Observation,
+    Order,
+    RebalanceFleet,
+)
 from services.planner.database.fleet_queries import is_move_due, load_fleet_rows
 from services.planner.database.periodic_queries import delete_moves, find_due_moves
 from services.planner.database.session import DatabaseSession
@@ -146,6 +155,25 @@ def test_rows_when_the_target_is_in_another_cluster_then_each_is_streamed_to_its
     with psycopg.connect(database.owner_url) as owner:
         rows = owner.execute("SELECT DISTINCT engine_instance_id, engine_cluster FROM engine_resources").fetchall()
     assert set(rows) == {(source, "default"), (north, "north")}
+
+
+def test_move_when_its_target_goes_down_then_it_is_due_and_goes_back(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    target = moved(fleet, tenants).target
+    health = EngineHealth("Down", "ApiFailing", "no answer", "", None)
+    told = Event(Observation("", "", target, "", "", at(3), health), 7, "")
+    with fleet.connection() as connection:
+        assert not is_move_due(connection)
+    fleet.save_changes(planned(fleet, told), ())
+    with fleet.connection() as connection:
+        assert is_move_due(connection)
+    fleet.save_changes(planned(fleet, Event(FleetDue(), 0, "")), ())
+    tenants.tenants.forget_tenants()
+    _, move, _ = state_of(tenants)
+    assert move is not None
+    assert (move.is_cancelled, move.message) == (True, f"engine instance {target} is down: no answer")
 
 
 def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each_is_counted_with_its_objects(

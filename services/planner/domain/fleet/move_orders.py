@@ -48,6 +48,8 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
 def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
+    None begins while its target is down.
+
     Args:
         fleet: all rows.
         now: the time.
@@ -60,7 +62,9 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
         if move.step != "ordered" and not move.is_over:
             busy.update((move.source, move.target))
     for move in tuple(fleet.moves.values()):
-        if move.step == "ordered" and max(busy[move.source], busy[move.target]) < at_once:
+        if move.step != "ordered" or fleet.is_down(move.target):
+            continue
+        if max(busy[move.source], busy[move.target]) < at_once:
             busy.update((move.source, move.target))
             fleet = fleet.with_move(replace(move, step="reserved", step_since=now, due_at=now))
     return fleet
@@ -129,12 +133,19 @@ def _ordered(ordered: MoveTenant, order: FleetOrder, tenant: TenantHere) -> Move
 
 
 def _ended(move: Move, fleet: Fleet, now: datetime) -> Move:
-    """One whose tenant is gone is over; one whose target takes nobody any more goes back, if it still can."""
+    """One whose tenant is gone is over; one whose target takes nobody, or is down, goes back, if it still can.
+
+    One that only waits to begin goes on waiting for a target that is down.
+    """
     if move.tenant_id in fleet.gone:
         return replace(move, step="cancelled", step_since=now, message="the tenant is gone", due_at=None)
     target = fleet.instances[move.target]
     if move.is_cancellable and not move.is_cancelled and (target.is_leaving or target.is_retired):
         move = replace(move, is_cancelled=True, message=f"engine instance {target.id} is {target.state}")
+    if move.is_cancellable and not move.is_cancelled and move.step != "ordered" and fleet.is_down(target.id):
+        told = fleet.health[target.id]
+        message = f"engine instance {target.id} is down: {told.message or told.reason}"
+        move = replace(move, is_cancelled=True, message=message)
     if move.step == "ordered" and move.is_cancelled:
         return replace(move, step="cancelled", step_since=now)
     return move

@@ -148,6 +148,19 @@ def test_move_when_its_target_drains_after_the_source_was_released_then_it_goes_
     assert decide_orders([], before, NOW).moves_ordered == ()
 
 
+@pytest.mark.parametrize("step", [each for each in CANCELLABLE if each != "ordered"])
+def test_move_when_its_target_goes_down_before_the_source_is_released_then_it_goes_back(step: MoveStep) -> None:
+    before = with_health(fleet(held=Holding(tenants=1), moves=[at_step(step)]), "Down")
+    (move,) = decide_orders([], before, NOW).moves_ordered
+    assert (move.is_cancelled, move.message) == (True, "engine instance two is down: no pod is ready")
+
+
+@pytest.mark.parametrize("step", ["ordered", "releasing", "adopting"])
+def test_move_when_its_target_goes_down_before_it_has_begun_or_too_late_then_it_stays_as_it_is(step: MoveStep) -> None:
+    before = fleet(held=Holding(tenants=1), moves=[at_step(step)])
+    assert decide_orders([], with_health(before, "Down"), NOW).moves_ordered == ()
+
+
 def test_move_when_its_tenant_is_gone_then_it_is_over() -> None:
     (move,) = decide_orders([], replace(fleet(moves=[MOVE]), gone=frozenset({HERE.id})), NOW).moves_ordered
     assert (move.step, move.message) == ("cancelled", "the tenant is gone")
