@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 
 from devstack.generate.markdown import Row, code, table
 from services.agent.settings import AgentSettings
-from services.cli.installation.connect import ConnectSettings
+from services.cli.installation.connect import ConnectorSettings, ConnectSettings
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
 from services.common.settings import ServiceSettings
@@ -27,8 +27,11 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "Planner": PlannerSettings,
     "Agent": AgentSettings,
     "Connector keeper": ConnectSettings,
+    "`gitopsctl connector apply`": ConnectorSettings,
 }
-"""Of each service."""
+"""Of each service, and of a command that has more than the service beside it."""
+SHARED = (ServiceSettings, ConnectSettings)
+"""What others have, too: it is shown once."""
 
 ABOUT_SETTINGS = """\
 Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
@@ -57,7 +60,7 @@ def settings_page() -> str:
         _settings(common),
     ]
     for service, settings in SETTINGS.items():
-        shared = common if issubclass(settings, ServiceSettings) else {}
+        shared = next((each.model_fields for each in SHARED if issubclass(settings, each) and settings is not each), {})
         own = {name: field for name, field in settings.model_fields.items() if name not in shared}
         parts += [f"## {service}", _settings(own)]
     return "\n\n".join(parts) + "\n"

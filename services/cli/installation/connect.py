@@ -28,13 +28,6 @@ class ConnectSettings(BaseSettings):
         default=None, description="Certificate that Connect lets in, a file; needed if it asks for one."
     )
     connect_key: FilePath | None = Field(default=None, description="Its private key, a file.")
-    connect_poll_interval_ms: int = Field(
-        default=2,
-        ge=1,
-        le=1000,
-        description="How often the connector looks for rows that are committed: the shorter, the sooner they are sent, "
-        "and the more CPU it takes while there are none.",
-    )
 
     @model_validator(mode="after")
     def _is_encrypted(self) -> Self:
@@ -47,6 +40,18 @@ class ConnectSettings(BaseSettings):
             CONNECT_CERTIFICATE=self.connect_certificate,
         )
         return self
+
+
+class ConnectorSettings(ConnectSettings):
+    """Of ``gitopsctl connector apply``, which sets the connector up."""
+
+    connect_poll_interval_ms: int = Field(
+        default=2,
+        ge=1,
+        le=1000,
+        description="How often the connector looks for rows that are committed: the shorter, the sooner they are sent, "
+        "and the more CPU it takes while there are none.",
+    )
 
 
 def connect_client(settings: ConnectSettings) -> httpx2.Client:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import typer
 
-from services.cli.installation.connect import ConnectSettings, connect_client
+from services.cli.installation.connect import ConnectorSettings, ConnectSettings, connect_client
 from services.cli.installation.signals import quoted, send_signal
 from services.cli.owner_connection import TIMEOUT as DATABASE_TIMEOUT
 from services.cli.owner_connection import URL
@@ -44,7 +44,7 @@ def apply(timeout: float = TIMEOUT) -> None:
     Where Connect is: CONNECT_URL, CONNECT_CA, CONNECT_CERTIFICATE, CONNECT_KEY. How often it looks for rows:
     CONNECT_POLL_INTERVAL_MS.
     """
-    settings = load(ConnectSettings)
+    settings = load(ConnectorSettings)
     definition: dict[str, str] = json.loads(DEFINITION.read_text())
     definition["poll.interval.ms"] = str(settings.connect_poll_interval_ms)
     with connect_client(settings) as client:
