@@ -9,12 +9,14 @@ from uuid import NAMESPACE_DNS, uuid5
 from chaos.api import (
     APPLICATION_PREFIX,
     CLUSTER_PREFIX,
+    CREDENTIAL,
     DATABASE_ID,
     DEPLOYMENT,
     ENVIRONMENT,
     MANAGED_BY,
     MANAGER,
     PROJECT_PREFIX,
+    REPOSITORY_PREFIX,
     SECRET_TYPE,
 )
 from chaos.execution.api_calls import ApiCalls
@@ -24,12 +26,29 @@ from chaos.plan.operations import EngineKind, Forge, Meddle
 from chaos.record import Record, key_of
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, Manifest
 
-RESOURCES = {"application": APPLICATION, "project": APP_PROJECT, "cluster-secret": SECRET}
-PREFIXES = {"application": APPLICATION_PREFIX, "project": PROJECT_PREFIX, "cluster-secret": CLUSTER_PREFIX}
+RESOURCES = {
+    "application": APPLICATION,
+    "project": APP_PROJECT,
+    "cluster-secret": SECRET,
+    "repository-secret": SECRET,
+}
+PREFIXES = {
+    "application": APPLICATION_PREFIX,
+    "project": PROJECT_PREFIX,
+    "cluster-secret": CLUSTER_PREFIX,
+    "repository-secret": REPOSITORY_PREFIX,
+}
+OWNERS = {"cluster-secret": ENVIRONMENT, "repository-secret": CREDENTIAL}
+"""Kinds of the resources that Secrets are made for."""
+FORGED_DATA = {
+    "cluster-secret": {"name": "intruder", "server": "https://127.0.0.1:9"},
+    "repository-secret": {"name": "intruder", "url": "https://git.example.com/intruder/config.git"},
+}
 EDITS: dict[EngineKind, Manifest] = {
     "application": {"spec": {"project": "default", "source": {"path": "an-intruders"}}},
     "project": {"spec": {"destinations": [{"name": "*", "namespace": "*"}], "sourceRepos": ["*"]}},
     "cluster-secret": {"data": {"project": base64.b64encode(b"default").decode()}},
+    "repository-secret": {"data": {"project": base64.b64encode(b"default").decode()}},
 }
 UNLABEL: Manifest = {"metadata": {"labels": {MANAGED_BY: None}}}
 
@@ -66,13 +85,13 @@ class Intruder:
             self._record.foreign[key_of(stored)] = stored
 
     async def _object_of(self, wanted: Meddle) -> Manifest | None:
-        owner_kind = ENVIRONMENT if wanted.kind == "cluster-secret" else DEPLOYMENT
+        owner_kind = OWNERS.get(wanted.kind, DEPLOYMENT)
         owner = await self._calls.find(owner_kind, self._around.namespace(wanted.tenant), wanted.name)
         if owner is None:
             return None
         uid = owner["metadata"]["uid"]
-        if wanted.kind == "cluster-secret":
-            return await self._find("cluster-secret", f"{CLUSTER_PREFIX}{resource_id(uid)}")
+        if wanted.kind in OWNERS:
+            return await self._find(wanted.kind, f"{PREFIXES[wanted.kind]}{resource_id(uid)}")
         self._record.disturbed.add(uid)
         application = await self._find("application", f"{APPLICATION_PREFIX}{uid}")
         if application is None or wanted.kind == "application":
@@ -108,8 +127,8 @@ class Intruder:
             case "project":
                 return manifest | {"spec": {"sourceRepos": ["*"], "destinations": []}}
             case _:
-                manifest["metadata"]["labels"] = labels | {SECRET_TYPE: "cluster"}
-                data = {"name": "intruder", "server": "https://127.0.0.1:9"}
+                manifest["metadata"]["labels"] = labels | {SECRET_TYPE: wanted.kind.removesuffix("-secret")}
+                data = FORGED_DATA[wanted.kind]
                 return manifest | {
                     "type": "Opaque",
                     "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 from random import Random
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from chaos.plan.faults import (
     FAULTS,
@@ -29,6 +29,7 @@ from chaos.plan.faults import (
 )
 from chaos.plan.operations import (
     AskForSync,
+    EngineKind,
     Forge,
     Meddle,
     Operation,
@@ -58,8 +59,9 @@ LATE_MILLISECONDS = (50, 200, 1000)
 CLOCK_STEPS = (-3600, -60, -5, 5, 60, 3600)
 ANSWERED_KILOBYTES = (1, 16, 128)
 DATABASES = ("kafka", "postgres")
-SLOTS = 6
-"""Of forged objects; half of them in each of two engine namespaces, in three kinds: an agent takes ten for few."""
+SLOTS = 4
+"""Of forged objects; half of them in each of two engine namespaces, in four kinds: an agent takes ten for few."""
+ENGINE_KINDS: tuple[EngineKind, ...] = get_args(EngineKind)
 WEB, WEB_2 = "web", "web-2"
 """Namespaces of environments; deployments go to the first."""
 RESTLESS = 4
@@ -306,17 +308,16 @@ def _removal(random: Random, tenant: int) -> Remove:
 
 
 def _meddling(random: Random, tenant: int) -> Meddle:
-    kind = random.choices(["application", "project", "cluster-secret"], [6, 2, 2])[0]
+    kind = random.choices(ENGINE_KINDS, [6, 2, 2, 2])[0]
     if kind == "project":
         tenant = _restless(tenant)
     how = random.choice(["edit", "delete", "unlabel"])
-    name = random.choice(ENVIRONMENTS if kind == "cluster-secret" else DEPLOYMENTS)
-    return Meddle(tenant, kind, name, how)  # type: ignore[arg-type]
+    owners = {"cluster-secret": ENVIRONMENTS, "repository-secret": CREDENTIALS}
+    return Meddle(tenant, kind, random.choice(owners.get(kind, DEPLOYMENTS)), how)  # type: ignore[arg-type]
 
 
 def _forgery(random: Random, tenant: int) -> Forge:
-    kind = random.choice(["application", "project", "cluster-secret"])
-    return Forge(tenant, kind, random.randrange(SLOTS), ours=_one_in(random, 2))  # type: ignore[arg-type]
+    return Forge(tenant, random.choice(ENGINE_KINDS), random.randrange(SLOTS), ours=_one_in(random, 2))
 
 
 def _restless(tenant: int) -> int:

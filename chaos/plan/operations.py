@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login"]
 """What a user may remove. The last two are Secrets."""
-EngineKind = Literal["application", "project", "cluster-secret"]
+EngineKind = Literal["application", "project", "cluster-secret", "repository-secret"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Meddle:
     tenant: int
     kind: EngineKind
     name: str
-    """Of the deployment or environment that the object was made for; of a project it does not matter."""
+    """Of what the object was made for, a deployment, environment or credential; of a project it does not matter."""
     how: Literal["edit", "delete", "unlabel"]
 
 

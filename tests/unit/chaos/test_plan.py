@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 
@@ -29,6 +30,8 @@ from chaos.plan.generate import STEADY, Size, Targets, generate
 from chaos.plan.operations import (
     OPERATIONS,
     AskForSync,
+    EngineKind,
+    Forge,
     Meddle,
     PutDeployment,
     PutEnvironment,
@@ -52,6 +55,11 @@ def test_plan_when_made_from_another_seed_then_it_is_another() -> None:
 
 def test_plan_when_it_is_long_then_every_kind_of_operation_is_in_it() -> None:
     assert {type(each) for each in PLAN.operations} == set(OPERATIONS)
+
+
+def test_plan_when_it_is_long_then_every_kind_of_object_is_meddled_with_and_forged() -> None:
+    for intrusion in (Meddle, Forge):
+        assert {each.kind for each in PLAN.operations if isinstance(each, intrusion)} == set(get_args(EngineKind))
 
 
 def test_faults_when_there_are_enough_then_each_kind_comes_equally_often() -> None:
