@@ -24,7 +24,7 @@ from services.agent.settings import AgentSettings
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import Manifest
+from services.common.kubernetes import Manifest, Rejected
 from services.common.messages import EngineResource
 from services.common.queueing import Place, Workers, WorkQueue
 from services.common.telemetry import metrics
@@ -147,6 +147,8 @@ class SecretChecks:
     def _next_check(self, check: _Check) -> float:
         """In how many seconds."""
         result = check.result
+        if isinstance(check.error, Rejected):
+            return self._after_failure.next_delay()  # rights that are missing may be given back
         if check.error is not None or result is None:
             return self._interval  # the row itself is wrong, or we are
         if result.secret is None:

@@ -91,7 +91,7 @@ def build_appliers(
     def enqueue_row(row: EngineResource) -> None:
         enqueue([key_of(row)])
 
-    reconciler, reader = Reconciler(cluster, live, clock, deletion_timeout), SecretReader(cluster)
+    reconciler, reader = Reconciler(cluster, live, clock, deletion_timeout), SecretReader(cluster, clock)
     registry, waiting = PrivateRepositoryRegistry(cluster, namespace), WaitingApplications(live, enqueue)
     expiry = partial(RegistryExpiry, registry, cluster, namespace, clock)
     isolation = RepositoryIsolation(

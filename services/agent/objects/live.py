@@ -15,10 +15,12 @@ from typing import Any
 import orjson
 
 from services.agent.objects.desired_objects import owned_spec
+from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.objects.live_operation import NO_OPERATION, LiveOperation, live_operation
 from services.agent.objects.managed_kinds import KINDS, SECRET_KIND, ManagedKind, ObjectKey
 from services.agent.objects.reconciliation import NOT_RECONCILED, Reconciliation, reconciliation_of
 from services.agent.objects.visible_status import visible_status
+from services.common.clock import Clock
 from services.common.kubernetes import (
     APPLICATION,
     SECRET,
@@ -132,17 +134,20 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
 class SecretReader:
     """Reads Secrets as they are now: the store holds hashes in place of values."""
 
-    def __init__(self, cluster: KubeClient) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: KubeClient, clock: Clock) -> None:
+        self._cluster, self._forbidden = cluster, ForbiddenCalls(clock)
         self._slots = asyncio.Semaphore(READS)
 
     async def read_secret(self, key: ObjectKey) -> Manifest | None:
-        """The Secret, None if there is none. Raises what a cluster raises."""
+        """The Secret, None if there is none. Raises what a cluster raises, and Wait as ForbiddenCalls does."""
         async with self._slots:
-            try:
-                return await self._cluster.get_object(SECRET, key.namespace, key.name)
-            except NotFound:
-                return None
+            return await self._forbidden.tolerate(key, self._read(key))
+
+    async def _read(self, key: ObjectKey) -> Manifest | None:
+        try:
+            return await self._cluster.get_object(SECRET, key.namespace, key.name)
+        except NotFound:
+            return None
 
 
 def _store_of(kind: ManagedKind) -> ObjectStore[ObjectKey, LiveObject]:

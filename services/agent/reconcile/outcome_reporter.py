@@ -47,6 +47,8 @@ class OutcomeReporter:
         """Objects whose next success is reported: an observation was lost, or a failure was reported."""
         self._applications: set[ObjectKey] = set()
         """Whose success was reported since the instance is ours: the agent before us may have reported a failure."""
+        self._removed: set[ObjectKey] = set()
+        """Whose removal was, for the same reason, and whose rows are still there."""
 
     def has_failed(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether this state of the row has failed for good; the full comparison tries it again."""
@@ -54,7 +56,8 @@ class OutcomeReporter:
 
     def is_report_due(self, key: ObjectKey, now: datetime) -> bool:
         """Whether there is a success to report, or the result of a check was reported so long ago that it is again."""
-        return self._is_first_success(key) or (key in self._checked and now >= self._checked[key].until)
+        is_due = key in self._success_due or self._is_first_success(key)
+        return is_due or (key in self._checked and now >= self._checked[key].until)
 
     def forget_failure(self, key: ObjectKey) -> None:
         """Allow another attempt: the API server may accept it now."""
@@ -66,12 +69,14 @@ class OutcomeReporter:
             memory.pop(key, None)
         self._success_due.discard(key)
         self._applications.discard(key)
+        self._removed.discard(key)
         self._statuses.forget_object(key)
 
     def suspend(self) -> None:
         """Forget what was reported: another agent may report meanwhile."""
         self._checked.clear()
         self._applications.clear()
+        self._removed.clear()
         self._statuses.clear()
 
     def report_outcome(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
@@ -100,20 +105,23 @@ class OutcomeReporter:
         known = self._failed.get(key) == failure
         self._failed[key] = failure
         # The failure replaces what was reported before: success has to be reported again when the problem is over.
-        self._checked.pop(key, None)
-        self._success_due.add(key)
+        self._lose(key)
         if acknowledge is not None or not known:
             event = Failed(row.digest, permanent=True, message=str(error), for_user=isinstance(error, RefusedInput))
             self._pending.send_observations(key, row, acknowledge, [event], lost=lambda: self.forget_failure(key))
 
     def _lose(self, key: ObjectKey) -> None:
         self._checked.pop(key, None)
+        self._removed.discard(key)
         self._success_due.add(key)
 
     def _report_removal(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
+        is_news = acknowledge is not None or done.forced or key not in self._removed
         self.forget_object(key)
-        if acknowledge is not None or done.forced:
-            self._pending.send_observations(key, row, acknowledge, [Removed(forced=done.forced)], lost=lambda: None)
+        self._removed.add(key)
+        if is_news:
+            removed = [Removed(forced=done.forced)]
+            self._pending.send_observations(key, row, acknowledge, removed, lost=lambda: self._lose(key))
 
     def _check_events(self, key: ObjectKey, acknowledge: Acknowledge | None, done: Done) -> list[ObservationEvent]:
         checked = done.checked

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from services.agent import SERVICE
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ManagedKind, ObjectKey
+from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.reconcile.object_steps import (
     Apply,
     AwaitRemoval,
@@ -29,7 +30,7 @@ from services.agent.reconcile.object_steps import (
 )
 from services.common.clock import Clock
 from services.common.errors import Permanent, Wait
-from services.common.kubernetes import AlreadyExists, ForbiddenGrace, KubeClient, Manifest, NotFound, Rejected
+from services.common.kubernetes import AlreadyExists, KubeClient, Manifest, NotFound
 from services.common.messages import Checked
 from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.telemetry import metrics
@@ -82,7 +83,7 @@ class Reconciler:
         """``deletion_timeout``: how long a deletion may take before it is forced."""
         self._cluster, self._live, self._clock, self._deletion_timeout = cluster, live, clock, deletion_timeout
         self._stripped: set[ObjectKey] = set()
-        self._graces: dict[ObjectKey, ForbiddenGrace] = {}
+        self._forbidden = ForbiddenCalls(clock)
 
     async def reconcile_object(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
         """Bring ``key`` to ``desired`` (None: gone).
@@ -115,7 +116,7 @@ class Reconciler:
                     return self._done(kind, key, changed, created)
                 case Unchanged():
                     # The watch sees only what bears our label: what shall be gone is asked for by name once.
-                    if not await self._live.read_object(self._cluster, key):
+                    if not await self._forbidden.tolerate(key, self._live.read_object(self._cluster, key)):
                         return self._done(kind, key, changed)
                 case _:
                     changed, created = True, created or isinstance(step, Create)
@@ -140,13 +141,15 @@ class Reconciler:
     def _done(self, kind: ManagedKind, key: ObjectKey, changed: bool, created: bool = False) -> Done:
         if not changed:
             _count(kind, "skipped")
-        self._graces.pop(key, None)
         forced = key in self._stripped
         self._stripped.discard(key)
         return Done(changed, created, forced)
 
     async def _act(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
         """Do ``step``; True if the object is now on its way out, which the watch will tell."""
+        return await self._forbidden.tolerate(key, self._attempt(kind, key, step))
+
+    async def _attempt(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
         try:
             return await self._call(kind, key, step)
         except AlreadyExists:
@@ -157,11 +160,6 @@ class Reconciler:
             if live is None:
                 raise Wait(f"namespace {key.namespace} is missing: {error}") from error
             self._live.remove_object(key, live.uid)
-        except Rejected as error:
-            grace = self._graces.setdefault(key, ForbiddenGrace(clock=self._clock))
-            grace.tolerate_rejection(error)
-            # Without its words: they may quote what was sent.
-            raise Wait("the API server forbids it, which may pass") from error
         return False
 
     async def _call(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:

@@ -17,6 +17,7 @@ from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
+from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.reconcile.reconciler import Done, Outcome
 from services.agent.reconcile.sync_steps import (
     NoStep,
@@ -73,12 +74,12 @@ class SyncApplier:
         It raises Permanent if the tenant must not read it.
         """
         self._cluster, self._live, self._clock, self._may_sync = cluster, live, clock, may_sync
-        self._engine = engine
+        self._engine, self._forbidden = engine, ForbiddenCalls(clock)
         self._runs: dict[ObjectKey, _Run] = {}
         self._reports = ChangeReporter(reports, self._report)
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        """Start it, end it, or report how far it is. Raises Permanent, Conflict, Retry."""
+        """Start it, end it, or report how far it is. Raises Permanent, Conflict, Retry, Wait."""
         if row.desired == "absent":
             self.forget_row(key)
             return Done(applied=False)
@@ -87,7 +88,7 @@ class SyncApplier:
             self.forget_row(key)
             run = self._runs[key] = _Run(row, request)
         run.row, run.request = row, request
-        await self._move_on(key, run)
+        await self._forbidden.tolerate(key, self._move_on(key, run))
         self._reports.report_change(key)
         return Done(applied=False)
 

@@ -24,7 +24,7 @@ async def test_composition_when_what_follows_from_it_fails_then_that_is_a_defect
 
     clock, defects = FakeClock(), list[BaseException]()
     checks = SecretChecks(
-        SecretReader(MemoryCluster(clock)),
+        SecretReader(MemoryCluster(clock), clock),
         FakeChecker(),
         clock,
         SETTINGS,
