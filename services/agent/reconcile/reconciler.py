@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from services.agent import SERVICE
+from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ManagedKind, ObjectKey
-from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.reconcile.object_steps import (
     Apply,
     AwaitRemoval,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from services.agent import SERVICE
 from services.agent.objects.desired_objects import manifest_of, source_url
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
-from services.agent.objects.forbidden_calls import ForbiddenCalls
 from services.agent.reconcile.reconciler import Done, Outcome
 from services.agent.reconcile.sync_steps import (
     NoStep,
