@@ -120,8 +120,8 @@ class OutcomeReporter:
         self.forget_object(key)
         self._removed.add(key)
         if is_news:
-            removed = [Removed(forced=done.forced)]
-            self._pending.send_observations(key, row, acknowledge, removed, lost=lambda: self._lose(key))
+            removed = Removed(forced=done.forced)
+            self._pending.send_observations(key, row, acknowledge, [removed], lost=lambda: self._lose(key))
 
     def _check_events(self, key: ObjectKey, acknowledge: Acknowledge | None, done: Done) -> list[ObservationEvent]:
         checked = done.checked
