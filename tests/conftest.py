@@ -45,17 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class StackScheduling(LoadScopeScheduling):
-    """How ``make test`` divides tests among processes: those that share a stack are run by one of them.
-
-    Component tests are divided by service: their stack is small, and one for all would have one process at work last.
-    """
+    """How ``make test`` divides tests among processes: those that share a stack are run by one of them."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = PurePath(nodeid.partition("::")[0])
         folder = path.parts[1]
-        if folder == "component":
-            return str(path.parent)
-        return folder if folder in WHOLE_SYSTEM else str(path)
+        return folder if folder == "component" or folder in WHOLE_SYSTEM else str(path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StackScheduling:
