@@ -173,11 +173,11 @@ class Users:
         await self._calls.delete(NAMESPACE, None, name)
         self._record.forget_namespace(name)
         await self._calls.until_gone(NAMESPACE, None, name)
+        await self.make_namespace(wanted.tenant)
         # A controller of namespaces that reaches an API server before it knows custom resources passes them over:
-        # they outlive their namespace, and would be in the new one.
+        # they outlive their namespace, cannot be deleted without it, and are in the new one.
         for resource in set(RESOURCES.values()):
             await self._calls.clear(resource, name)
-        await self.make_namespace(wanted.tenant)
 
     async def _put_secret(self, tenant: int, name: str, type_: str, content: dict[str, str]) -> None:
         data = {key: base64.b64encode(value.encode()).decode() for key, value in content.items()}
