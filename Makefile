@@ -58,12 +58,14 @@ node: setup ## Run the tests on a real node: kubelet, containerd, our services a
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
 
-CHAOS = --seed $(SEED) --operations $(OPERATIONS) --tenants $(TENANTS) --faults $(FAULTS) --kinds "$(KINDS)" --shrink $(SHRINK) $(if $(ARGOCD),--argocd)
+CHAOS = $(if $(PLAN),--plan $(PLAN)) --seed $(SEED) --operations $(OPERATIONS) --tenants $(TENANTS) --faults $(FAULTS) --longest $(LONGEST) --kinds "$(KINDS)" --shrink $(SHRINK) $(if $(ARGOCD),--argocd)
 SEED := 0
 OPERATIONS := 1000
 TENANTS := 20
 FAULTS := 30
+LONGEST := 8
 KINDS :=
+PLAN :=
 ARGOCD :=
 SHRINK := 0
 chaos: toolchain ## Random changes and faults, then a proof that nothing was lost: make chaos SEED=7 OPERATIONS=10000 SHRINK=20

@@ -103,8 +103,8 @@ def find_slow(found: Mapping[tuple[str, str], Sequence[Failover]]) -> Iterator[s
         for one in each:
             if one.missing:
                 yield f"{service}, {described(failure)}: {one.missing} changes had no effect"
-            elif one.resumed > limit:
-                yield f"{service}, {described(failure)}: resumed after {one.resumed:.1f} s, more than {limit:.0f} s"
+            elif one.worst > limit:
+                yield f"{service}, {described(failure)}: a change waited {one.worst:.1f} s, more than {limit:.0f} s"
 
 
 def described(failure: str) -> str:

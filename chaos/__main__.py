@@ -81,7 +81,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     seed: Annotated[int, typer.Option(help="Of an earlier run; 0: by chance.")] = 0,
     operations: Annotated[int, typer.Option(help="How many.")] = 1000,
     tenants: Annotated[int, typer.Option(help="Namespaces that they are spread over.")] = 20,
-    faults: Annotated[int, typer.Option(help="How many.")] = 20,
+    faults: Annotated[int, typer.Option(help="How many.")] = 30,
     longest: Annotated[float, typer.Option(min=1, help="Seconds that a fault lasts at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
@@ -101,16 +101,19 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
         plan = generate(seed, Size(operations, tenants, faults), targets)
     else:
         plan = Plan.from_json(plan_file.read_text())
-    console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
     setup = Setup(rate, Patience(deadline, steady), argocd)
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
-    report = run_afresh(plan, setup, output / f"{name}-logs")
+    kept = output / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
+    console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
+    _keep_plan(plan, kept.with_name(f"{kept.name}-plan.json"), setup)
+    report = run_afresh(plan, setup, kept.with_name(f"{kept.name}-logs"))
     print_report(console, report)
-    _keep(output, name, plan, report)
+    path = kept.with_name(f"{kept.name}.json")
+    path.write_text(json.dumps(report.as_json(), indent=1))
+    console.print(f"written to {path}")
     if not report.failed:
         return
     if shrink_runs:
-        _shrink(plan, report, setup, shrink_runs, output)
+        _shrink(plan, report, setup, shrink_runs, output / f"seed-{plan.seed}-shrunk.json")
     raise typer.Exit(1)
 
 
@@ -149,31 +152,42 @@ def run_afresh(plan: Plan, setup: Setup, logs: Path | None = None) -> Report:
         return report
 
 
-def _shrink(plan: Plan, report: Report, setup: Setup, runs: int, output: Path) -> None:
+def _shrink(plan: Plan, report: Report, setup: Setup, runs: int, path: Path) -> None:
     found = re.compile(rf"{PREFIX}-(\d+)")
     matches = [found.fullmatch(each.namespace) for each in report.verdict.differences]
     suspects = {int(match[1]) for match in matches if match}
 
     async def fails(candidate: Plan) -> bool:
-        outcome = await asyncio.to_thread(run_afresh, candidate, setup)
-        verdict = "fails" if outcome.failed else "succeeds"
-        console.print(f"  {len(candidate.operations)} operations, {len(candidate.faults)} faults: {verdict}")
-        return outcome.failed
+        is_same = await asyncio.to_thread(_fails_likewise, candidate, setup, report)
+        if is_same:
+            _keep_plan(candidate, path, setup)
+        return is_same
 
     console.print(f"looking for what it needs, in at most {runs} runs …")
     smallest = asyncio.run(shrink(plan, fails, runs, suspects))
-    path = output / f"seed-{plan.seed}-shrunk.json"
-    path.write_text(smallest.to_json())
     for step in smallest.steps:
         console.print(f"  {step}", markup=False, soft_wrap=True)
-    console.print(f"kept in {path}: python -m chaos --plan {path}")
+    _keep_plan(smallest, path, setup)
 
 
-def _keep(output: Path, name: str, plan: Plan, report: Report) -> None:
-    output.mkdir(parents=True, exist_ok=True)
-    (output / f"{name}.json").write_text(json.dumps(report.as_json(), indent=1))
-    (output / f"{name}-plan.json").write_text(plan.to_json())
-    console.print(f"written to {output / name}.json; the plan is beside it")
+def _fails_likewise(candidate: Plan, setup: Setup, report: Report) -> bool:
+    """Whether something differs in a way that ``report`` knows: another failure is another search."""
+    size = f"{len(candidate.operations)} operations, {len(candidate.faults)} faults"
+    try:
+        outcome = run_afresh(candidate, setup)
+    except Exception as error:  # a run that breaks off says nothing of what was looked for
+        console.print(f"  {size}: broke off: {error!r}", markup=False)
+        return False
+    is_same = outcome.fails_as(report)
+    console.print(f"  {size}: {'fails' if is_same else 'fails otherwise' if outcome.failed else 'succeeds'}")
+    return is_same
+
+
+def _keep_plan(plan: Plan, path: Path, setup: Setup) -> None:
+    """Before it is run: a run that breaks off can be repeated, too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(plan.to_json())
+    console.print(f"once more: python -m chaos --plan {path}{' --argocd' if setup.argocd else ''}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,14 @@ class Report:
         """Something is not as it must be."""
         return bool(self.verdict.differences)
 
+    def fails_as(self, other: Report) -> bool:
+        """Whether something differs here in a way in which something does there."""
+        return not self._sorts.isdisjoint(other._sorts)
+
+    @property
+    def _sorts(self) -> set[str]:
+        return {each.sort for each in self.verdict.differences}
+
     def as_json(self) -> dict[str, Any]:
         """All of it but what was recorded."""
         faults = {fault.__name__ for fault in FAULTS}

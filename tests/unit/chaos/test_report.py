@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 
 from chaos.checker.convergence import Verdict
+from chaos.checker.difference import Difference, Sort
 from chaos.execution.executor import Outcome
 from chaos.record import Record
 from chaos.report import Report, print_report
@@ -40,6 +42,20 @@ def test_report_when_printed_then_it_says_what_was_tried_what_was_hit_and_how_ma
 def test_report_when_kept_then_it_names_commit_and_targets() -> None:
     content = REPORT.as_json()
     assert (content["commit"], content["with_changes"], content["targets"]) == ("abc", True, {"Kill": {"kafka": 2}})
+
+
+def reported(*sorts: Sort) -> Report:
+    verdict = Verdict(1.0, [Difference(sort, "GitOpsDeployment a/b", "is so") for sort in sorts], {}, 0)
+    return replace(REPORT, verdict=verdict)
+
+
+def test_report_when_nothing_differs_as_in_another_then_it_does_not_fail_as_that_does() -> None:
+    missing = reported("missing", "status")
+    assert (reported("status").fails_as(missing), reported("extra").fails_as(missing), REPORT.fails_as(missing)) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_sources_when_a_file_was_changed_since_the_commit_then_that_is_told(tmp_path: Path) -> None:

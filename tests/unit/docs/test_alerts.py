@@ -40,3 +40,12 @@ def test_alerts_when_read_then_each_says_what_it_means_and_how_bad_it_is() -> No
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_alert_when_it_comes_then_its_runbook_is_there_and_names_it(rule: dict[str, Any]) -> None:
     assert f"`{rule['alert']}`" in (ROOT / rule["annotations"]["runbook"]).read_text()
+
+
+def test_readiness_when_no_process_of_a_service_tells_anything_then_that_is_an_alert_too() -> None:
+    (rule,) = [rule for rule in RULES if rule["alert"] == "GitOpsNotReady"]
+    assert set(re.findall(r'absent\(gitops_ready\{service="(\w+)"\}\)', rule["expr"])) == {
+        "watcher",
+        "planner",
+        "agent",
+    }
