@@ -6,7 +6,7 @@ Called by :mod:`rebuild`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import typer
 from psycopg import Connection
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.cli.owner_connection import connected
-from services.cli.replay.complete_lists import LoggedLists, Scope, added_workspaces, listed_kinds, read_lists
+from services.cli.replay.complete_lists import LoggedLists, Scope, listed_kinds, read_lists
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import COMMANDS, TopicPartition
@@ -76,15 +76,19 @@ def watch_replay(reached: Callable[[], Offsets], what: str, first: Offsets, ends
     typer.echo(f"{what}: {total} messages in {seconds:.1f} s, {total / max(seconds, LOOK_EVERY_SECONDS):.0f} a second")
 
 
-def require_newer_lists(url: str, settings: KafkaSettings) -> None:
-    """Raises Retry until planners have taken up a list of every kind that was complete after the rebuild began."""
+def require_newer_lists(url: str, settings: KafkaSettings, workspaces: Sequence[str]) -> None:
+    """Raises Retry until planners have taken up a list of every kind that was complete after the rebuild began.
+
+    Of each of these ``workspaces``.
+    """
     _, begun = positions(url)
     codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
     lists = read_lists(settings, COMMANDS, codec, since=begun)
     with connected(url) as connection:
         reached, (began,) = _offsets(connection), connection.execute(BEGAN).fetchone()  # type: ignore[misc]
-    if missing := not_listed(lists, lists.scopes(added_workspaces(settings), listed_kinds()), reached, began):
-        raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; restart their watchers")
+    if missing := not_listed(lists, lists.scopes(workspaces, listed_kinds()), reached, began):
+        remedy = "restart their watchers, or if they are gone go on with --without WORKSPACE"
+        raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; {remedy}")
 
 
 def not_listed(lists: LoggedLists, scopes: Iterable[Scope], reached: Offsets, began: int) -> list[str]:

@@ -85,6 +85,12 @@ ENGINES = typer.Option(
     envvar="ENGINE_KUBECONFIGS",
     help="Kubeconfig of an engine cluster: tenants of which no topic tells stay where their Applications are.",
 )
+WITHOUT = typer.Option(
+    None,
+    "--without",
+    metavar="WORKSPACE",
+    help="Added workspace whose watchers are gone: its lists are not waited for, and nothing of it is withdrawn.",
+)
 CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
 
 
@@ -121,7 +127,7 @@ def start(
 
 
 @app.command()
-def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT) -> None:
+def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT, without: list[str] | None = WITHOUT) -> None:
     """Wait until planners have replayed the logs and newer lists, and tell how the tables differ from their topics."""
     settings = load(KafkaSettings)
 
@@ -129,10 +135,11 @@ def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT) -> None
         return await_dependency("database", lambda: read_offsets(url), timeout)
 
     with _to_be_repeated("rebuild follow"):
+        names = _awaited_workspaces(settings, without or (), timeout)
         first, ends = await_dependency("database", lambda: positions(url), timeout)
         watch_replay(replayed, "replayed", first, ends)
         # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
-        await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
+        await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
         # What watchers and agents have reported since, and users have changed.
         watch_replay(replayed, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
         topics = StreamedTopics(settings, SchemaRegistry(settings))
@@ -155,6 +162,7 @@ def sweep(
     timeout: float = TIMEOUT,
     wait: float = WAIT,
     approved: list[str] | None = APPROVED,
+    without: list[str] | None = WITHOUT,
     *,
     dry_run: bool = DRY_RUN,
     current: bool = CURRENT,
@@ -162,14 +170,18 @@ def sweep(
     """Withdraw what the topics hold and no row, once every kind was listed since the rebuild began.
 
     Exits with 1 if the guard refuses, which is that of resyncs (RESYNC_GUARD_…, as planners have them): then nothing is
-    withdrawn; with 3 if something is kept that may be wanted.
+    withdrawn; with 3 if something is kept that may be wanted, or a workspace was not waited for.
     """
     settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
     command = f"rebuild sweep{' --current' if current else ''}"
     with _to_be_repeated(command):
-        read = _read_until(url, settings, timeout, wait, current=current)
+        names = _awaited_workspaces(settings, without or (), timeout)
+        if current:
+            read = _from_now(url, settings, timeout)
+        else:
+            await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
+            read = dict(await_dependency("database", lambda: positions(url), timeout)[1])
         topics = StreamedTopics(settings, SchemaRegistry(settings))
-        names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
         found, kept = await_dependency(
             "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
         )
@@ -182,6 +194,9 @@ def sweep(
             typer.echo(f"withdrawn: {found.count}; kept: {kept.count}")
         if kept:
             tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
+        if missing := sorted({*(without or ())} - {*(approved or ())}):
+            tell(f"not listed: {', '.join(missing)}; sweep again with its watchers, or --approve it if they are gone")
+        if kept or missing:
             raise typer.Exit(SOMETHING_KEPT)
         if dry_run or current:
             return
@@ -198,15 +213,19 @@ def _to_be_repeated(command: str) -> Iterator[None]:
         raise Unavailable(f"{error}; once it does, run 'gitopsctl {command}' again") from error
 
 
-def _read_until(
-    url: str, settings: KafkaSettings, timeout: float, wait: float, *, current: bool
-) -> dict[TopicPartition, int]:
-    """From where on agents' reports are read: from the beginning of a rebuild, or from now if there is none."""
-    if current:
-        await_dependency("database", lambda: require_no_rebuild(url), timeout)
-        return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
-    await_dependency("the newer lists", lambda: require_newer_lists(url, settings), wait)
-    return dict(await_dependency("database", lambda: positions(url), timeout)[1])
+def _awaited_workspaces(settings: KafkaSettings, without: Collection[str], timeout: float) -> list[str]:
+    """All that were added, but those ``without`` whose lists it goes. Raises InvalidConfiguration, Unavailable."""
+    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
+    if unknown := sorted({*without} - {*names}):
+        added = ", ".join(names) or "none"
+        raise InvalidConfiguration(f"--without {unknown[0]}: no workspace of that name was added, only: {added}")
+    return [name for name in names if name not in without]
+
+
+def _from_now(url: str, settings: KafkaSettings, timeout: float) -> dict[TopicPartition, int]:
+    """From where on agents' reports are read if there is no rebuild. Raises InvalidConfiguration if there is one."""
+    await_dependency("database", lambda: require_no_rebuild(url), timeout)
+    return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
 
 
 def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -> None:

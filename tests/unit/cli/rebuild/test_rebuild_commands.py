@@ -36,18 +36,27 @@ class Sweep:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found, self.kept, self.done = NOTHING, NOTHING, list[str]()
+        self.awaited, self.swept = list[str](), list[str]()
         self.failures: dict[str, list[Exception]] = {}
         parts: dict[tuple[Any, str], Callable[..., Any]] = {
-            (rebuild, "require_newer_lists"): self._noting("listed"),
+            (rebuild, "require_newer_lists"): self._note_lists,
             (rebuild, "positions"): lambda _: ({LOG: 0}, {LOG: 5}),
-            (rebuild, "added_workspaces"): lambda _: ["local"],
+            (rebuild, "added_workspaces"): lambda _: ["local", "other"],
             (rebuild, "_end"): self._noting("end"),
-            (topic_sweep, "find_unknown"): lambda *_: (self.found, self.kept),
+            (topic_sweep, "find_unknown"): self._find,
             (topic_sweep, "withdraw"): self._noting("withdraw"),
             (topic_sweep, "require_removed"): self._noting("removed"),
         }
         for (module, name), part in parts.items():
             monkeypatch.setattr(module, name, part)
+
+    def _note_lists(self, _url: object, _settings: object, workspaces: list[str]) -> None:
+        self._noting("listed")()
+        self.awaited = workspaces
+
+    def _find(self, _url: object, _topics: object, workspaces: list[str], _approved: object) -> tuple[Unknown, Unknown]:
+        self.swept = workspaces
+        return self.found, self.kept
 
     def _noting(self, what: str) -> Callable[..., None]:
         def act(*_: object) -> None:
@@ -82,6 +91,29 @@ def test_sweep_when_something_is_kept_or_refused_then_its_exit_code_says_which(
     assert (sweep.run().exit_code, sweep.done) == (code, done)
     sweep.done.clear()
     assert (sweep.run("--dry-run").exit_code, sweep.done) == (code, ["listed"])
+
+
+def test_sweep_when_a_workspace_is_gone_then_others_are_swept_without_it_and_the_rebuild_goes_on(sweep: Sweep) -> None:
+    sweep.found = unknown(5)
+    ended = sweep.run("--without", "other")
+    assert (sweep.awaited, sweep.swept) == (["local"], ["local"])
+    assert (ended.exit_code, sweep.done) == (3, ["listed", "withdraw", "removed"])
+    assert "not listed: other; sweep again with its watchers, or --approve it if they are gone" in ended.stderr
+
+
+def test_sweep_when_it_is_approved_that_a_workspace_is_gone_then_the_rebuild_ends(sweep: Sweep) -> None:
+    assert sweep.run("--without", "other", "--approve", "other").exit_code == 0
+    assert sweep.done[-1] == "end"
+
+
+@pytest.mark.parametrize("command", ["sweep", "follow"])
+def test_rebuild_when_it_is_to_go_without_a_workspace_that_there_is_not_then_it_says_which_there_are(
+    sweep: Sweep, command: str
+) -> None:
+    error = CliRunner().invoke(rebuild.app, [command, "--without", "typo"], env=ENVIRONMENT).exception
+    assert isinstance(error, InvalidConfiguration)
+    assert str(error) == "--without typo: no workspace of that name was added, only: local, other"
+    assert sweep.done == []
 
 
 def test_sweep_when_it_is_over_then_it_tells_how_many_are_withdrawn_and_how_many_are_kept(sweep: Sweep) -> None:
@@ -129,6 +161,7 @@ def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any]) -> Any:
         raise InvalidConfiguration("what comes next is of no interest here")
 
     monkeypatch.setattr(progress, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(rebuild, "added_workspaces", lambda _: ["local"])
     monkeypatch.setattr(rebuild, "positions", lambda _: ({LOG: 0}, {LOG: 5}))
     monkeypatch.setattr(rebuild, "read_offsets", read)
     monkeypatch.setattr(rebuild, "require_newer_lists", end)
