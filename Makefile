@@ -30,8 +30,9 @@ SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 test: toolchain ## Run the tests: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m "not long"
 
-long: toolchain ## Run those that `make test` leaves out because they take long: rarer losses, two engine clusters (ten minutes)
+long: toolchain ## Run what `make test` leaves out as it takes long: rarer losses, two engine clusters, hangs of a minute (twenty minutes)
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m long
+	@$(MAKE) --no-print-directory failover CHOSEN='-k frozen'
 
 unit: setup ## Run the tests that need no other process (a minute or two)
 	@$(RUN)python -m pytest tests/unit
