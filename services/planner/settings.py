@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -14,7 +14,7 @@ from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
-from services.planner.domain.policy import CONFINING_KINDS, Policy, SweepGuard
+from services.planner.domain.policy import CONFINING_KINDS, Policy, RemedyPolicy, SweepGuard
 
 
 class PolicySettings(BaseSettings):
@@ -65,6 +65,26 @@ class PolicySettings(BaseSettings):
         "each minute.",
     )
 
+    remediation: Literal["on", "off"] = Field(
+        default="on", description="Whether planners do something by themselves for engine instances that are ill."
+    )
+    remedy_after: timedelta = Field(
+        default=timedelta(minutes=1),
+        ge=timedelta(0),
+        description="How long an engine instance has to be ill before the first remedy.",
+    )
+    remedy_cool_down: timedelta = Field(
+        default=timedelta(minutes=3),
+        gt=timedelta(0),
+        description="How long a restart of a part of an engine instance may take to help, before the next remedy; "
+        "other remedies have more or less, in proportion.",
+    )
+    recovered_after: timedelta = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(0),
+        description="How long an engine instance has to be healthy until tenants come to it again.",
+    )
+
     @property
     def policy(self) -> Policy:
         """As an argument of every plan."""
@@ -77,6 +97,9 @@ class PolicySettings(BaseSettings):
             move_patience=self.move_patience,
             moves_at_once=self.moves_at_once,
             health_patience=self.health_patience,
+            remedies=RemedyPolicy(
+                self.remediation == "on", self.remedy_after, self.remedy_cool_down, self.recovered_after
+            ),
         )
 
     @field_validator("refused_kinds", mode="before")

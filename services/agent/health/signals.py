@@ -148,21 +148,30 @@ def applications_signal(
     ours = {key: each for key, each in applications.items() if _is_judged(each)}
     asked = {key for key, each in ours.items() if REFRESH in each.annotations}
     never = {key for key, each in ours.items() if each.reconciliation.reconciled_at is None}
-    late = sum(
-        _is_older(each.reconciliation.created_at, now, new_for)
-        if key in never
-        else compared_within is not None and _is_older(each.reconciliation.reconciled_at, now, compared_within)
-        for key, each in ours.items()
-    )
     lacking = [each for each in ours.values() if each.reconciliation.lacks_repo_server]
     return ApplicationsSignal(
         total=len(ours),
-        late=late,
+        late=len(late_applications(ours, now, compared_within, new_for)),
         waiting=len(asked | never),
         longest_wait_seconds=refreshes.follow(asked, now),
         lacking_repo_server=len(lacking),
         lacking_projects=len({text_of(dict_of(each.owned.get("spec")).get("project")) for each in lacking}),
     )
+
+
+def late_applications(
+    applications: Mapping[ObjectKey, LiveObject], now: datetime, compared_within: timedelta | None, new_for: timedelta
+) -> set[ObjectKey]:
+    """Those that were not compared in time; the arguments are those of :func:`applications_signal`."""
+    judged = {key: each for key, each in applications.items() if _is_judged(each)}
+    return {key for key, each in judged.items() if _is_late(each, now, compared_within, new_for)}
+
+
+def _is_late(live: LiveObject, now: datetime, compared_within: timedelta | None, new_for: timedelta) -> bool:
+    found = live.reconciliation
+    if found.reconciled_at is None:
+        return _is_older(found.created_at, now, new_for)
+    return compared_within is not None and _is_older(found.reconciled_at, now, compared_within)
 
 
 def _is_judged(live: LiveObject) -> bool:

@@ -8,7 +8,7 @@ A take-over begins with a comparison of all rows with what the informers have li
 ``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
 
 Its parts: ``instance_informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier``
-(how), ``outcome_reporter`` (what to report), ``watched_health`` (how its Argo CD is).
+(how), ``outcome_reporter`` (what to report), ``watched_health`` (how its Argo CD is, and what is done if it is ill).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.appliers import Dependencies, build_appliers
 from services.agent.instances.takeover import Takeover
-from services.agent.instances.watched_health import health_watch
+from services.agent.instances.watched_health import health_watch, remedies
 from services.agent.objects.desired_objects import kind_of
 from services.agent.objects.live import EngineObjects
 from services.agent.objects.managed_kinds import KINDS, ObjectKey, key_of
@@ -36,7 +36,7 @@ from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
 from services.common.errors import Permanent, RefusedInput, Retry
-from services.common.messages import ORPHAN_REMOVAL, EngineResource
+from services.common.messages import ORPHAN_REMOVAL, REMEDY, EngineResource
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
@@ -45,6 +45,8 @@ log = structlog.get_logger(__name__)
 
 LANES_AT_ONCE = 10
 """Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
+OF_INSTANCES = (ORPHAN_REMOVAL, REMEDY)
+"""Kinds of rows that are of no tenant: orders about the instance itself, in force as long as they are there."""
 REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS = 100, 0.1
 """How many rows are reported once more, if they have to be, and how long others' changes go first then."""
 
@@ -89,6 +91,7 @@ class InstanceController:
             self._pending,
         )
         self._health = health_watch(name, namespace, self._live, dependencies, settings)
+        self._remedies = remedies(name, namespace, self._live, dependencies)
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._takeover: Takeover | None = None
@@ -130,15 +133,16 @@ class InstanceController:
         self._complete = complete
         self._rows.clear()
         for row in rows:
-            if row.kind == ORPHAN_REMOVAL:
-                self._approve_removal(row)
+            if row.kind in OF_INSTANCES:
+                self._submit_order(row)
             else:
                 self._rows[key_of(row)] = row
         self._working, self._takeover = True, Takeover(self._rows)
-        for row in (each for each in unacknowledged if each.kind != ORPHAN_REMOVAL):
+        for row in (each for each in unacknowledged if each.kind not in OF_INSTANCES):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
         self._health.start()
+        self._remedies.start()
         if self.is_closed:
             self._comparison.start_task(self._report_closed(), "report closed")
 
@@ -149,6 +153,7 @@ class InstanceController:
         self._orphans.clear()
         self._pending.clear()
         await self._health.stop()
+        await self._remedies.suspend()
         await self._workers.suspend()
         await self._appliers.suspend()
         self._outcomes.suspend()
@@ -161,9 +166,9 @@ class InstanceController:
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
-        if row.kind == ORPHAN_REMOVAL:
-            self._approve_removal(row)
-            if self._working and self._takeover is None:
+        if row.kind in OF_INSTANCES:
+            self._submit_order(row)
+            if self._working and self._takeover is None and row.kind == ORPHAN_REMOVAL:
                 self._review_orphans()
             acknowledge()
             return
@@ -180,8 +185,8 @@ class InstanceController:
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
-        if row.kind == ORPHAN_REMOVAL:
-            self._orphans.withdraw_approval(row)
+        if row.kind in OF_INSTANCES:
+            self._orphans.withdraw_approval(row) if row.kind == ORPHAN_REMOVAL else self._remedies.forget_row(row)
             acknowledge()
             return
         key = key_of(row)
@@ -253,6 +258,13 @@ class InstanceController:
                 self._dependencies.reports.send_report(self.name, report, lambda _: None)
             except Retry as error:  # at the next look
                 log.warning("orphans not told", instance=self.name, error=str(error))
+
+    def _submit_order(self, row: EngineResource) -> None:
+        """A row that is of the instance, and no object of it."""
+        if row.kind == ORPHAN_REMOVAL:
+            self._approve_removal(row)
+        else:
+            self._remedies.submit_row(row)
 
     def _approve_removal(self, row: EngineResource) -> None:
         try:

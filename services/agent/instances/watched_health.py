@@ -1,12 +1,15 @@
-"""The watch of one instance's health, put together."""
+"""The watch of one instance's health, and what is done when it is ill, put together."""
 
 from __future__ import annotations
 
+from services.agent.background_tasks import BackgroundTasks
 from services.agent.health.health_watch import HealthWatch
 from services.agent.health.heartbeat import Heartbeat, HeartbeatSource
 from services.agent.health.probe import Probe
 from services.agent.instances.appliers import Dependencies
 from services.agent.objects.live import EngineObjects
+from services.agent.remedies.remedies import Remedies
+from services.agent.remedies.remedy_actions import RemedyActions
 from services.agent.settings import AgentSettings
 from services.common.kubernetes import APPLICATION
 
@@ -25,3 +28,13 @@ def health_watch(
         heartbeat = Heartbeat(cluster, namespace, source, clock, settings.heartbeat_deadline_seconds / BEATS)
     probe = Probe(cluster, namespace, live.stores[APPLICATION.kind], engine, clock, heartbeat)
     return HealthWatch(instance, probe, engine, dependencies.reports, clock, settings, on_defect=dependencies.on_defect)
+
+
+def remedies(instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies) -> Remedies:
+    """Of an instance."""
+    clock, applications = dependencies.clock, live.stores[APPLICATION.kind]
+    actions = RemedyActions(
+        dependencies.cluster, namespace, applications, dependencies.engines[instance], clock, dependencies.reapply
+    )
+    tasks = BackgroundTasks(dependencies.on_defect)
+    return Remedies(instance, actions, dependencies.reports, clock, tasks)

@@ -10,7 +10,7 @@ import time
 import typer
 from rich.live import Live
 
-from services.cli.fleet import engine_moves, engine_rebalance
+from services.cli.fleet import engine_moves, engine_rebalance, engine_remedies
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -35,6 +35,7 @@ app.command("move")(engine_moves.move)
 app.command("cancel-move")(engine_moves.cancel_move)
 app.command("moves")(engine_moves.list_moves)
 app.command("rebalance")(engine_rebalance.rebalance)
+app.command("remedies")(engine_remedies.list_remedies)
 
 LOOK_EVERY_SECONDS = 2.0
 DEFAULT_CAPACITY = 2500
@@ -80,6 +81,7 @@ COLUMNS = {
     "state": "state",
     "health": "health",
     "reason": "reason",
+    "cordoned": "cordoned",
     "version": "version",
     "tenants": "tenants",
     "capacity": "capacity",
@@ -186,6 +188,7 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "state": known.state,
         "health": told.health if told else Health.UNKNOWN.value,
         "reason": told.reason if told else "",
+        "cordoned": known.id in shown.cordoned,
         "version": told.version if told else "",
         "tenants": shown.holding(known.id).tenants,
         "capacity": known.capacity,

@@ -41,10 +41,12 @@ from services.common.messages.observation import (
     StatusReported,
     SyncMoved,
 )
+from services.common.messages.remedy import REMEDY, Remedy
 
 __all__ = [
     "ORDERS",
     "ORPHAN_REMOVAL",
+    "REMEDY",
     "AddEngineCluster",
     "AddEngineInstance",
     "Applied",
@@ -66,6 +68,7 @@ __all__ = [
     "OrphansApproved",
     "OrphansKept",
     "RebalanceFleet",
+    "Remedy",
     "Removed",
     "ResourceChanged",
     "ResourceGone",

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from services.common import argocd_names
 from services.common.errors import Poison
+from services.common.messages.remedy import REMEDY
 
 
 class RowKind(StrEnum):
@@ -39,7 +40,7 @@ object has deployed. So it leaves the object as it is.
 ORPHAN_REMOVAL = "OrphanRemoval"
 """Of a row that is of no tenant: the approval of an operator to remove objects that no row desires."""
 
-ORDERS = (RowKind.SYNC_OPERATION.value, ORPHAN_REMOVAL)
+ORDERS = (RowKind.SYNC_OPERATION.value, ORPHAN_REMOVAL, REMEDY)
 """Kinds of rows that are no object: an agent carries them out, and they go."""
 
 

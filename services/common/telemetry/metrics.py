@@ -160,6 +160,12 @@ ENGINE_INSTANCES = Gauge(
     "Engine instances that are not retired, by what is known of their health; Unknown if no agent says anything.",
     ["health"],
 )
+ENGINE_REMEDIATIONS = Gauge(
+    "gitops_engine_remediations",
+    "Engine instances that are ill, or were, by what is done for them: waiting; held, as too many are ill at once; "
+    "acting; recovering; exhausted, as nothing is left that helps.",
+    ["state"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

@@ -10,9 +10,10 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import Health
+from services.common.messages import REMEDY, Health
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
+from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
     ROOM_AGAIN,
     SILENT,
@@ -29,6 +30,22 @@ from services.planner.rows import TenantName
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
+IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = engine_instances.id AND r.is_cordoned)"
+REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
+CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"
+# Of those that are ill, and that no row says so of, none was looked at yet.
+IS_REMEDY_DUE = f"""
+SELECT EXISTS (
+    SELECT FROM remediations
+     WHERE due_at <= %(now)s
+        OR (state = 'acting' AND told_number = number AND told_outcome = 'skipped')
+        OR (state <> 'well' AND NOT %(is_on)s)
+) OR %(is_on)s AND EXISTS (
+    SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
+     WHERE i.state <> 'retired' AND r.engine_instance_id IS NULL
+       AND (i.health IN ('{Health.DOWN.value}', '{Health.DEGRADED.value}') OR i.health_reason = '{SILENT}')
+)
+"""
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
@@ -49,7 +66,7 @@ SELECT count(*) FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND
 # is over: its tenant's planner looks them up.
 HELD = f"""
 SELECT i.id, count(placed.tenant), ({DEPLOYMENTS}) + ({COMING}),
-       EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id)
+       EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id AND e.kind <> '{REMEDY}')
   FROM engine_instances i
   LEFT JOIN (SELECT engine_instance_id, id AS tenant FROM tenants
               UNION
@@ -132,6 +149,7 @@ def load_fleet_rows(
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
     held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
+    cordoned = dict(connection.execute(CORDONED).fetchall())
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
         {each.id: each for each in clusters},
@@ -143,7 +161,14 @@ def load_fleet_rows(
         gone,
         decided,
         {each.engine_instance_id: each for each in health},
+        cordoned,
     )
+
+
+def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
+    """Of all instances that are ill or have been, by their ids."""
+    rows = [Remediation(*row) for row in connection.execute(REMEDIATIONS)]
+    return {row.engine_instance_id: row for row in rows}
 
 
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
@@ -166,6 +191,12 @@ def is_due(connection: Connection[Any]) -> bool:
 def is_move_due(connection: Connection[Any]) -> bool:
     """Whether a move may begin, or is to end because its target is drained or its tenant is gone."""
     row = connection.execute(IS_MOVE_DUE).fetchone()
+    return row is not None and row[0]
+
+
+def is_remedy_due(connection: Connection[Any], now: datetime, *, is_on: bool) -> bool:
+    """Whether an instance has to be looked at that is ill or has been; ``is_on``: something is done for them."""
+    row = connection.execute(IS_REMEDY_DUE, {"now": now, "is_on": is_on}).fetchone()
     return row is not None and row[0]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, get_args
 from uuid import UUID
 
 from psycopg import Connection
@@ -18,6 +18,7 @@ from services.common.api_resource import SECRET
 from services.common.messages import Health
 from services.planner.database.columns import names
 from services.planner.domain.events import Due, Event, HealthDue, MoveDue
+from services.planner.domain.fleet.remediation_rows import RemediationState
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
@@ -56,6 +57,7 @@ SELECT engine_instance_id, partition FROM engine_health
 COUNT_BY_HEALTH = """
 SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances WHERE state <> 'retired' GROUP BY 1
 """
+COUNT_REMEDIATIONS = "SELECT state, count(*) FROM remediations GROUP BY 1"
 CROWDED = """
 SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_id
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
@@ -145,6 +147,12 @@ def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequ
 def count_by_health(connection: Connection[Any]) -> dict[str, int]:
     """How many engine instances there are of each health, that are not retired."""
     return dict.fromkeys(Health, 0) | {Health(health): count for health, count in connection.execute(COUNT_BY_HEALTH)}
+
+
+def count_remediations(connection: Connection[Any]) -> dict[str, int]:
+    """How many engine instances are in each state of a remediation; none of those that are well."""
+    found = dict(connection.execute(COUNT_REMEDIATIONS).fetchall())
+    return {state: found.get(state, 0) for state in get_args(RemediationState) if state != "well"}
 
 
 def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:

@@ -28,6 +28,7 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
@@ -208,6 +209,15 @@ UPDATE engine_instances AS known
    AND (known.health, known.health_reason, known.version) IS DISTINCT FROM (told.health, told.reason, told.version)
 """
 
+# Two planners meet at a row: the one that decides on the fleet, and the one that an agent's reports come to.
+REMEDIATIONS = upsert(tables.remediations, Remediation, kept=["told_number", "told_outcome", "told_message"])
+REMEDIES_TOLD = f"""
+UPDATE remediations AS known
+   SET told_number = told.number, told_outcome = told.outcome, told_message = told.message
+  FROM {recordset(ToldRemedy, "told")}
+ WHERE (known.engine_instance_id, known.number) = (told.engine_instance_id, told.number)
+"""
+
 ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
 # An instance stays in its cluster. To set a column that others refer to would lock the row against planners that write
 # rows of the instance meanwhile.
@@ -276,6 +286,8 @@ STATEMENTS = (
     Statement("engine_instances", "engine_instances", ENGINE_INSTANCES),
     Statement("engine_health", "engine_health", ENGINE_HEALTH),
     Statement("engine_health", "engine_instances", HEALTH_OF_INSTANCES),
+    Statement("remediations", "remediations", REMEDIATIONS),
+    Statement("remedies_told", "remediations", REMEDIES_TOLD),
     Statement("fleet_orders", "fleet_orders", FLEET_ORDERS),
     Statement("moves_ordered", "moves", MOVES_ORDERED),
     Statement("moves", "moves", MOVES),

@@ -27,7 +27,7 @@ from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.errors import decision_on, described
-from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
+from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_remediations
 from services.planner.database.load import (
     Loaded,
     load,
@@ -45,6 +45,7 @@ from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
@@ -162,6 +163,11 @@ class DatabaseSession:
         with self._translated() as connection:
             return load_all_tenants(connection, self._engines)
 
+    def load_remediations(self) -> Mapping[str, Remediation]:
+        """What was done for instances that are ill or have been, by their ids."""
+        with self._translated() as connection:
+            return load_remediations(connection)
+
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
         self.write_changes(changes, spans)
@@ -172,7 +178,7 @@ class DatabaseSession:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)
-            if changes.other.engine_instances or changes.other.engine_health:
+            if changes.other.engine_instances or changes.other.engine_health or changes.other.remediations:
                 self._keep_fleet(load_fleet(connection, self._engines))
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.

@@ -116,6 +116,26 @@ engine_health = Table(
     comment="What agents tell of instances each minute; what of that is to be streamed is with the instance.",
 )
 
+remediations = Table(
+    "remediations",
+    metadata,
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("number", BigInteger, nullable=False, comment="Of the newest remedy; it grows."),
+    Column("rung", Text, nullable=False, comment="The newest remedy since it became ill; empty: none."),
+    Column("tried", Text, nullable=False, comment="All since then, JSON."),
+    Column("is_cordoned", Boolean, nullable=False, comment="No new tenant is placed on it."),
+    Column("message", Text, nullable=False, comment="Why it is in this state."),
+    Column("since", _TIME, nullable=False, comment="When it came into this state, or to this rung."),
+    Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    Column("told_number", BigInteger, nullable=False, comment="The remedy that its agent has told of last."),
+    Column("told_outcome", Text, nullable=False),
+    Column("told_message", Text, nullable=False, comment="Why it could not be carried out; empty: it was."),
+    CheckConstraint("state IN ('waiting', 'held', 'acting', 'recovering', 'exhausted', 'well')", name="state"),
+    CheckConstraint("told_outcome IN ('', 'done', 'skipped')", name="told_outcome"),
+    comment="What was done for engine instances that are ill, or have been, and what comes next.",
+)
+
 fleet_orders = Table(
     "fleet_orders",
     metadata,

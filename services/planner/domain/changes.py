@@ -11,6 +11,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
@@ -94,6 +95,8 @@ class Changes(NamedTuple):
     """Ids of instances that have none."""
     engine_health: tuple[InstanceHealth, ...] = ()
     """As agents told last, or that they tell nothing."""
+    remediations: tuple[Remediation, ...] = ()
+    remedies_told: tuple[ToldRemedy, ...] = ()
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
     fleet_orders: tuple[FleetOrderRecord, ...] = ()

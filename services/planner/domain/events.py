@@ -26,6 +26,11 @@ class FleetDue:
 
 
 @dataclass(frozen=True, slots=True)
+class RemediesDue:
+    """A timer event: look at engine instances that are ill, or have been."""
+
+
+@dataclass(frozen=True, slots=True)
 class HealthDue:
     """A timer event: an agent has told nothing of an engine instance for long."""
 
@@ -97,19 +102,30 @@ class NamespaceReplaced:
 class Event:
     """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
 
-    message: Command | Observation | Due | HealthDue | MoveDue | Unseen | NamespaceReplaced | FleetOrder | FleetDue
+    message: (
+        Command
+        | Observation
+        | Due
+        | HealthDue
+        | MoveDue
+        | Unseen
+        | NamespaceReplaced
+        | FleetOrder
+        | FleetDue
+        | RemediesDue
+    )
     partition: int
     trace_id: str
 
     @property
     def is_of_fleet(self) -> bool:
         """Whether it is about the fleet itself, and no tenant's."""
-        return isinstance(self.message, FleetOrder | FleetDue)
+        return isinstance(self.message, FleetOrder | FleetDue | RemediesDue)
 
     @property
     def tenant_name(self) -> tuple[str, str]:
         """Workspace and namespace of the tenant that it is about; both empty if it is of the fleet."""
-        if isinstance(self.message, FleetOrder | FleetDue):
+        if isinstance(self.message, FleetOrder | FleetDue | RemediesDue):
             return ("", "")
         return (self.message.workspace, self.message.namespace)
 
@@ -120,5 +136,5 @@ class Event:
                 return Cause(at, self.trace_id)
             case FleetOrder(ordered_at=at):
                 return Cause(at, self.trace_id)
-            case Due() | HealthDue() | MoveDue() | FleetDue():
+            case Due() | HealthDue() | MoveDue() | FleetDue() | RemediesDue():
                 return Cause(now, self.trace_id)

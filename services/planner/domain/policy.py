@@ -24,6 +24,19 @@ class SweepGuard:
         return removed <= max(self.minimum, self.share * known)
 
 
+@dataclass(frozen=True, slots=True)
+class RemedyPolicy:
+    """What is done for engine instances that are not well, and how long it may take to help."""
+
+    is_on: bool = True
+    after: timedelta = timedelta(minutes=1)
+    """How long an instance has to be ill before the first remedy."""
+    cool_down: timedelta = timedelta(minutes=3)
+    """How long a restart may take to help; other remedies have more or less, in proportion."""
+    recovered_after: timedelta = timedelta(minutes=10)
+    """How long an instance has to be healthy until it counts as well: its cordon is lifted."""
+
+
 CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
 """What a platform puts into a tenant's namespace to confine it."""
 
@@ -47,6 +60,8 @@ class Policy:
     """Of each engine instance."""
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
+
+    remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

@@ -34,10 +34,12 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
-from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
+from services.planner.domain.events import Due, Event, FleetDue, MoveDue, RemediesDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.health import decide_health, is_of_health
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, needs_tenants
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
@@ -83,6 +85,9 @@ class Database(Protocol):
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         """All tenants that are current, with what their instances hold for them."""
 
+    def load_remediations(self) -> Mapping[str, Remediation]:
+        """What was done for instances that are ill or have been, by their ids."""
+
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
     """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
@@ -116,7 +121,7 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
-    ordered = _ordered([event for event in events if event.is_of_fleet], database, policy, now)
+    ordered, remedied = _ordered(events, database, policy, now), _remedied(events, database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
     if only is not None:
@@ -124,7 +129,13 @@ def plan_batch(
     loaded = database.load_tenants(routed.keys())
     # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
-    of_fleet = [ordered, _orphans(of_instances, database, now), _health(of_instances, database, policy, now)]
+    of_fleet = [
+        ordered,
+        remedied,
+        _orphans(of_instances, database, now),
+        _health(of_instances, database, policy, now),
+        decide_told(event for event in of_instances if is_of_remedy(event)),
+    ]
     shares = {
         share.state.tenant.id: share
         for name, each in routed.items()
@@ -154,6 +165,7 @@ def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
 
 def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
     """What becomes of operators' orders about the fleet."""
+    events = [event for event in events if isinstance(event.message, FleetOrder | FleetDue)]
     if not events:
         return Changes()
     orders = [event.message for event in events if isinstance(event.message, FleetOrder)]
@@ -165,9 +177,19 @@ def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: d
     return decide_orders(orders, fleet, now, policy.moves_at_once)
 
 
+def _remedied(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
+    """What is done for instances that are ill; what is due is a batch of its own, without orders."""
+    if not any(isinstance(event.message, RemediesDue) for event in events):
+        return Changes()
+    fleet, remediations = database.load_fleet_rows((), (), ()), database.load_remediations()
+    if needs_tenants(remediations.values()):
+        fleet = replace(fleet, tenants=database.load_all_tenants())
+    return decide_remedies(fleet, remediations, now, policy.remedies)
+
+
 def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
     """What becomes of objects of instances that no row desires."""
-    told = [event for event in events if not is_of_health(event)]
+    told = [event for event in events if not is_of_health(event) and not is_of_remedy(event)]
     instances = {instance_of(event) for event in told}
     return decide_orphans(told, database.find_kept_orphans(instances), now) if told else Changes()
 

@@ -17,6 +17,7 @@ from psycopg import Connection
 
 from services.common.telemetry.metrics import (
     ENGINE_INSTANCES,
+    ENGINE_REMEDIATIONS,
     LEFT_BEHIND,
     ORPHANS_KEPT,
     RESOURCES,
@@ -28,7 +29,7 @@ from services.common.telemetry.metrics import (
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import fleet_queries, periodic_queries
-from services.planner.domain.events import Event, FleetDue
+from services.planner.domain.events import Event, FleetDue, RemediesDue
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -70,6 +71,7 @@ class PeriodicTasks:
             ("count", 10 * SECOND, self._count),
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
             ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
+            ("remedies", SECOND, self._remedy),
             ("compact", 10 * SECOND, self._compact),
             ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
         )
@@ -126,6 +128,16 @@ class PeriodicTasks:
         if found:
             planner.look_again([Event(FleetDue(), partition, "")])
 
+    def _remedy(self, planner: Planner) -> None:
+        """Engine instances that are ill, or have been."""
+        partition = planner.consumer.fleet_partition
+        if partition is None:
+            return
+        with planner.session.connection() as connection:
+            found = fleet_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
+        if found:
+            planner.look_again([Event(RemediesDue(), partition, "")])
+
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:
             tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
@@ -177,5 +189,7 @@ class PeriodicTasks:
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
             for health, count in periodic_queries.count_by_health(connection).items():
                 ENGINE_INSTANCES.labels(health).set(count)
+            for state, count in periodic_queries.count_remediations(connection).items():
+                ENGINE_REMEDIATIONS.labels(state).set(count)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

@@ -21,6 +21,7 @@ OTHERS = {
     "debezium_signals": "empty: tests/stack/test_change_data_capture.py",
     "debezium_heartbeat": "one row, which Connect moves on",
     "moves": "a row for each move that operators order, which goes a time after it is over: test_moves.py",
+    "remediations": "a row for each instance that was ill, brought up to date: test_remediations.py",
     "engine_health": "a row for each instance that an agent has told of, brought up to date: test_engine_health.py",
     "kept_orphans": "a row for each instance; what no agent has told for two hours goes",
 }

@@ -18,7 +18,8 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
-from services.planner.domain.fleet.rows import Fleet, InstanceHealth, Move
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.rows import Fleet, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
@@ -80,6 +81,7 @@ class World:
     kept_orphans: dict[str, KeptOrphans] = field(default_factory=dict)
     moves: dict[UUID, Move] = field(default_factory=dict)
     engine_health: dict[str, InstanceHealth] = field(default_factory=dict)
+    remediations: dict[str, Remediation] = field(default_factory=dict)
     later: timedelta = timedelta(0)
     """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -127,6 +129,12 @@ class World:
     ) -> Fleet:
         """Instances of a world are as they are: nobody orders anything of them."""
         return Fleet({}, {}, {}, frozenset(self.engines))
+
+    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        return {}
+
+    def load_remediations(self) -> Mapping[str, Remediation]:
+        return self.remediations
 
     @property
     def view(self) -> FleetView:

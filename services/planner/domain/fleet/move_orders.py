@@ -92,6 +92,8 @@ def _require_working(target: EngineInstanceRow, fleet: Fleet) -> None:
     if fleet.is_down(target.id):
         told = fleet.health[target.id]
         raise Refused(f"engine instance {target.id} is down: {told.message or told.reason}")
+    if target.id in fleet.cordoned:
+        raise Refused(f"engine instance {target.id} is cordoned: {fleet.cordoned[target.id]}")
 
 
 def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: EngineInstanceRow) -> None:

@@ -13,7 +13,15 @@ from uuid import UUID
 import orjson
 
 from services.common.json_values import canonical, digest
-from services.common.messages import ORPHAN_REMOVAL, Command, EngineHealth, Observation, OrphansApproved, OrphansKept
+from services.common.messages import (
+    ORPHAN_REMOVAL,
+    REMEDY,
+    Command,
+    EngineHealth,
+    Observation,
+    OrphansApproved,
+    OrphansKept,
+)
 from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
@@ -55,6 +63,8 @@ def instance_of(event: Event) -> str:
     """The instance that an event is about, if that is no object of it; empty if it is about a tenant, or a list."""
     match event.message:
         case Observation(engine_instance_id=instance, event=OrphansKept() | EngineHealth()):
+            return instance
+        case Observation(engine_instance_id=instance, kind=kind) if kind == REMEDY:
             return instance
         case Command(event=OrphansApproved(engine_instance_id=instance)) | HealthDue(engine_instance_id=instance):
             return instance

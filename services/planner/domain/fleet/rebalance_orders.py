@@ -48,7 +48,7 @@ def _even(under_way: int) -> str:
 
 def _relocations(fleet: Fleet) -> Iterator[Relocation]:
     """Within each region, among instances of the same engine: no tenant leaves these."""
-    coming = _coming(fleet)
+    coming = coming_objects(fleet)
     alike: defaultdict[tuple[str, str], list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         if not row.is_retired and row.engine in fleet.engines:
@@ -56,27 +56,29 @@ def _relocations(fleet: Fleet) -> Iterator[Relocation]:
     for rows in alike.values():
         known = {row.id: row for row in rows}
         placed = [
-            _placed(name, tenant, known[tenant.engine_instance_id])
+            placed_tenant(name, tenant, known[tenant.engine_instance_id])
             for name, tenant in fleet.tenants.items()
-            if tenant.engine_instance_id in known and not _is_moving(tenant, fleet)
+            if tenant.engine_instance_id in known and not is_moving(tenant, fleet)
         ]
         yield from rebalance(placed, [fleet.candidate(row) for row in rows], coming)
 
 
-def _is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
+def is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
+    """Whether a tenant is on its way to another instance, or back."""
     return tenant.id in fleet.moves and not fleet.moves[tenant.id].is_over
 
 
-def _coming(fleet: Fleet) -> Counter[str]:
+def coming_objects(fleet: Fleet) -> Counter[str]:
     """Objects of tenants that are being moved, by the instance where they will be."""
     coming = Counter[str]()
     for tenant in fleet.tenants.values():
-        if _is_moving(tenant, fleet):
+        if is_moving(tenant, fleet):
             coming[fleet.moves[tenant.id].destination] += tenant.objects
     return coming
 
 
-def _placed(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:
+def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:
+    """A tenant as it is distributed; one with deployments to its instance's own cluster cannot leave that."""
     return PlacedTenant(
         Tenant(tenant.id, *name, tenant.partition, tenant.engine_instance_id),
         tenant.objects,

@@ -230,6 +230,8 @@ class Fleet:
     """Orders that were decided before: nothing becomes of them when they come again."""
     health: Mapping[str, InstanceHealth] = field(default_factory=dict)
     """By instance; none of one of which no agent has told anything yet."""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """Instances that remediation keeps new tenants from, with why."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""
@@ -242,7 +244,9 @@ class Fleet:
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
         """As placement sees it."""
-        return replace(row.as_candidate, is_down=self.is_down(row.id))
+        candidate = row.as_candidate
+        accepting = candidate.accepting and row.id not in self.cordoned
+        return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
 
     def with_move(self, move: Move) -> Fleet:
         """With this row in place of the one of its tenant."""

@@ -63,6 +63,7 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
     assert granted("Role", "gitops-service-agent") == wanted | {
         ("", "configmaps", "get"),
         ("", "pods", "list"),
+        ("", "pods", "delete"),
         ("apps", "deployments", "get"),
         ("apps", "statefulsets", "get"),
         (REVIEW.group, REVIEW.plural, "create"),

@@ -1,0 +1,66 @@
+"""``gitopsctl engines remedies``: what planners do by themselves for engine instances that are ill, and have done."""
+
+from __future__ import annotations
+
+import typer
+
+from services.cli.output import OUTPUT, Output, Row, print_rows
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.common.startup import await_dependency
+from services.planner.database.fleet_queries import load_remediations
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remedy_orders import REMEDIATION
+
+PAST = typer.Option(False, "--past", help="What was done until now instead, for as long as the audit is kept.")
+COLUMNS = {
+    "instance": "instance",
+    "state": "state",
+    "remedy": "remedy",
+    "outcome": "outcome",
+    "cordoned": "cordoned",
+    "since": "since",
+    "nextAt": "next look",
+    "message": "message",
+}
+PAST_COLUMNS = {"at": "at", "instance": "instance", "message": "message"}
+RECORDS = """
+SELECT created_at, name, message FROM audit_records WHERE kind = %s ORDER BY created_at, generation
+"""
+
+
+def list_remedies(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, past: bool = PAST) -> None:
+    """List engine instances that are ill or recovering, with what is done for each, and when what is next."""
+    if past:
+        rows = await_dependency("database", lambda: _past(url), timeout)
+        print_rows(rows, PAST_COLUMNS, output, nothing="nothing was done for any engine instance")
+        return
+    rows = await_dependency("database", lambda: _present(url), timeout)
+    print_rows(rows, COLUMNS, output, nothing="nothing is done for any engine instance")
+
+
+def remedy_row(row: Remediation) -> Row:
+    """As it is shown."""
+    is_told = row.told_number == row.number
+    return {
+        "instance": row.engine_instance_id,
+        "state": row.state,
+        "remedy": row.rung,
+        "outcome": row.told_outcome if is_told else "",
+        "cordoned": row.is_cordoned,
+        "since": row.since,
+        "nextAt": row.due_at,
+        "message": row.message,
+        "tried": list(row.remedies),
+        "outcomeMessage": row.told_message if is_told else "",
+    }
+
+
+def _present(url: str) -> list[Row]:
+    with connected(url) as connection:
+        return [remedy_row(row) for row in load_remediations(connection).values() if row.state != "well"]
+
+
+def _past(url: str) -> list[Row]:
+    with connected(url) as connection:
+        found = connection.execute(RECORDS, (REMEDIATION,)).fetchall()
+    return [{"at": at, "instance": instance, "message": message} for at, instance, message in found]

@@ -1,0 +1,100 @@
+"""Which tenants leave an engine instance that is down, and where they go, by the rules of rebalances and moves. Pure.
+
+All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from services.common.messages import FleetOrder, MoveTenant
+from services.planner.domain.fleet.move_orders import move_tenant
+from services.planner.domain.fleet.placement import order_of
+from services.planner.domain.fleet.rebalance import PlacedTenant, rebalance
+from services.planner.domain.fleet.rebalance_orders import coming_objects, is_moving, placed_tenant
+from services.planner.domain.fleet.rows import Fleet, Refused
+from services.planner.domain.ids import operation_id
+from services.planner.rows import EngineInstance, TenantName
+
+ACTOR = "remediation"
+"""Who orders the moves of an evacuation."""
+
+
+def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
+    """Why some of the tenants stay, and the fleet with the moves of the others: the very same if there is none.
+
+    Args:
+        instance: that they leave.
+        fleet: all rows, and all tenants.
+        now: the time.
+    """
+    after, rules = fleet, dict[TenantName, str]()
+    for placed, targets in _relocations(instance, fleet):
+        rule = ""
+        for target in targets:
+            try:
+                after = _moved(placed, target, after, now)
+            except Refused as refused:
+                rule = rule or str(refused)
+            else:
+                break
+        else:
+            rules[placed.tenant.full_name] = rule or "no other instance takes it"
+    return f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else "", after
+
+
+def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) -> dict[str, str]:
+    """Those of ``instances`` that tenants are on of which none can leave or is on its way, with why the first stays."""
+    found = {}
+    for instance in instances:
+        here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == instance]
+        if here and not any(is_moving(tenant, fleet) for tenant in here):
+            message, after = evacuate(instance, fleet, now)
+            if after is fleet:
+                found[instance] = message
+    return found
+
+
+def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[EngineInstance]]]:
+    """Tenants that are there and stay there by now, each with where it may go, the best first."""
+    source = fleet.instances[instance]
+    alike = [
+        replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance)
+        for row in fleet.instances.values()
+        if not row.is_retired and (row.region, row.engine) == (source.region, source.engine)
+    ]
+    here = [
+        placed_tenant(name, tenant, source)
+        for name, tenant in fleet.tenants.items()
+        if tenant.engine_instance_id == instance and not is_moving(tenant, fleet)
+    ]
+    meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _carried(instance, fleet))}
+    others = [each for each in alike if each.id != instance and each.accepting and not each.is_down]
+    for placed in sorted(here, key=lambda each: (-each.load, each.tenant.id)):
+        first = meant.get(placed.tenant.id)
+        rest = [each for each in order_of(placed.tenant.id, others) if each != first]
+        yield placed, [first, *rest] if first is not None and first.id != instance else rest
+
+
+def _carried(instance: str, fleet: Fleet) -> Counter[str]:
+    """Objects that instances have and will have, but those of tenants that are to leave."""
+    carried = coming_objects(fleet)
+    for tenant in fleet.tenants.values():
+        if tenant.engine_instance_id != instance and not is_moving(tenant, fleet):
+            carried[tenant.engine_instance_id] += tenant.objects
+    return carried
+
+
+def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Fleet:
+    """With the move of a tenant. Raises Refused."""
+    wanted = MoveTenant(*placed.tenant.full_name, target.id)
+    _, after = move_tenant(wanted, FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted), fleet)
+    return after
+
+
+def _order_id(tenant: UUID, now: datetime) -> UUID:
+    return operation_id(tenant, f"evacuation/{now.isoformat()}")

@@ -1,0 +1,231 @@
+"""Which remedy comes next for engine instances that are not well. Pure: it decides, and changes nothing.
+
+A ladder of remedies, each with the time that it may take to help; which of them can help depends on what is wrong.
+First what an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted, the
+configuration is applied again. Then what the planner does: the instance is cordoned, so that no tenant comes to it; if
+it is down it is evacuated; when nobody is left on it, a person is told that it has to be replaced.
+
+Of each ring one instance at a time, so that a remedy that harms does so once. If more than three tenths of the fleet
+are ill at once (and more than one instance), the cause is shared, and nothing is touched. An instance that has been
+healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from services.common.json_values import canonical
+from services.common.messages import Health, Remedy
+from services.planner.domain.fleet.placement import MOST_DOWN
+from services.planner.domain.fleet.remediation_rows import Remediation, RemediationState
+from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.policy import RemedyPolicy
+
+CORDON, EVACUATE, REPLACE = "Cordon", "Evacuate", "Replace"
+EVERYTHING = (*Remedy,)
+HELPS: Mapping[str, Sequence[Remedy]] = MappingProxyType(
+    {
+        "ControllerNotReady": (Remedy.RESTART_CONTROLLER, Remedy.REAPPLY_CONFIGURATION),
+        "RepoServerNotReady": (Remedy.RESTART_REPO_SERVER, Remedy.REAPPLY_CONFIGURATION),
+        "RedisNotReady": (Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
+        "Restarting": (Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
+        "HeartbeatLost": EVERYTHING,
+        "HeartbeatLate": EVERYTHING,
+        "HeartbeatFailing": (
+            Remedy.REFRESH,
+            Remedy.RESTART_REPO_SERVER,
+            Remedy.FLUSH_CACHE,
+            Remedy.REAPPLY_CONFIGURATION,
+        ),
+        "RepoServerFailing": (Remedy.RESTART_REPO_SERVER, Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
+        "ReconciliationLate": EVERYTHING,
+        "RefreshNotTakenUp": EVERYTHING,
+        "NotAccepted": (Remedy.REAPPLY_CONFIGURATION,),
+        "Closed": (Remedy.REAPPLY_CONFIGURATION,),
+        "ApiFailing": (),
+        "ApiSlow": (),
+        SILENT: (),
+    }
+)
+"""What an agent can do, by the reason that it tells. Of another reason, nothing."""
+COOL_DOWNS: Mapping[str, float] = MappingProxyType(
+    {Remedy.REFRESH: 0.5, Remedy.REAPPLY_CONFIGURATION: 2.0, EVACUATE: 0.2, REPLACE: 1.0}
+)
+"""Of a rung, in proportion to that of a restart."""
+LOOK_AGAIN = 0.2
+"""After which part of that an instance is looked at again that waits for something else than time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Illness:
+    """An instance that is not well, and what is known of it."""
+
+    instance: EngineInstanceRow
+    health: InstanceHealth
+    known: Remediation
+
+    @property
+    def reason(self) -> str:
+        """As operators are told."""
+        return self.health.message or self.health.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the fleet finds."""
+
+    fleet: Fleet
+    now: datetime
+    policy: RemedyPolicy
+    stranded: Mapping[str, str]
+
+
+def next_remedies(
+    fleet: Fleet,
+    remediations: Mapping[str, Remediation],
+    now: datetime,
+    policy: RemedyPolicy,
+    stranded: Mapping[str, str] = MappingProxyType({}),
+) -> list[Remediation]:
+    """The rows that change, in their order: what has been ill longest counts first.
+
+    Args:
+        fleet: all rows; all tenants, if one of the instances may be evacuated.
+        remediations: by instance.
+        now: the time.
+        policy: what operators lay down.
+        stranded: instances of which no tenant can leave and none is on its way, with the rule that keeps the first.
+    """
+    known = {name: row for name, row in remediations.items() if name in fleet.instances}
+    if not policy.is_on:
+        return [_well(row, now, "remediation is off") for row in known.values() if row.state != "well"]
+    ill = _illnesses(fleet, known, now)
+    after = {name: _of_others(row, fleet, now, policy) for name, row in known.items() if name not in ill}
+    if len(ill) > max(1, MOST_DOWN * _in_service(fleet)):
+        message = f"{len(ill)} of {_in_service(fleet)} instances are ill at once: the cause is shared"
+        after |= {name: _in_state(each.known, "held", message, now, _look(now, policy)) for name, each in ill.items()}
+    else:
+        after |= _of_ill([*ill.values()], Look(fleet, now, policy, stranded))
+    return [row for name, row in after.items() if row != remediations.get(name)]
+
+
+def is_ill(health: InstanceHealth | None) -> bool:
+    """Whether an instance is not well, as far as anybody has told."""
+    return health is not None and (health.is_down or health.health == Health.DEGRADED)
+
+
+def next_rung(health: InstanceHealth, tried: Iterable[str]) -> str:
+    """The first rung that may help and was not tried; empty if there is none."""
+    last = (CORDON, EVACUATE, REPLACE) if health.is_down else (CORDON,)
+    done = set(tried)
+    return next((rung for rung in (*HELPS.get(health.reason, ()), *last) if rung not in done), "")
+
+
+def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) -> dict[str, Illness]:
+    """By instance; what is ill longest first."""
+    found = [
+        Illness(row, health, known.get(row.id) or _new(row.id, now))
+        for row in fleet.instances.values()
+        if not row.is_retired and (health := fleet.health.get(row.id)) is not None and is_ill(health)
+    ]
+    ordered = sorted(found, key=lambda each: (each.health.since, each.instance.id))
+    return {each.instance.id: each for each in ordered}
+
+
+def _in_service(fleet: Fleet) -> int:
+    return sum(not row.is_retired for row in fleet.instances.values())
+
+
+def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
+    """One instance of each ring at a time: what is under way goes on first, then others may begin."""
+    helped = {each.instance.id: each for each in illnesses if _may_help_yet(each.known, look.now)}
+    found = {name: each.known for name, each in helped.items()}
+    busy = {each.instance.ring: name for name, each in helped.items()}
+    others = [each for each in illnesses if each.instance.id not in helped]
+    for each in sorted(others, key=lambda each: each.known.state != "acting"):
+        row = _step(each, busy.get(each.instance.ring, ""), look)
+        found[row.engine_instance_id] = row
+        if row.state == "acting":
+            busy[each.instance.ring] = row.engine_instance_id
+    return found
+
+
+def _may_help_yet(row: Remediation, now: datetime) -> bool:
+    return row.state == "acting" and not row.is_skipped and row.due_at is not None and now < row.due_at
+
+
+def _step(ill: Illness, other: str, look: Look) -> Remediation:
+    """What becomes of one whose remedy has not helped, or that has had none yet; ``other`` of its ring is remedied."""
+    known, again = ill.known, _look(look.now, look.policy)
+    begins_at = ill.health.since + look.policy.after
+    if not known.rung and look.now < begins_at:
+        return _in_state(known, "waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
+    rung = _rung_of(ill, look.fleet)
+    if not rung:
+        return _in_state(known, "exhausted", f"nothing else helps: {ill.reason}", look.now, again)
+    if rung == EVACUATE and ill.instance.id in look.stranded:
+        return _in_state(known, "exhausted", look.stranded[ill.instance.id], look.now, again)
+    if other:
+        return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
+    return _taken(known, rung, ill.reason, look)
+
+
+def _rung_of(ill: Illness, fleet: Fleet) -> str:
+    """The next one; an evacuation is over when nobody is left."""
+    rung = next_rung(ill.health, ill.known.remedies)
+    is_begun = EVACUATE in ill.known.remedies and ill.health.is_down
+    is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
+    return EVACUATE if rung in ("", REPLACE) and is_begun and not is_over else rung
+
+
+def _taken(known: Remediation, rung: str, reason: str, look: Look) -> Remediation:
+    """At this rung from now on. An evacuation that goes on is the one that it was."""
+    now, due = look.now, look.now + look.policy.cool_down * COOL_DOWNS.get(rung, 1.0)
+    if rung == known.rung:
+        return _in_state(known, "acting", reason, now, due)
+    return replace(
+        known,
+        state="exhausted" if rung == REPLACE else "acting",
+        number=max(known.number + 1, round(now.timestamp() * 1000)),
+        rung=rung,
+        tried=canonical([*(each for each in known.remedies if each != rung), rung]),
+        is_cordoned=known.is_cordoned or rung in (CORDON, EVACUATE, REPLACE),
+        message=f"it has to be replaced, nobody is left on it: {reason}" if rung == REPLACE else reason,
+        since=now,
+        due_at=due,
+    )
+
+
+def _of_others(row: Remediation, fleet: Fleet, now: datetime, policy: RemedyPolicy) -> Remediation:
+    """Of one that is healthy, or retired, or of which nobody has told anything since a rebuild."""
+    health = fleet.health.get(row.engine_instance_id)
+    if row.state == "well":
+        return row
+    if fleet.instances[row.engine_instance_id].is_retired:
+        return _well(row, now, "it is retired")
+    if health is None or health.health != Health.HEALTHY:
+        return _in_state(row, "waiting", "no agent has told how it is", now, _look(now, policy))
+    well_at = health.since + policy.recovered_after
+    if now >= well_at or not row.rung:
+        return _well(row, now, "it is healthy")
+    return _in_state(row, "recovering", "it is healthy, but not for long", now, well_at)
+
+
+def _well(row: Remediation, now: datetime, message: str) -> Remediation:
+    return replace(row, state="well", rung="", tried="[]", is_cordoned=False, message=message, since=now, due_at=None)
+
+
+def _in_state(row: Remediation, state: RemediationState, message: str, now: datetime, due: datetime) -> Remediation:
+    since = row.since if row.state == state else now
+    return replace(row, state=state, message=message, since=since, due_at=due)
+
+
+def _look(now: datetime, policy: RemedyPolicy) -> datetime:
+    return now + policy.cool_down * LOOK_AGAIN
+
+
+def _new(instance: str, now: datetime) -> Remediation:
+    return Remediation(instance, "waiting", 0, "", "[]", is_cordoned=False, message="", since=now, due_at=None)

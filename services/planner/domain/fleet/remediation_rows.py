@@ -1,0 +1,61 @@
+"""Rows of remediations as values: how far each engine instance is on the ladder, and what agents tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import orjson
+
+RemediationState = Literal["waiting", "held", "acting", "recovering", "exhausted", "well"]
+RemedyOutcome = Literal["", "done", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remediation:
+    """A row of ``remediations``; an instance that was never ill has none."""
+
+    engine_instance_id: str
+    state: RemediationState
+    """``waiting``: until it has been ill for long enough, or for another one of its ring. ``held``: too many are ill.
+    ``acting``: a remedy may help yet. ``recovering``: it is healthy, but not for long. ``exhausted``: nothing is left
+    to be done by itself. ``well``: nothing follows from the row but that numbers grow."""
+    number: int
+    """Of the newest remedy: milliseconds since 1970, and more than of any before."""
+    rung: str
+    """The newest remedy since it became ill; empty: none."""
+    tried: str
+    """JSON of all since then, in their order."""
+    is_cordoned: bool
+    """No new tenant is placed on it, and none is moved to it."""
+    message: str
+    """Why it is in this state, for operators."""
+    since: datetime
+    """When it came into this state, or to this rung."""
+    due_at: datetime | None
+    """When it has to be looked at again, though nothing happens."""
+    told_number: int = 0
+    """The remedy of which an agent has told last, and below what became of it: another planner writes these three."""
+    told_outcome: RemedyOutcome = ""
+    told_message: str = ""
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Those tried since it became ill."""
+        return tuple(orjson.loads(self.tried))
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether its agent has told that it cannot carry the newest remedy out: there is nothing to wait for."""
+        return self.told_number == self.number and self.told_outcome == "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRemedy:
+    """What became of a remedy, as an agent tells it; of one that is not the newest it is no news."""
+
+    engine_instance_id: str
+    number: int
+    outcome: RemedyOutcome
+    message: str

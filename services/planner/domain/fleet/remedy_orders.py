@@ -1,0 +1,162 @@
+"""Carries out which remedies come next: orders to agents, moves of tenants, and the audit of both. Pure.
+
+An order is a row of the instance: its agent carries it out and tells what became of it, and the row goes when another
+remedy comes. Called by the planner that decides on the fleet; what agents tell comes to those that have its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from services.common.json_values import canonical, digest
+from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
+from services.planner.domain.audit import move_record
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event
+from services.planner.domain.fleet.evacuation import ACTOR, evacuate, find_stranded
+from services.planner.domain.fleet.remediation import EVACUATE, next_remedies
+from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.rows import Fleet
+from services.planner.domain.ids import operation_id, resource_id
+from services.planner.domain.policy import RemedyPolicy
+from services.planner.rows import AuditRecord, EngineKey, EngineRow
+
+NOBODY = UUID(int=0)
+"""Whom an order is for."""
+REMEDIATION = "Remediation"
+"""Kind of an audit row that is of an engine instance."""
+
+
+def decide_remedies(
+    fleet: Fleet, remediations: Mapping[str, Remediation], now: datetime, policy: RemedyPolicy
+) -> Changes:
+    """What is done for instances that are ill, and for those that are not any more.
+
+    Args:
+        fleet: all rows; all tenants, if :func:`needs_tenants`.
+        remediations: by instance.
+        now: the time.
+        policy: what operators lay down.
+    """
+    evacuated = {name: row for name, row in remediations.items() if EVACUATE in row.remedies}
+    stranded = find_stranded(evacuated, fleet, now)
+    rows = next_remedies(fleet, remediations, now, policy, stranded)
+    after = fleet
+    for row in rows:
+        if row.state == "acting" and row.rung == EVACUATE:
+            _, after = evacuate(row.engine_instance_id, after, now)
+        elif row.state in ("recovering", "well"):
+            after = _without_evacuation(row.engine_instance_id, after)
+    moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
+    changed = [(remediations.get(row.engine_instance_id), row) for row in rows]
+    return Changes(
+        remediations=tuple(rows),
+        moves_ordered=moves,
+        engine=tuple(_order(row, now) for before, row in changed if _is_ordered(before, row)),
+        engine_gone=tuple(_key(before) for before, row in changed if before is not None and _is_over(before, row)),
+        audit_records=(
+            *(_record(row, fleet, now) for before, row in changed if _is_news(before, row)),
+            *(move_record(move) for move in moves if move.tenant_id not in fleet.moves),
+        ),
+    )
+
+
+def needs_tenants(remediations: Iterable[Remediation]) -> bool:
+    """Whether an instance may be evacuated: all tenants count then."""
+    return any(row.is_cordoned for row in remediations)
+
+
+def is_of_remedy(event: Event) -> bool:
+    """Whether an event is what an agent tells of a remedy."""
+    match event.message:
+        case Observation(kind=kind, event=Applied() | Failed()):
+            return kind == REMEDY
+        case _:
+            return False
+
+
+def decide_told(events: Iterable[Event]) -> Changes:
+    """What has become of remedies, as agents tell it: the newest counts."""
+    return Changes(remedies_told=tuple({told.engine_instance_id: told for told in _told(events)}.values()))
+
+
+def _told(events: Iterable[Event]) -> Iterator[ToldRemedy]:
+    for event in events:
+        match event.message:
+            case Observation(engine_instance_id=instance, name=name, event=Applied()) if name.isdecimal():
+                yield ToldRemedy(instance, int(name), "done", "")
+            case Observation(engine_instance_id=instance, name=name, event=Failed(message=why)) if name.isdecimal():
+                yield ToldRemedy(instance, int(name), "skipped", why)
+
+
+def _without_evacuation(instance: str, fleet: Fleet) -> Fleet:
+    """Without those of its moves that have not begun: its tenants may as well stay."""
+    for move in tuple(fleet.moves.values()):
+        if move.source == instance and move.actor == ACTOR and move.step == "ordered":
+            fleet = fleet.with_move(replace(move, is_cancelled=True, message="its instance is healthy again"))
+    return fleet
+
+
+def _is_news(before: Remediation | None, row: Remediation) -> bool:
+    """Whether a remedy is taken, or its instance is well after one."""
+    if row.state == "well":
+        return before is not None and bool(before.rung)
+    return before is None or before.number != row.number
+
+
+def _is_ordered(before: Remediation | None, row: Remediation) -> bool:
+    is_taken = before is None or before.number != row.number
+    return is_taken and row.rung in [*Remedy]
+
+
+def _is_over(before: Remediation, row: Remediation) -> bool:
+    return before.rung in [*Remedy] and (before.number != row.number or not row.rung)
+
+
+def _key(row: Remediation) -> EngineKey:
+    return EngineKey(row.engine_instance_id, REMEDY, "", str(row.number), "")
+
+
+def _order(row: Remediation, now: datetime) -> EngineRow:
+    key, manifest = _key(row), canonical({"number": row.number, "remedy": row.rung})
+    return EngineRow(
+        engine_instance_id=key.engine_instance_id,
+        kind=key.kind,
+        namespace=key.namespace,
+        name=key.name,
+        workspace="",
+        tenant_namespace="",
+        lane=key.lane,
+        wave=0,
+        desired="present",
+        manifest=manifest,
+        digest=digest(manifest),
+        trace_id="",
+        seen_at=now,
+        owner_kind="",
+        owner_id=NOBODY,
+    )
+
+
+def _record(row: Remediation, fleet: Fleet, now: datetime) -> AuditRecord:
+    instance, what = row.engine_instance_id, row.rung or "Well"
+    health = fleet.health.get(instance)
+    reason = f" ({health.reason})" if health is not None and health.reason else ""
+    return AuditRecord(
+        id=operation_id(resource_id("", instance), f"remedy/{row.number}/{what}"),
+        deployment_id=NOBODY,
+        workspace="",
+        namespace="",
+        kind=REMEDIATION,
+        name=instance,
+        generation=row.number,
+        action="update",
+        actor=ACTOR,
+        state="Completed",
+        message=f"{what}{reason}: {row.message}",
+        trace_id="",
+        created_at=now,
+    )

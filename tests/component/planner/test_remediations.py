@@ -1,0 +1,205 @@
+"""Rows of remediations in PostgreSQL: what is due, what two planners write of one, and what operators are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.fleet import engines
+from services.common.messages import REMEDY, Applied, EngineHealth, Failed, MoveTenant, Observation
+from services.planner.database.fleet_queries import is_remedy_due
+from services.planner.database.periodic_queries import count_remediations
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import Event, RemediesDue
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.policy import Policy, RemedyPolicy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.component.planner.test_engine_health import rows
+from tests.component.planner.test_fleet import ordered
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
+
+POLICY = Policy(
+    remedies=RemedyPolicy(
+        after=timedelta(seconds=10), cool_down=timedelta(seconds=100), recovered_after=timedelta(seconds=300)
+    )
+)
+ORDERS = "SELECT engine_instance_id, manifest::json->>'remedy' FROM engine_resources WHERE kind = 'Remedy'"
+AUDIT = "SELECT message FROM audit_records WHERE kind = 'Remediation' ORDER BY created_at"
+Sessions = tuple[DatabaseSession, DatabaseSession]
+
+
+@pytest.fixture
+def sessions(database: Database) -> Iterator[Sessions]:
+    """Of the planner that decides on the fleet, and of one that agents' reports come to; there are four instances."""
+    with psycopg.connect(database.owner_url) as owner:
+        for number in range(4):
+            add_instance(owner, f"i{number}", f"argocd-{number}")
+    with ExitStack() as closing_all:
+        first, second = (
+            closing_all.enter_context(closing(DatabaseSession(database.planner_url, ENGINES))) for _ in range(2)
+        )
+        yield first, second
+
+
+def planned(session: DatabaseSession, second: int, *events: Event) -> BatchChanges:
+    return plan_batch(events, session, POLICY, at(second))
+
+
+def take(session: DatabaseSession, second: int, *events: Event) -> None:
+    session.save_changes(planned(session, second, *events), ())
+
+
+def tell(session: DatabaseSession, second: int, health: str, reason: str = "", instance: str = "i0") -> None:
+    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second))
+    take(session, second, Event(Observation("", "", instance, "", "", at(second), event), 7, ""))
+
+
+def look(session: DatabaseSession, second: int) -> Remediation:
+    """What the row of the first instance is then; it must have been due."""
+    assert is_due(session, second)
+    take(session, second, Event(RemediesDue(), 0, ""))
+    return session.load_remediations()["i0"]
+
+
+def is_due(session: DatabaseSession, second: int, *, is_on: bool = True) -> bool:
+    with session.connection() as connection:
+        return is_remedy_due(connection, at(second), is_on=is_on)
+
+
+def answer(session: DatabaseSession, row: Remediation, outcome: Applied | Failed, second: int) -> None:
+    observation = Observation("", "", row.engine_instance_id, REMEDY, str(row.number), at(second), outcome)
+    take(session, second, Event(observation, 7, ""))
+
+
+def shown(database: Database, *arguments: str) -> list[dict[str, Any]]:
+    environment = {"DATABASE_OWNER_URL": database.owner_url}
+    result = CliRunner(env=environment).invoke(engines.app, [*arguments, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def test_instance_when_it_is_ill_then_it_is_looked_at_when_the_next_remedy_is_due_and_only_then(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    assert not is_due(fleet, 1000)
+    tell(reports, 1000, "Down", "ControllerNotReady")
+    assert look(fleet, 1001).state == "waiting"
+    assert not is_due(fleet, 1009)
+    assert look(fleet, 1010).rung == "RestartController"
+    assert rows(database, ORDERS) == [("i0", "RestartController")]
+    assert not is_due(fleet, 1109)
+    assert look(fleet, 1110).rung == "ReapplyConfiguration"
+    assert rows(database, ORDERS) == [("i0", "ReapplyConfiguration")]
+    with fleet.connection() as connection:
+        counted = count_remediations(connection)
+    assert counted == {"waiting": 0, "held": 0, "acting": 1, "recovering": 0, "exhausted": 0}
+
+
+def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is_due_at_once(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Down", "NotAccepted")
+    row = look(fleet, 1010)
+    answer(reports, row, Applied(""), 1011)
+    assert not is_due(fleet, 1012)
+    answer(reports, row, Failed("", permanent=True, message="there is no provisioner"), 1013)
+    (listed,) = shown(database, "remedies")
+    assert (listed["outcome"], listed["outcomeMessage"]) == ("skipped", "there is no provisioner")
+    assert look(fleet, 1014).rung == "Cordon"
+    assert rows(database, ORDERS) == []
+    assert not is_due(fleet, 1015)
+
+
+def test_report_when_it_comes_while_the_next_remedy_is_decided_on_then_neither_planner_undoes_the_other(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Down", "ControllerNotReady")
+    row = look(fleet, 1010)
+    decided = planned(fleet, 1110, Event(RemediesDue(), 0, ""))
+    answer(reports, row, Applied(""), 1110)
+    fleet.save_changes(decided, ())
+    answer(reports, row, Failed("", permanent=True, message="late"), 1111)
+    after = fleet.load_remediations()["i0"]
+    assert (after.rung, after.told_number, after.told_outcome) == ("ReapplyConfiguration", row.number, "done")
+    assert not after.is_skipped
+
+
+def test_instance_when_cordoned_then_no_planner_places_a_tenant_on_it_and_no_order_moves_one_there(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    (first,) = planned(reports, 2, changed(1)).tenants
+    chosen = first.tenant.engine_instance_id
+    tell(reports, 1000, "Degraded", "ApiSlow", chosen)
+    take(fleet, 1010, Event(RemediesDue(), 0, ""))
+    reports.refresh_fleet()
+    for session in sessions:
+        (tenant,) = planned(session, 1011, changed(1)).tenants
+        assert tenant.tenant.engine_instance_id != chosen
+    take(reports, 1011, changed(1))
+    take(fleet, 1012, ordered(1012, MoveTenant(WORKSPACE, NAMESPACE, chosen)))
+    ((outcome, message),) = rows(database, "SELECT outcome, message FROM fleet_orders")
+    assert (outcome, message) == ("refused", f"engine instance {chosen} is cordoned: why")
+    assert [each["id"] for each in shown(database, "list") if each["cordoned"]] == [chosen]
+
+
+def test_instance_when_healthy_again_for_a_while_then_its_cordon_is_lifted_and_all_of_it_is_in_the_audit(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Degraded", "ApiSlow")
+    assert look(fleet, 1010).is_cordoned
+    tell(reports, 1050, "Healthy")
+    assert look(fleet, 1110).state == "recovering"
+    assert look(fleet, 1350).state == "well"
+    assert not is_due(fleet, 9999)
+    assert [each["message"] for each in shown(database, "remedies", "--past")] == [
+        "Cordon (ApiSlow): why", "Well: it is healthy",
+    ]  # fmt: skip
+    assert rows(database, AUDIT) == [("Cordon (ApiSlow): why",), ("Well: it is healthy",)]
+    assert shown(database, "remedies") == []
+
+
+def test_remediation_when_switched_off_then_what_was_done_is_taken_back_once(sessions: Sessions) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Degraded", "ApiSlow")
+    look(fleet, 1010)
+    assert is_due(fleet, 1011, is_on=False)
+    off = replace(POLICY, remedies=replace(POLICY.remedies, is_on=False))
+    fleet.save_changes(plan_batch([Event(RemediesDue(), 0, "")], fleet, off, at(1011)), ())
+    assert fleet.load_remediations()["i0"].state == "well"
+    assert not is_due(fleet, 9999, is_on=False)
+
+
+def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_transaction(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    take(reports, 2, changed(1))
+    ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
+    tell(reports, 1000, "Down", "HeartbeatLost", str(here))
+    with psycopg.connect(database.owner_url) as owner:
+        fleet.save_changes(planned(fleet, 1010, Event(RemediesDue(), 0, "")), ())
+        tried = json.dumps(["Refresh", "RestartController", "RestartRepoServer", "FlushCache", "ReapplyConfiguration"])
+        owner.execute("UPDATE remediations SET tried = %s, due_at = %s", (tried, at(1011)))
+    take(fleet, 1011, Event(RemediesDue(), 0, ""))
+    take(fleet, 1111, Event(RemediesDue(), 0, ""))
+    ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
+    assert (source, target != here, actor) == (here, True, "remediation")
+    assert fleet.load_remediations()[str(here)].rung == "Evacuate"

@@ -1,0 +1,401 @@
+"""What is done for instances that are ill: which rung, when, for how many at once, and when it is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event
+from services.planner.domain.fleet.remediation import HELPS, is_ill
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told
+from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.policy import RemedyPolicy
+from services.planner.rows import EngineKey, EngineRow
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
+from tests.unit.planner.fleet.test_rebalance_orders import fleet as fleet_with_tenants
+from tests.unit.planner.given import at
+
+POLICY = RemedyPolicy(
+    after=timedelta(seconds=60), cool_down=timedelta(seconds=100), recovered_after=timedelta(seconds=300)
+)
+UNHELPED = 10_000
+"""Seconds after which all was tried."""
+
+
+def instances(count: int, ring: str = "general") -> list[EngineInstanceRow]:
+    return [replace(INSTANCE, id=f"i{n}", namespace=f"argocd-{n}", ring=ring) for n in range(count)]
+
+
+def told(instance: str, health: str, reason: str, since: int) -> InstanceHealth:
+    return InstanceHealth(instance, 3, health, reason, "", "", None, at(since), at(since), None)
+
+
+@dataclass
+class Ladder:
+    """A fleet whose planner looks at it; what is written is kept."""
+
+    fleet: Fleet
+    policy: RemedyPolicy = POLICY
+    rows: dict[str, Remediation] = field(default_factory=dict)
+    orders: dict[EngineKey, EngineRow] = field(default_factory=dict)
+    audit: list[str] = field(default_factory=list)
+    now: int = 0
+
+    def tell(self, health: str, reason: str = "", instance: str = "i0", since: int | None = None) -> None:
+        row = told(instance, health, reason, self.now if since is None else since)
+        self.fleet = replace(self.fleet, health={**self.fleet.health, instance: row})
+
+    def look(self, second: int) -> Changes:
+        self.now = second
+        changes = decide_remedies(self.fleet, self.rows, at(second), self.policy)
+        self.rows |= {row.engine_instance_id: row for row in changes.remediations}
+        for key in changes.engine_gone:
+            del self.orders[key]
+        self.orders |= {EngineKey(r.engine_instance_id, r.kind, r.namespace, r.name, r.lane): r for r in changes.engine}
+        self.audit += [each.message.split(":")[0] for each in changes.audit_records if each.kind == "Remediation"]
+        moves = {move.tenant_id: move for move in changes.moves_ordered}
+        self.fleet = replace(self.fleet, moves={**self.fleet.moves, **moves})
+        return changes
+
+    def rungs(self, until: int = UNHELPED, instance: str = "i0") -> list[str]:
+        """All that is tried while nothing helps, by looks at each time that is due."""
+        self.look(self.now)
+        while (due := self.due()) is not None and due <= until and self.rows[instance].state != "exhausted":
+            self.look(due)
+        return [*self.rows[instance].remedies]
+
+    def due(self) -> int | None:
+        times = [row.due_at for row in self.rows.values() if row.due_at is not None]
+        return round((min(times) - at(0)).total_seconds()) if times else None
+
+    def answer(self, outcome: Applied | Failed, instance: str = "i0") -> None:
+        """Its agent tells what has become of the newest remedy."""
+        name = str(self.rows[instance].number)
+        event = Event(Observation("", "", instance, REMEDY, name, at(self.now), outcome), 0, "")
+        for row in decide_told([event]).remedies_told:
+            known = self.rows[row.engine_instance_id]
+            if known.number == row.number:
+                self.rows[row.engine_instance_id] = replace(
+                    known, told_number=row.number, told_outcome=row.outcome, told_message=row.message
+                )
+
+
+def ladder(count: int = 4, ring: str = "general", policy: RemedyPolicy = POLICY) -> Ladder:
+    rows = {each.id: each for each in instances(count, ring)}
+    return Ladder(Fleet({CLUSTER.id: CLUSTER}, rows, {}, frozenset({"argocd"})), policy)
+
+
+EVERYTHING = [each.value for each in Remedy]
+ENDS = ["Cordon", "Evacuate", "Replace"]
+RUNGS = {
+    ("Down", "HeartbeatLost"): [*EVERYTHING, *ENDS],
+    ("Degraded", "HeartbeatLate"): [*EVERYTHING, "Cordon"],
+    ("Degraded", "HeartbeatFailing"): [
+        "Refresh", "RestartRepoServer", "FlushCache", "ReapplyConfiguration", "Cordon",
+    ],
+    ("Down", "ReconciliationLate"): [*EVERYTHING, *ENDS],
+    ("Degraded", "RefreshNotTakenUp"): [*EVERYTHING, "Cordon"],
+    ("Down", "ControllerNotReady"): ["RestartController", "ReapplyConfiguration", *ENDS],
+    ("Down", "RepoServerNotReady"): ["RestartRepoServer", "ReapplyConfiguration", *ENDS],
+    ("Degraded", "RedisNotReady"): ["FlushCache", "ReapplyConfiguration", "Cordon"],
+    ("Degraded", "Restarting"): ["FlushCache", "ReapplyConfiguration", "Cordon"],
+    ("Down", "RepoServerFailing"): ["RestartRepoServer", "FlushCache", "ReapplyConfiguration", *ENDS],
+    ("Down", "NotAccepted"): ["ReapplyConfiguration", *ENDS],
+    ("Down", "Closed"): ["ReapplyConfiguration", *ENDS],
+    ("Down", "ApiFailing"): ENDS,
+    ("Degraded", "ApiSlow"): ["Cordon"],
+    ("Unknown", SILENT): ENDS,
+    ("Down", "SomethingNew"): ENDS,
+    ("Healthy", ""): [],
+    ("Unknown", ""): [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("health", "expected"), RUNGS.items(), ids="-".join)
+def test_instance_when_nothing_helps_then_all_is_tried_that_may_by_the_reason(
+    health: tuple[str, str], expected: list[str]
+) -> None:
+    tried = ladder()
+    tried.tell(*health)
+    if not expected:
+        assert tried.look(UNHELPED).remediations == ()
+        return
+    assert tried.rungs() == expected
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned) == ("exhausted", True)
+
+
+def test_reasons_when_agents_tell_them_then_each_has_its_remedies() -> None:
+    assert {reason for _, reason in RUNGS} - {"", "SomethingNew"} == set(HELPS)
+
+
+def test_remedy_when_it_is_not_ill_for_long_then_none_is_ordered_until_it_is() -> None:
+    tried = ladder()
+    tried.tell("Down", "ControllerNotReady")
+    assert [tried.look(second).engine for second in (0, 59)] == [(), ()]
+    assert tried.rows["i0"].state == "waiting"
+    (order,) = tried.look(60).engine
+    assert (order.engine_instance_id, order.kind, order.desired) == ("i0", REMEDY, "present")
+    assert order.manifest == f'{{"number":{order.name},"remedy":"RestartController"}}'
+
+
+def test_remedy_when_it_may_help_yet_then_the_next_one_waits_and_then_takes_its_place() -> None:
+    tried = ladder()
+    tried.tell("Down", "RepoServerFailing")
+    tried.look(60)
+    assert tried.look(159).remediations == ()
+    tried.look(160)
+    assert [row.manifest.split('"')[-2] for row in tried.orders.values()] == ["FlushCache"]
+
+
+def test_remedy_when_its_agent_cannot_carry_it_out_then_the_next_one_comes_at_once() -> None:
+    tried = ladder()
+    tried.tell("Down", "NotAccepted")
+    tried.look(60)
+    tried.answer(Failed("", permanent=True, message="there is no provisioner"))
+    tried.look(61)
+    assert (tried.rows["i0"].rung, tried.orders) == ("Cordon", {})
+
+
+def test_remedy_when_its_agent_tells_that_it_is_done_then_it_has_its_time_to_help() -> None:
+    tried = ladder()
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(60)
+    tried.answer(Applied(""))
+    assert tried.look(61).remediations == ()
+
+
+def test_report_when_it_is_of_a_remedy_that_is_not_the_newest_then_it_changes_nothing() -> None:
+    tried = ladder()
+    tried.tell("Down", "NotAccepted")
+    tried.look(60)
+    before = tried.rows["i0"]
+    late = Observation("", "", "i0", REMEDY, str(before.number - 1), at(61), Failed("", permanent=True, message=""))
+    (row,) = decide_told([Event(late, 0, "")]).remedies_told
+    assert row.number != before.number
+
+
+def test_reason_when_it_changes_then_what_was_tried_is_not_tried_again() -> None:
+    tried = ladder()
+    tried.tell("Down", "RepoServerNotReady")
+    tried.look(60)
+    tried.tell("Down", "RepoServerFailing", since=0)
+    assert tried.rungs() == ["RestartRepoServer", "FlushCache", "ReapplyConfiguration", *ENDS]
+
+
+def test_instance_when_it_is_healthy_again_for_a_while_then_its_cordon_is_lifted_and_the_ladder_begins_anew() -> None:
+    tried = ladder()
+    tried.tell("Degraded", "ApiSlow")
+    tried.look(60)
+    tried.now = 100
+    tried.tell("Healthy")
+    tried.look(100)
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned, tried.due()) == ("recovering", True, 400)
+    before = tried.rows["i0"].number
+    tried.look(400)
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned, tried.due()) == ("well", False, None)
+    tried.tell("Degraded", "ApiSlow")
+    assert tried.rungs() == ["Cordon"]
+    assert tried.rows["i0"].number > before
+    assert tried.audit == ["Cordon (ApiSlow)", "Well", "Cordon (ApiSlow)"]
+
+
+def test_instance_when_it_is_ill_again_before_it_was_well_then_the_ladder_goes_on() -> None:
+    tried = ladder()
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(60)
+    tried.tell("Healthy")
+    tried.look(160)
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(170)
+    assert tried.rows["i0"].remedies == ("RestartController", "ReapplyConfiguration")
+
+
+def test_ring_when_two_of_it_are_ill_then_one_is_remedied_and_the_other_when_that_is_over() -> None:
+    tried = ladder(8)
+    tried.tell("Down", "ControllerNotReady", "i1", since=0)
+    tried.tell("Down", "ControllerNotReady", "i0", since=1)
+    tried.look(61)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i1": "acting", "i0": "waiting"}
+    assert tried.rows["i0"].message == "for i1, of the same ring"
+    tried.tell("Healthy", instance="i1", since=70)
+    tried.look(90)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i1": "recovering", "i0": "acting"}
+
+
+def test_ring_when_nothing_is_left_to_try_for_one_then_it_does_not_keep_the_others_waiting() -> None:
+    tried = ladder(8)
+    tried.tell("Degraded", "ApiSlow", "i1", since=0)
+    tried.tell("Down", "ControllerNotReady", "i0", since=50)
+    tried.rungs(300, "i1")
+    assert tried.rows["i1"].state == "exhausted"
+    assert tried.rows["i0"].rung == "RestartController"
+
+
+def test_fleet_when_more_than_three_tenths_are_ill_then_nothing_is_touched_and_it_says_so() -> None:
+    tried = ladder(4)
+    tried.tell("Down", "ControllerNotReady", "i0")
+    tried.look(60)
+    tried.tell("Degraded", "ApiSlow", "i1")
+    for second in range(61, 2000, 100):
+        assert tried.look(second).engine == ()
+    assert {row.state for row in tried.rows.values()} == {"held"}
+    assert tried.rows["i1"].message == "2 of 4 instances are ill at once: the cause is shared"
+    tried.tell("Healthy", instance="i1")
+    tried.look(2001)
+    assert tried.rows["i0"].rung == "ReapplyConfiguration"
+
+
+def test_remediation_when_switched_off_then_nothing_is_done_and_what_was_is_taken_back() -> None:
+    tried = ladder()
+    tried.tell("Degraded", "RedisNotReady")
+    tried.rungs()
+    tried.look(UNHELPED)
+    tried.policy = replace(POLICY, is_on=False)
+    tried.look(UNHELPED + 1)
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned, tried.orders) == ("well", False, {})
+    assert tried.look(UNHELPED + 2) == Changes()
+
+
+def test_instance_when_it_is_retired_then_nothing_is_done_for_it_any_more() -> None:
+    tried = ladder()
+    tried.tell("Down", "HeartbeatLost")
+    tried.look(60)
+    retired = replace(tried.fleet.instances["i0"], state="retired")
+    tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, "i0": retired})
+    tried.look(61)
+    assert (tried.rows["i0"].state, tried.orders) == ("well", {})
+
+
+# Evacuation
+
+
+def at_evacuation(on: Mapping[str, int], *others: EngineInstanceRow) -> Ladder:
+    """A ladder at whose next look the evacuation of ``i0`` begins."""
+    first, *_ = instances(1)
+    tried = Ladder(fleet_with_tenants(on, first, *others))
+    tried.tell("Down", "ApiFailing")
+    tried.look(60)
+    tried.now = 160
+    return tried
+
+
+def test_evacuation_when_it_begins_then_all_tenants_are_ordered_to_leave_to_those_that_accept() -> None:
+    _, one, two, three = instances(4)
+    tried = at_evacuation({"i0": 6, "i1": 1, "i2": 1}, one, two, replace(three, state="draining"))
+    moves = tried.look(160).moves_ordered
+    assert Counter((move.source, move.target) for move in moves) == {("i0", "i1"): 3, ("i0", "i2"): 3}
+    assert {move.actor for move in moves} == {"remediation"}
+    assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("acting", "Evacuate")
+
+
+def test_evacuation_when_an_instance_has_no_room_then_its_tenants_go_to_one_that_has() -> None:
+    _, one, two, _ = instances(4)
+    tried = at_evacuation({"i0": 6}, replace(one, capacity=2), two)
+    assert Counter(move.target for move in tried.look(160).moves_ordered)["i2"] >= 5
+
+
+NOWHERE = {
+    "there is none": ((), "no other instance takes it"),
+    "it is in another region": ((replace(instances(2)[1], region="us"),), "no other instance takes it"),
+    "it is full": ((replace(instances(2)[1], capacity=1),), "has room for 1 Applications"),
+}
+
+
+@pytest.mark.parametrize(("others", "rule"), NOWHERE.values(), ids=NOWHERE)
+def test_evacuation_when_there_is_nowhere_to_go_then_tenants_stay_and_the_rule_is_told(
+    others: tuple[EngineInstanceRow, ...], rule: str
+) -> None:
+    tried = at_evacuation({"i0": 2}, *others)
+    assert tried.look(160).moves_ordered == ()
+    due = tried.due()
+    assert due is not None
+    tried.look(due)
+    assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("exhausted", "Evacuate")
+    assert tried.rows["i0"].message.startswith("tenants that cannot leave: 2; ")
+    assert rule in tried.rows["i0"].message
+
+
+def test_evacuation_when_an_instance_is_added_to_which_tenants_can_go_then_it_goes_on() -> None:
+    tried = at_evacuation({"i0": 2})
+    tried.look(160)
+    tried.look(180)
+    tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, "i1": instances(2)[1]})
+    assert {move.target for move in tried.look(200).moves_ordered} == {"i1"}
+    assert tried.rows["i0"].state == "acting"
+
+
+def test_evacuation_when_nobody_is_left_then_the_instance_is_to_be_replaced() -> None:
+    tried = at_evacuation({"i0": 2}, instances(2)[1])
+    tried.look(160)
+    moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
+    tried.look(180)
+    assert tried.rows["i0"].rung == "Evacuate"
+    tried.fleet = replace(tried.fleet, tenants=moved)
+    tried.look(200)
+    assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("exhausted", "Replace")
+
+
+def test_evacuation_when_the_instance_is_healthy_again_then_moves_that_have_not_begun_are_cancelled() -> None:
+    tried = at_evacuation({"i0": 2}, instances(2)[1])
+    tried.look(160)
+    first, second = tried.fleet.moves.values()
+    tried.fleet = tried.fleet.with_move(replace(first, step="preparing"))
+    tried.tell("Healthy")
+    tried.look(180)
+    assert [tried.fleet.moves[each.tenant_id].is_cancelled for each in (first, second)] == [False, True]
+
+
+def test_tenant_when_an_instance_is_cordoned_then_no_order_moves_it_there() -> None:
+    cordoned = replace(fleet_with_tenants({"i0": 1}, *instances(2)), cordoned={"i1": "late"})
+    assert not cordoned.candidate(cordoned.instances["i1"]).accepting
+
+
+# Whatever happens
+
+HEALTHS = (("Healthy", ""), ("Unknown", ""), *(each for each in RUNGS if each[1]))
+RINGS = ("canary", "early", "general")
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, int, tuple[str, str]]]]:
+    """Rings of the instances; and after how many seconds what is told of which of them."""
+    rings = draw(st.lists(st.sampled_from(RINGS), min_size=1, max_size=12))
+    event = st.tuples(st.integers(0, 150), st.integers(0, len(rings) - 1), st.sampled_from(HEALTHS))
+    return rings, draw(st.lists(event, max_size=40))
+
+
+def looked_at(rings: list[str], events: list[tuple[int, int, tuple[str, str]]]) -> Iterator[tuple[Ladder, Changes]]:
+    rows = [replace(each, ring=ring) for each, ring in zip(instances(len(rings)), rings, strict=True)]
+    tried = Ladder(Fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in rows}, {}, frozenset({"argocd"})))
+    for later, number, health in events:
+        tried.now += later
+        tried.tell(*health, instance=f"i{number}")
+        yield tried, tried.look(tried.now)
+
+
+@settings(max_examples=150, deadline=None)
+@given(stories())
+def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_while_many_are_ill(
+    story: tuple[list[str], list[tuple[int, int, tuple[str, str]]]],
+) -> None:
+    for tried, changes in looked_at(*story):
+        acting = [name for name, row in tried.rows.items() if row.state == "acting"]
+        rings = Counter(tried.fleet.instances[name].ring for name in acting)
+        assert max(rings.values(), default=0) <= 1
+        ill = sum(is_ill(each) for each in tried.fleet.health.values())
+        if ill > max(1, 0.3 * len(tried.fleet.instances)):
+            assert (changes.engine, changes.moves_ordered, acting) == ((), (), [])
+        for instance, count in Counter(key.engine_instance_id for key in tried.orders).items():
+            assert count == 1
+            assert tried.rows[instance].rung in EVERYTHING
+        numbers = [row.number for row in changes.remediations]
+        assert all(number >= 0 for number in numbers)
