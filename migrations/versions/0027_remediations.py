@@ -1,6 +1,7 @@
 """What planners do by themselves for engine instances that are not well.
 
-A planner of before goes on: it does not know the table, and so places tenants on instances that are cordoned.
+A planner of before goes on: it does not know the table, and so places tenants on instances that are cordoned. Moves
+that it takes further are whole: it waits for their source.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ down_revision = "0026"
 branch_labels = None
 depends_on = None
 
-TABLE = "remediations"
+TABLE, MOVES = "remediations", "moves"
 _TIME = sa.DateTime(timezone=True)
 
 
@@ -45,8 +46,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("engine_instance_id", name=op.f("remediations_pkey")),
         comment="What was done for engine instances that are ill, or have been, and what comes next.",
     )
+    op.add_column(
+        MOVES,
+        sa.Column(
+            "path", sa.Text(), nullable=False, server_default="whole", comment="Whether its source is waited for."
+        ),
+    )
+    op.create_check_constraint(op.f("moves_path_check"), MOVES, "path IN ('whole', 'forced', 'fenced')")
     op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {TABLE} TO gitops_planner")
 
 
 def downgrade() -> None:
+    op.drop_column(MOVES, "path")
     op.drop_table(TABLE)

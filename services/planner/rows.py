@@ -33,6 +33,8 @@ class EngineInstance:
     """The cluster that it runs in, and that deployments without an environment go to."""
     is_down: bool = False
     """Nothing new is deployed there, as far as anybody knows."""
+    is_out_of_reach: bool = False
+    """No agent can do anything there, likewise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,7 @@ class InstanceController:
             else:
                 self._rows[key_of(row)] = row
         self._working, self._takeover = True, Takeover(self._rows)
+        self._add_keys(self._takeover.admit_releases())
         for row in (each for each in unacknowledged if each.kind not in OF_INSTANCES):
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Mapping
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET
 from services.common.messages import EngineResource
+from services.common.messages.compiled import AT_ONCE
 
 AHEAD = (APP_PROJECT.kind, APPLICATION.kind)
+MARK = f'"{AT_ONCE}":true'
+"""Of a manifest; the few that have it for another reason only come earlier."""
 
 
 class Takeover:
@@ -27,8 +30,11 @@ class Takeover:
         self._with_logins: set[str] = set()
         """Lanes."""
         self._deferred: dict[ObjectKey, None] = {}
+        self._released: set[ObjectKey] = set()
         for key, row in rows.items():
             self._note_row(key, row)
+            if key.kind == APPLICATION.kind and MARK in row.manifest:
+                self._released.add(key)
 
     def admit_row(self, key: ObjectKey, row: EngineResource) -> list[ObjectKey]:
         """``row`` is newer than what was loaded. Returns what may be worked on thereby: its AppProjects first."""
@@ -39,6 +45,14 @@ class Takeover:
         ahead = [*sorted(self._projects[row.lane]), key]
         self._ahead.update(ahead)
         return ahead
+
+    def admit_releases(self) -> list[ObjectKey]:
+        """Applications that another instance has by now, while this one was out of reach: they go before all else.
+
+        Whatever this Argo CD does with them meanwhile, it does beside the other one.
+        """
+        self._ahead.update(self._released)
+        return sorted(self._released)
 
     def defer_keys(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
         """Those of ``keys`` that may be worked on now; the others are to be looked at once all has been compared."""

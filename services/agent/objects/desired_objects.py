@@ -10,7 +10,7 @@ from services.agent.objects.managed_kinds import ROW_KINDS, SECRET_KIND, Managed
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource
-from services.common.messages.compiled import RELEASE
+from services.common.messages.compiled import AT_ONCE, RELEASE
 from services.common.ownership import OURS
 
 
@@ -57,6 +57,11 @@ def manifest_of(row: EngineResource) -> Manifest:
 def is_released(row: EngineResource) -> bool:
     """Whether the object is to be given up to another instance. Raises Permanent as :func:`manifest_of`."""
     return manifest_of(row).get(RELEASE) is True
+
+
+def is_released_at_once(row: EngineResource) -> bool:
+    """Whether that is not to wait for anything. Raises Permanent likewise."""
+    return manifest_of(row).get(AT_ONCE) is True
 
 
 def mapping(manifest: Manifest, field: str) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from services.agent.credentials.waiting_applications import WaitingApplications
-from services.agent.objects.desired_objects import desired_object, is_released, source_url
+from services.agent.objects.desired_objects import desired_object, is_released, is_released_at_once, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ManagedKind, ObjectKey
@@ -67,7 +67,8 @@ class ObjectApplier:
         """Bring the object to ``row``."""
         if row.kind == RowKind.APPLICATION and is_released(row):
             self._repositories.forget_application(key)
-            return await self._reconciler.release_object(ROW_KINDS[row.kind], key)
+            at_once = is_released_at_once(row)
+            return await self._reconciler.release_object(ROW_KINDS[row.kind], key, at_once=at_once)
         desired = self._desired(row) if row.desired == "present" else None
         if desired is None:
             self._repositories.forget_application(key)

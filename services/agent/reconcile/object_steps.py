@@ -92,19 +92,21 @@ def next_step(
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 
-def release_step(live: LiveObject | None, now: datetime) -> ObjectStep:
+def release_step(live: LiveObject | None, now: datetime, *, at_once: bool = False) -> ObjectStep:
     """What to do next so that an Application goes, and all that it has deployed stays.
 
     1. Argo CD begins nothing by itself any more. 2. What it is doing ends, or is ended. 3. Without finalizers nothing
     of it is left to do for Argo CD. 4. It is deleted, if nothing has begun since: its version decides.
+
+    ``at_once`` leaves 1 and 2 out: another Argo CD may have it already, and this one may never end what it does.
     """
     if live is None:
         return Unchanged()
     if live.deletion_started is not None:  # by somebody else: Argo CD must not get to what was deployed
         return _without_finalizers(live)
-    if (end := end_of_automation(live)) is not None:
+    if not at_once and (end := end_of_automation(live)) is not None:
         return end
-    if live.operation.in_progress:
+    if live.operation.in_progress and not at_once:
         patience = _operation_since(live) + OPERATION_PATIENCE
         if now < patience:
             return AwaitRemoval(patience)

@@ -98,9 +98,14 @@ class Reconciler:
             is_wanted=desired is not None,
         )
 
-    async def release_object(self, kind: ManagedKind, key: ObjectKey) -> Done | InProgress:
-        """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`."""
-        outcome = await self._reconcile(kind, key, lambda live: release_step(live, self._clock.now()), is_wanted=False)
+    async def release_object(self, kind: ManagedKind, key: ObjectKey, *, at_once: bool) -> Done | InProgress:
+        """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
+
+        ``at_once``: its operation is not waited for, because its Argo CD is down, or was.
+        """
+        outcome = await self._reconcile(
+            kind, key, lambda live: release_step(live, self._clock.now(), at_once=at_once), is_wanted=False
+        )
         return replace(outcome, is_gone=True) if isinstance(outcome, Done) else outcome
 
     async def _reconcile(

@@ -97,6 +97,7 @@ def _row(move: Move) -> Row:
         "to": move.target,
         "number": NUMBERS[move.step],
         "step": move.step,
+        "path": move.path,
         "since": move.step_since,
         "message": move.message,
         "actor": move.actor,

@@ -37,6 +37,9 @@ Not a third value of ``desired``: an agent that does not know it would take the 
 object has deployed. So it leaves the object as it is.
 """
 
+AT_ONCE = "atOnce"
+"""Field beside that: nothing that its engine does is waited for, because that is down, or was."""
+
 ORPHAN_REMOVAL = "OrphanRemoval"
 """Of a row that is of no tenant: the approval of an operator to remove objects that no row desires."""
 

@@ -15,6 +15,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
+    OUT_OF_REACH,
     ROOM_AGAIN,
     SILENT,
     EngineClusterRow,
@@ -30,6 +31,9 @@ from services.planner.rows import TenantName
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
+IS_OUT_OF_REACH = f"""
+({IS_DOWN} AND health_reason IN ({", ".join(f"'{reason}'" for reason in OUT_OF_REACH)}))
+"""
 IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = engine_instances.id AND r.is_cordoned)"
 REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
 CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"

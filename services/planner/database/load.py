@@ -20,7 +20,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
-from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN
+from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
@@ -45,7 +45,7 @@ ValueT = TypeVar("ValueT")
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = f"""
 SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED}, engine, dedicated_to, capacity,
-       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}
+       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}
   FROM engine_instances
  WHERE state <> 'retired'
 """

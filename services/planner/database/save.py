@@ -236,10 +236,11 @@ MOVES = f"""
 UPDATE moves AS known
    SET step = moved.step, is_cancelled = known.is_cancelled OR moved.is_cancelled, reported = moved.reported,
        message = CASE WHEN moved.message = '' THEN known.message ELSE moved.message END, step_since = moved.step_since,
-       due_at = moved.due_at
+       due_at = moved.due_at, path = moved.path
   FROM {recordset(Move, "moved")}
  WHERE known.id = moved.id
-   AND NOT (moved.step = 'releasing' AND known.step <> 'releasing' AND known.is_cancelled)
+   AND NOT (moved.step IN ('releasing', 'adopting') AND known.step NOT IN ('releasing', 'adopting')
+            AND known.is_cancelled)
 """
 
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.

@@ -170,6 +170,8 @@ moves = Table(
     Column("ordered_at", _TIME, nullable=False),
     Column("step_since", _TIME, nullable=False),
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    Column("path", Text, nullable=False, server_default="whole", comment="Whether its source is waited for."),
+    CheckConstraint("path IN ('whole', 'forced', 'fenced')", name="path"),
     CheckConstraint(
         "step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing', 'adopting', 'withdrawing', 'done',"
         " 'cancelling', 'cancelled')",

@@ -223,7 +223,8 @@ def _rows_of(
 
 def _of_move(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
     """Rows of the other instance of the tenant's move, and those of Applications that are no more at the one left."""
-    if context.left is not None:
+    move = context.move
+    if context.left is not None and not (move is not None and move.path == "fenced"):
         for known in context.before.deployments.values():
             if known.spec is not None:
                 yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))

@@ -132,8 +132,11 @@ class Engine(Protocol):
     ) -> Manifest:
         """The request to sync a deployment, or to end that sync."""
 
-    def released(self, manifest: Manifest) -> Manifest:
-        """The same object of a deployment, to be given up: it goes, and what it has deployed stays."""
+    def released(self, manifest: Manifest, *, at_once: bool) -> Manifest:
+        """The same object of a deployment, to be given up: it goes, and what it has deployed stays.
+
+        ``at_once``: whatever the engine does with it is not waited for.
+        """
 
     def handed_over(self, manifest: Manifest) -> Manifest:
         """The same object of a connection, to be removed: what was made for it elsewhere stays."""

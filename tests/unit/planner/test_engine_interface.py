@@ -70,7 +70,7 @@ class Flux:
     ) -> Manifest:
         return _manifest("Order", deployment_uid, 2, run=run_uid, revision=revision)
 
-    def released(self, manifest: Manifest) -> Manifest:
+    def released(self, manifest: Manifest, *, at_once: bool) -> Manifest:
         return _manifest(*manifest.key, manifest.wave, **json.loads(manifest.text), suspended=True)
 
     def handed_over(self, manifest: Manifest) -> Manifest:

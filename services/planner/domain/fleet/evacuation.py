@@ -93,7 +93,7 @@ def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
     """With the move of a tenant. Raises Refused."""
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     _, after = move_tenant(wanted, FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted), fleet)
-    return after
+    return after.with_move(replace(after.moves[placed.tenant.id], path="forced"))
 
 
 def _order_id(tenant: UUID, now: datetime) -> UUID:

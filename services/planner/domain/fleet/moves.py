@@ -7,6 +7,10 @@
 5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
 6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
 
+A move by which an instance is evacuated that is down (``forced``) waits for nothing that the source's engine does, and
+if nobody can reach the source, it goes from 2, 3 or 4 to 5 at once: it is ``fenced`` then, and the source gives its
+Applications up when it can be reached again, while the move is at 5 or 6.
+
 Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
 had. From 4 on it goes on, however long that takes.
 """
@@ -36,6 +40,10 @@ KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
 """What is deleted meanwhile is deleted afterwards: by the target, which can remove what was deployed."""
 
 
+LOOK_AGAIN = timedelta(seconds=5)
+LOST = "its source cannot be reached, and gives its Applications up when it can be again"
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What was seen of a tenant that is moved, as far as a step waits for it."""
@@ -50,6 +58,10 @@ class Seen:
     """The target has all Applications, and has told what it sees of each."""
     is_withdrawn: bool = False
     """Nothing is left where the tenant is not."""
+    is_source_lost: bool = False
+    """Nobody can do anything at the source."""
+    unmovable: str = ""
+    """What keeps the tenant at the source; empty if nothing does."""
 
 
 def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Move:
@@ -64,23 +76,32 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
     step, waits_for = _following(move, seen)
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
         message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
-        return _at(move, "cancelling", now, message) if move.is_cancelled or waits_for else _at(move, step, now)
-    return move if waits_for else _at(move, step, now)
+        if move.is_cancelled or waits_for:
+            return _at(move, "cancelling", now, message)
+    if waits_for:
+        return move
+    is_fenced = step == "adopting" and move.path == "forced" and seen.is_source_lost
+    return replace(_at(move, step, now, LOST), path="fenced") if is_fenced else _at(move, step, now)
 
 
 def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> datetime | None:
     """When to look again: at once if a step can be taken, or else when patience ends; None: it has no end."""
     if next_step(move, seen, now, patience) is not move:
         return now
-    return move.step_since + patience if move.is_cancellable else None
+    times = [move.step_since + patience] if move.is_cancellable else []
+    if move.path == "forced" and move.step in ("preparing", *HALTED):
+        times.append(now + LOOK_AGAIN)  # its source may be lost meanwhile, which is no event of the tenant's
+    return min(times, default=None)
 
 
 def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
     """The step after this one, and what it waits for; empty if for nothing."""
+    if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
+        return "adopting", (move.step == "preparing" and seen.unprepared) or seen.unmovable
     following: dict[MoveStep, tuple[MoveStep, str]] = {
         "reserved": ("preparing", ""),
         "preparing": ("pausing", seen.unprepared),
-        "pausing": ("releasing", seen.unpaused),
+        "pausing": ("releasing", seen.unmovable or seen.unpaused),
         "releasing": ("adopting", "" if seen.is_released else "Applications of the source"),
         "adopting": ("withdrawing", "" if seen.is_adopted else "Applications of the target"),
         "withdrawing": ("done", "" if seen.is_withdrawn else "objects of the source"),

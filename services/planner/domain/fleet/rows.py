@@ -25,6 +25,9 @@ MoveStep = Literal[
     "cancelling",
     "cancelled",
 ]
+MovePath = Literal["whole", "forced", "fenced"]
+"""How a move goes. ``whole``: its source ends what it does. ``forced``: that is down, and not waited for. ``fenced``:
+that could not be reached, and gives its Applications up when it can be again."""
 CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausing")
 """Steps of a move from which it can go back: the source still has all that it had."""
 OVER: tuple[MoveStep, ...] = ("done", "cancelled")
@@ -122,6 +125,8 @@ class Holding:
 NOTHING_HELD = Holding()
 SILENT = "AgentSilent"
 """Why nobody knows how an instance is."""
+OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
+"""Why nobody can do anything there, either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,7 @@ class Move:
     step_since: datetime
     due_at: datetime | None
     """When it has to be looked at again, though nothing happens."""
+    path: MovePath = "whole"
 
     @property
     def is_over(self) -> bool:

@@ -182,7 +182,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
         spec = spec.without_automation()
     manifest = context.engine.deployment(context.placement, now.id, now.uid, spec, target)
     if context.move is not None and context.move.step == "releasing":
-        manifest = context.engine.released(manifest)
+        manifest = context.engine.released(manifest, at_once=context.move.path != "whole")
     return CompiledDeployment(replace(now, digest=manifest.digest), manifest)
 
 

@@ -18,6 +18,7 @@ from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.common.messages import Applied, Checked, Failed, Observation, Removed
 from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.resource import Cause, Check
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
@@ -29,7 +30,8 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant, StepR
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.engine_objects import compile_resources, handed_over
 from services.planner.domain.steps.projects import confine
-from services.planner.rows import TENANT, EngineObjectKey
+from services.planner.engines.interface import NOWHERE, Placement
+from services.planner.rows import TENANT, EngineObject, EngineObjectKey, Owner
 
 FAILED = "Failed"
 """Reported of an object that its agent will never make."""
@@ -95,12 +97,30 @@ def compile_elsewhere(planned: PlannedTenant, context: Context) -> PlannedTenant
         step = compile_resources(there, seen)
         confined = confine(step.state, seen)
         step = StepResult(confined.state, {**step.manifests, **confined.manifests})
+    elif move.step == "adopting" and move.path == "fenced" and context.left is not None:
+        step = _given_up(StepResult(there), context.left, context)
     elif move.step in ("withdrawing", "cancelling"):
         step = withdraw_objects(StepResult(there), there.objects, handed_over(there, seen))
     else:
         return planned
     made = {key: step.manifests[key] for key in step.manifests if key in step.state.objects}
     return planned._replace(state=state._replace(elsewhere=step.state.objects), elsewhere=made)
+
+
+def _given_up(step: StepResult, left: Placement, context: Context) -> StepResult:
+    """With Applications that the source has still, as far as anybody knows: it gives them up once it can be reached.
+
+    They are not their deployments' any more, which may be deleted meanwhile, but the tenant's.
+    """
+    engine, tenant = context.engine, context.before.tenant
+    for known in context.before.deployments.values():
+        if known.spec is not None:
+            manifest = engine.deployment(left, known.id, known.uid, accepted_deployment(known.spec), NOWHERE)
+            manifest = engine.released(manifest, at_once=True)
+            there = EngineObject(False, manifest.digest, manifest.size, Owner(TENANT, tenant.id))
+            state = step.state.with_objects({manifest.key: there})
+            step = StepResult(state, {**step.manifests, manifest.key: manifest})
+    return step
 
 
 def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause, context: Context) -> PlannedTenant:
@@ -136,10 +156,12 @@ def seen_of(state: TenantState, context: Context) -> Seen:
     held = [each for each in state.deployments.values() if each.spec is not None]
     return Seen(
         unprepared=_unprepared(state, reported, context),
-        unpaused=_unmovable(move, held, context) or _unpaused(state, held),
+        unpaused=_unpaused(state, held, move),
         is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
         is_withdrawn=not state.elsewhere,
+        is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
+        unmovable=_unmovable(move, held, context),
     )
 
 
@@ -197,14 +219,18 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
 
 
-def _unpaused(state: TenantState, held: Sequence[Deployment]) -> str:
-    """What still runs at the source, or is on its way out of it."""
+def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move) -> str:
+    """What still runs at the source, or is on its way out of it. One that is down may never end what it does."""
     for each in held:
+        if not each.is_active and move.path != "whole":
+            continue
         if not each.is_active:
             return f"the deletion of {each.name}"
         observed = state.observed.get(each.id)
         if observed is None or each.digest not in (observed.applied_digest, observed.failed_digest):
             return f"the source to pause {each.name}"
+    if move.path != "whole":
+        return ""
     active = (run for run in state.sync_runs.values() if run.state not in OVER and run.state != "Waiting")
     return next((f"the sync run of {run.deployment_name}" for run in active), "")
 

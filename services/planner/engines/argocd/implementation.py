@@ -10,7 +10,7 @@ import orjson
 
 from services.common.argocd_names import application_name, uid_of
 from services.common.json_values import canonical
-from services.common.messages.compiled import RELEASE, RowKind
+from services.common.messages.compiled import AT_ONCE, RELEASE, RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Cluster, Connection, Repository
@@ -81,9 +81,9 @@ class ArgoCD:
         text = recipes.sync_operation(placement, deployment_uid, run_uid, run, revision)
         return _manifest((RowKind.SYNC_OPERATION.value, application_name(deployment_uid)), text)
 
-    def released(self, manifest: Manifest) -> Manifest:
+    def released(self, manifest: Manifest, *, at_once: bool) -> Manifest:
         """An Application that an agent takes from its Argo CD without a trace on the cluster that it deployed to."""
-        return _marked(manifest, RELEASE)
+        return _marked(manifest, RELEASE, AT_ONCE) if at_once else _marked(manifest, RELEASE)
 
     def handed_over(self, manifest: Manifest) -> Manifest:
         """A recipe of a Secret; a service account that was made with it is another instance's by now."""
@@ -103,8 +103,8 @@ def _lane(tenant: UUID) -> str:
     return project_name(tenant)
 
 
-def _marked(manifest: Manifest, mark: str) -> Manifest:
-    return _manifest(manifest.key, canonical(orjson.loads(manifest.text) | {mark: True}))
+def _marked(manifest: Manifest, *marks: str) -> Manifest:
+    return _manifest(manifest.key, canonical(orjson.loads(manifest.text) | dict.fromkeys(marks, True)))
 
 
 def _manifest(key: EngineObjectKey, text: str) -> Manifest:

@@ -60,6 +60,8 @@ class Agents:
     """The instance whose agent does nothing."""
     bad: str = ""
     """The instance where no credentials work."""
+    lost: set[tuple[str, str]] = field(default_factory=set)
+    """Applications of an instance that does nothing, and cannot be reached."""
     _done: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def work(self) -> bool:

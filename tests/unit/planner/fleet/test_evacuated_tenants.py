@@ -1,0 +1,157 @@
+"""A tenant that leaves an instance which is down: what is not waited for, and what is given up when it is back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from services.common.messages.compiled import AT_ONCE, RELEASE
+from services.planner.domain.fleet.rows import Move, MoveStep
+from tests.unit.planner.fleet.test_moves import ID, Agents, agents, instances, ordered, shown, steps
+from tests.unit.planner.given import changed, gone, sync_run
+from tests.unit.planner.tenant import MANUAL
+from tests.unit.planner.world import World
+
+__all__ = ["agents"]
+
+FENCED = ("preparing", "adopting", "withdrawing", "done")
+
+
+def evacuated(world: World, agents: Agents, *, lost: bool) -> Move:
+    """The only tenant is to leave its instance, whose Argo CD is down; if ``lost``, nobody can reach it, either."""
+    move = replace(ordered(world), path="forced", actor="remediation")
+    world.moves[ID] = move
+    if lost:
+        lose(world, agents)
+    return move
+
+
+def lose(world: World, agents: Agents) -> None:
+    """Nobody can do anything at the source from now on, and its Argo CD does nothing."""
+    source = world.moves[ID].source
+    world.fleet = tuple(replace(each, is_down=True, is_out_of_reach=each.id == source) for each in world.fleet)
+    agents.silent = source
+    agents.lost = {place for place in agents.live if place[0] == source}
+    agents.live -= agents.lost
+
+
+def find(world: World, agents: Agents) -> None:
+    """The source is back, as it was left."""
+    world.fleet = tuple(replace(each, is_down=False, is_out_of_reach=False) for each in world.fleet)
+    agents.silent = ""
+    agents.live |= agents.lost
+
+
+def applications(world: World, instance: str) -> list[tuple[str, bool, bool]]:
+    """What is wanted of each Application there, whether it is released, and whether at once."""
+    rows = [each for each in world.engine.values() if (each.kind, each.engine_instance_id) == ("Application", instance)]
+    texts = [(row.desired, json.loads(row.manifest)) for row in rows]
+    return [(desired, text.get(RELEASE) is True, text.get(AT_ONCE) is True) for desired, text in texts]
+
+
+def test_tenant_when_its_source_is_lost_then_it_is_on_the_target_and_the_source_gives_it_up_when_it_is_back(
+    world: World, agents: Agents
+) -> None:
+    move = evacuated(world, agents, lost=True)
+    agents.settle()
+    here = world.moves[ID]
+    assert (here.step, here.path, len(agents.live)) == ("withdrawing", "fenced", 2)
+    assert {place for place, _ in agents.live} == {move.target}
+    assert applications(world, move.source) == [("absent", True, True)] * 2
+    assert shown(world) == {"sync": "Synced", "health": "Healthy"}
+    find(world, agents)
+    agents.settle()
+    assert (steps(world), instances(world)) == ([*FENCED], {move.target})
+    assert ({place for place, _ in agents.live}, agents.deleted) == ({move.target}, [])
+
+
+@pytest.mark.parametrize("step", ["preparing", "pausing", "releasing"])
+def test_tenant_when_its_source_is_lost_in_any_step_then_the_move_goes_on_without_it(
+    world: World, agents: Agents, step: MoveStep
+) -> None:
+    move = evacuated(world, agents, lost=False)
+    while world.moves[ID].step != step:
+        agents.work() if step != "preparing" else None
+        world.take_due_moves()
+    lose(world, agents)
+    world.later += timedelta(seconds=5)
+    agents.settle()
+    assert (world.moves[ID].step, world.moves[ID].path) == ("withdrawing", "fenced")
+    find(world, agents)
+    agents.settle()
+    assert (world.moves[ID].step, agents.deleted) == ("done", [])
+    assert {place for place, _ in agents.live} == {move.target}
+
+
+def test_tenant_when_its_source_is_lost_then_what_it_changes_is_deployed_and_what_it_deletes_is_deleted_by_the_target(
+    world: World, agents: Agents
+) -> None:
+    move = evacuated(world, agents, lost=True)
+    agents.settle()
+    world.take(changed(30, content=MANUAL), gone(31, "other", uid="uid-2"))
+    agents.settle()
+    assert agents.deleted == ["gitopsdepl-uid-2"]
+    assert applications(world, move.source) == [("absent", True, True)] * 2
+    find(world, agents)
+    agents.settle()
+    assert (world.moves[ID].step, agents.deleted) == ("done", ["gitopsdepl-uid-2"])
+    assert agents.live == {(move.target, "gitopsdepl-uid-1")}
+
+
+def test_tenant_when_its_source_is_down_but_can_be_reached_then_its_sync_runs_are_not_waited_for(
+    world: World, agents: Agents
+) -> None:
+    world.take(sync_run(20, "other"))
+    move = evacuated(world, agents, lost=False)
+    seen = []
+    for _ in range(40):
+        seen += applications(world, move.source)
+        agents.work()
+        world.take_due_moves()
+    assert world.moves[ID].step == "done"
+    assert ("present", True, True) in seen
+    assert agents.deleted == []
+
+
+def test_tenant_when_an_operator_has_ordered_its_move_and_the_source_is_lost_then_it_goes_back(
+    world: World, agents: Agents
+) -> None:
+    ordered(world)
+    lose(world, agents)
+    agents.settle()
+    assert world.moves[ID].step == "pausing"
+    world.later = timedelta(minutes=11)
+    find(world, agents)
+    agents.silent = world.moves[ID].source
+    agents.settle()
+    assert world.moves[ID].step in ("cancelling", "cancelled")
+
+
+def test_tenant_when_its_target_is_lost_before_it_is_ready_then_the_move_goes_back_and_nothing_is_lost(
+    world: World, agents: Agents
+) -> None:
+    move = evacuated(world, agents, lost=False)
+    agents.silent = move.target
+    agents.settle()
+    world.moves[ID] = replace(world.moves[ID], is_cancelled=True, message="engine instance engine-2 is down")
+    world.take_due_moves()
+    agents.silent = ""
+    agents.settle()
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("cancelled", {move.source}, [])
+
+
+def test_tenant_when_it_is_deleted_while_its_source_is_lost_then_the_target_deletes_all_and_the_source_gives_it_up(
+    world: World, agents: Agents
+) -> None:
+    move = evacuated(world, agents, lost=True)
+    agents.settle()
+    world.take(gone(30), gone(31, "other", uid="uid-2"))
+    agents.settle()
+    assert sorted(agents.deleted) == ["gitopsdepl-uid-1", "gitopsdepl-uid-2"]
+    find(world, agents)
+    agents.settle()
+    assert (agents.live, len(agents.deleted)) == (set(), 2)
+    assert {row.kind for row in world.engine.values() if row.engine_instance_id == move.source} == set()
