@@ -35,6 +35,10 @@ class EngineInstance:
     """Nothing new is deployed there, as far as anybody knows."""
     is_out_of_reach: bool = False
     """No agent can do anything there, likewise."""
+    region: str = ""
+    """Its engine cluster's."""
+    ring: str = ""
+    """When it gets a new version."""
 
 
 @dataclass(frozen=True, slots=True)

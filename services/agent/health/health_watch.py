@@ -14,7 +14,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.health.judgement import HealthJudge, Judgement, judged
 from services.agent.health.probe import Probe
-from services.agent.health.signals import Signals
+from services.agent.health.signals import Signals, StandingQueue
 from services.agent.objects.engine_state import EngineState
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
@@ -48,6 +48,7 @@ class HealthWatch:
         self._instance, self._probe, self._engine = instance, probe, engine
         self._reports, self._clock, self._settings = reports, clock, settings
         self._tasks = BackgroundTasks(on_defect)
+        self._queue = StandingQueue()
         self._told: Judgement | None = None
         self._told_at = -inf
 
@@ -55,6 +56,7 @@ class HealthWatch:
         """The instance is ours from here on."""
         self._tasks.cancel_all()
         self._told, self._told_at = None, -inf
+        self._queue.start_over()
         self._tasks.start_task(self._run(), f"health of {self._instance}")
 
     async def stop(self) -> None:
@@ -69,17 +71,18 @@ class HealthWatch:
         while True:
             await self._clock.sleep(self._settings.health_interval_seconds)
             signals = await self._probe.measure()
+            queue = self._queue.follow(signals)
             judgement = judge.judge(judged(signals, self._settings.heartbeat_deadline_seconds))
             if judgement is not None:
                 self._show(judgement, signals)
-                self._report(judgement, signals)
+                self._report(judgement, signals, queue)
 
     def _show(self, judgement: Judgement, signals: Signals) -> None:
         metrics.ENGINE_HEALTH.labels(self._instance).set(judgement.severity)
         if signals.heartbeat is not None:
             metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
 
-    def _report(self, judgement: Judgement, signals: Signals) -> None:
+    def _report(self, judgement: Judgement, signals: Signals, queue: int) -> None:
         if _is_as(judgement, self._told) and self._clock.time() - self._told_at < REPORT_SECONDS:
             return
         self._log_change(judgement)
@@ -89,8 +92,10 @@ class HealthWatch:
             message=judgement.message[:MESSAGE_CHARACTERS],
             version=self._engine.version,
             heartbeat_at=signals.heartbeat.reconciled_at if signals.heartbeat is not None else None,
+            queue=queue,
         )
         self._told, self._told_at = judgement, self._clock.time()
+        self._queue.start_over()
         try:
             self._reports.send_report(self._instance, event, self._end_delivery)
         except Retry as error:

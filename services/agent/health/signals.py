@@ -117,6 +117,28 @@ def _ended_of_late(container: Manifest, now: datetime) -> bool:
     return bool(ended) and now - datetime.fromisoformat(ended) <= OF_LATE
 
 
+class StandingQueue:
+    """The fewest Applications that waited to be compared at any measurement since the last report.
+
+    A burst is over before the next report, and is none of them: what stands in a queue is its minimum over a time
+    (Nichols and Jacobson, Controlling Queue Delay, 2012).
+    """
+
+    def __init__(self) -> None:
+        self._fewest: int | None = None
+
+    def follow(self, signals: Signals) -> int:
+        """With one more measurement; returns how many stand in it. What could not be seen tells nothing."""
+        if not signals.api_error and not signals.is_closed:
+            waiting = signals.applications.waiting
+            self._fewest = waiting if self._fewest is None else min(self._fewest, waiting)
+        return self._fewest or 0
+
+    def start_over(self) -> None:
+        """What it held was told."""
+        self._fewest = None
+
+
 class Refreshes:
     """Since when each Application has been asked to be compared, as far as we have seen it."""
 

@@ -11,15 +11,21 @@ from services.cli.kafka import topics
 from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.cli.owner_connection import TIMEOUT, URL
 from services.common.kafka import load_acls, load_topics
-from services.common.messages import AddEngineCluster
+from services.common.messages import (
+    AddEngineCluster,
+    DrainEngineCluster,
+    RetireEngineCluster,
+    UndrainEngineCluster,
+)
 from services.common.startup import await_dependency
 from services.planner.domain.fleet.rows import Fleet
 
 app = typer.Typer(help="Clusters that engine instances run in.", no_args_is_help=True)
 
 ID = typer.Argument(..., metavar="ID", help="DNS label: ENGINE_CLUSTER of its agents.")
+KNOWN = typer.Argument(..., metavar="ID", help="Of the cluster, as 'engine-clusters list' shows it.")
 REGION = typer.Option("", "--region", help="Where it is; none if the installation has no regions.")
-COLUMNS = {"id": "id", "region": "region", "instances": "instances", "createdAt": "added at"}
+COLUMNS = {"id": "id", "region": "region", "state": "state", "instances": "instances", "createdAt": "added at"}
 
 
 @app.command("list")
@@ -56,10 +62,37 @@ def add(
     give_order(AddEngineCluster(name, region), url, timeout, dry_run=dry_run)
 
 
+@app.command()
+def drain(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that a cluster takes no instances, and its own take no tenants. Those stay until a rebalance moves them."""
+    give_order(DrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def undrain(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that a cluster takes instances again, and that those take tenants which were drained with it."""
+    give_order(UndrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def retire(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that a cluster is given up, for good. Refused while it has an instance that is not retired.
+
+    Its topic and its principal stay at the brokers.
+    """
+    give_order(RetireEngineCluster(cluster), url, timeout, dry_run=dry_run)
+
+
 def cluster_rows(shown: Fleet) -> list[Row]:
     """By id."""
     used = Counter(each.engine_cluster for each in shown.instances.values() if not each.is_retired)
     return [
-        {"id": each.id, "region": each.region, "instances": used[each.id], "createdAt": each.created_at}
+        {
+            "id": each.id,
+            "region": each.region,
+            "state": each.state,
+            "instances": used[each.id],
+            "createdAt": each.created_at,
+        }
         for _, each in sorted(shown.clusters.items())
     ]

@@ -8,10 +8,11 @@ from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_deci
 from services.cli.output import Output, Row, print_rows
 from services.cli.owner_connection import URL
 from services.common.messages import RebalanceFleet
+from services.planner.domain.fleet.measured_load import WAITING, in_applications
 from services.planner.domain.fleet.rows import Fleet
 
-TENANTS = {"tenant": "tenant", "objects": "objects", "from": "from", "to": "to", "step": "step"}
-INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "objects", "after": "then"}
+TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "step"}
+INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}
 
 
 def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
@@ -33,11 +34,11 @@ def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN)
 
 def tenant_rows(planned: Fleet) -> list[Row]:
     """Tenants that move, by their names; also those that are on their way already."""
-    objects = {tenant.id: tenant.objects for tenant in planned.tenants.values()}
+    load = {tenant.id: tenant.load for tenant in planned.tenants.values()}
     found = [
         {
             "tenant": f"{move.workspace}/{move.namespace}",
-            "objects": objects[move.tenant_id],
+            "load": in_applications(load[move.tenant_id]),
             "from": move.source,
             "to": move.destination,
             "step": move.step,
@@ -49,18 +50,19 @@ def tenant_rows(planned: Fleet) -> list[Row]:
 
 def instance_rows(planned: Fleet) -> list[Row]:
     """What each instance that is not retired carries, before and after."""
-    before, after = Counter[str](), Counter[str]()
+    queues = Counter({known: WAITING * told.queue for known, told in planned.health.items()})
+    before, after = queues.copy(), queues.copy()
     for tenant in planned.tenants.values():
         move = planned.moves.get(tenant.id)
-        before[tenant.engine_instance_id] += tenant.objects
-        after[move.destination if move else tenant.engine_instance_id] += tenant.objects
+        before[tenant.engine_instance_id] += tenant.load
+        after[move.destination if move else tenant.engine_instance_id] += tenant.load
     return [
         {
             "instance": known,
             "state": row.state,
             "capacity": row.capacity,
-            "before": before[known],
-            "after": after[known],
+            "before": in_applications(before[known]),
+            "after": in_applications(after[known]),
         }
         for known, row in sorted(planned.instances.items())
         if not row.is_retired

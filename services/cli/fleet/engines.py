@@ -10,7 +10,7 @@ import time
 import typer
 from rich.live import Live
 
-from services.cli.fleet import engine_moves, engine_rebalance, engine_remedies
+from services.cli.fleet import engine_assignments, engine_moves, engine_orders, engine_rebalance, engine_remedies
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -25,6 +25,7 @@ from services.common.messages import (
 )
 from services.common.settings import parse_engine_namespaces
 from services.common.startup import await_dependency
+from services.planner.domain.fleet.measured_load import in_applications
 from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow, Fleet
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
@@ -36,6 +37,13 @@ app.command("cancel-move")(engine_moves.cancel_move)
 app.command("moves")(engine_moves.list_moves)
 app.command("rebalance")(engine_rebalance.rebalance)
 app.command("remedies")(engine_remedies.list_remedies)
+app.command("assign")(engine_assignments.assign)
+app.command("unassign")(engine_assignments.unassign)
+app.command("dedicate")(engine_assignments.dedicate)
+app.command("pin")(engine_assignments.pin)
+app.command("unpin")(engine_assignments.unpin)
+app.command("assignments")(engine_assignments.list_assignments)
+app.command("orders")(engine_orders.list_orders)
 
 LOOK_EVERY_SECONDS = 2.0
 DEFAULT_CAPACITY = 2500
@@ -84,6 +92,7 @@ COLUMNS = {
     "cordoned": "cordoned",
     "version": "version",
     "tenants": "tenants",
+    "load": "load",
     "capacity": "capacity",
 }
 
@@ -92,7 +101,7 @@ COLUMNS = {
 def list_(
     output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, retired: bool = RETIRED, watch: bool = WATCH
 ) -> None:
-    """List the instances, with how many tenants are on each."""
+    """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work."""
     if watch and output is not Output.TABLE:
         raise InvalidConfiguration("--watch shows a table; leave out --output")
     if watch:
@@ -191,6 +200,8 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "cordoned": known.id in shown.cordoned,
         "version": told.version if told else "",
         "tenants": shown.holding(known.id).tenants,
+        "load": in_applications(shown.load.get(known.id, 0)),
+        "queue": told.queue if told else 0,
         "capacity": known.capacity,
         "createdAt": known.created_at,
         "orderedAt": known.ordered_at,

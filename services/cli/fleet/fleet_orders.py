@@ -16,12 +16,17 @@ from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Retry
 from services.common.kafka import FLEET_ORDERS, Publisher
-from services.common.messages import CancelMove, FleetOrder, MoveTenant, Order, RebalanceFleet
+from services.common.messages import FleetOrder, Order
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
-from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows
-from services.planner.domain.fleet.orders import Decision, decide_order
+from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_measured
+from services.planner.domain.fleet.orders import (
+    ORDERS_OF_A_TENANT,
+    ORDERS_OF_ALL_TENANTS,
+    Decision,
+    decide_order,
+)
 from services.planner.domain.fleet.rows import Fleet
 from services.planner.engines.available import ENGINES
 
@@ -80,12 +85,16 @@ def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
 
 
 def fleet(url: str, order: Order | None = None) -> Fleet:
-    """What the database shows of it, and of the tenants that ``order`` is about. Raises Retry."""
-    tenants = [order.tenant] if isinstance(order, MoveTenant | CancelMove) else []
+    """What the database shows of it, and of the tenants that ``order`` is about; without one what instances carry.
+
+    Raises Retry.
+    """
+    tenants = [order.tenant] if isinstance(order, ORDERS_OF_A_TENANT) else []
     with connected(url) as connection:
         shown = load_fleet_rows(connection, ENGINES, tenants=tenants)
-        is_of_all = isinstance(order, RebalanceFleet)
-        return replace(shown, tenants=load_all_tenants(connection, ENGINES)) if is_of_all else shown
+        if isinstance(order, ORDERS_OF_ALL_TENANTS):
+            return replace(shown, tenants=load_all_tenants(connection, ENGINES))
+        return shown if order is not None else replace(shown, load=load_measured(connection))
 
 
 def operator() -> str:

@@ -266,7 +266,7 @@ def _placements(topics: StreamedTopics) -> dict[UUID, str]:
 
 
 def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
-    return Known(topics.fleet(), _placements(topics), _extents(settings, FLEET_ORDERS))
+    return Known(topics.fleet(), _placements(topics), _extents(settings, FLEET_ORDERS), topics.placement())
 
 
 def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:

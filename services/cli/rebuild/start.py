@@ -1,7 +1,8 @@
 """What a rebuild begins with: from where planners replay, to where, the fleet, and on which instance each tenant is.
 
-Orders about the fleet are not replayed: what became of them is in its rows. One that was refused because of what there
-was then might be accepted now.
+Orders about the fleet are not replayed: what became of them is in its rows, and those of what operators have assigned
+and pinned are on topics of their own, too. An order that was refused because of what there was then might be accepted
+now.
 
 Called by :mod:`rebuild`.
 """
@@ -9,17 +10,19 @@ Called by :mod:`rebuild`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from psycopg import Connection, RawCursor
 
 from services.cli.owner_connection import connected
+from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
 from services.planner.database import tables
 from services.planner.database.columns import document, upsert
 from services.planner.database.positions import Position, resume, take_up
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 
 IS_EMPTY = f"""
@@ -39,6 +42,10 @@ SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
 POSITIONS_OF_PLANNERS = "SELECT topic, partition, topic_id, next_offset FROM consumer_offsets"
 ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 ADD_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
+ADD_ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
+ADD_PINS = upsert(tables.tenant_pins, TenantPin)
+UNASSIGN = "DELETE FROM workspace_assignments WHERE workspace = ANY(%s)"
+UNPIN = "DELETE FROM tenant_pins WHERE (workspace, namespace) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 SKIP_ORDERS = """
 INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
     ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
@@ -55,6 +62,8 @@ class Known:
     """The instance of each tenant, by ids."""
     orders: Mapping[TopicPartition, LogExtent]
     """Of orders about the fleet."""
+    told: PlacementTold = field(default_factory=PlacementTold)
+    """What workspaces and tenants are assigned to."""
 
 
 def begin(
@@ -88,12 +97,18 @@ def _fill_fleet(connection: Connection, known: Known) -> None:
     """Raises InvalidConfiguration if tenants are on an instance that is not among them."""
     for row in known.fleet.values():
         connection.execute(ADD_CLUSTER, (row.engine_cluster, row.region, row.created_at))
-    RawCursor(connection).execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
+    cursor = RawCursor(connection)
+    cursor.execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
     for source, log in known.orders.items():
         connection.execute(SKIP_ORDERS, (*source, log.topic_id, log.end))
     instances = {instance for (instance,) in connection.execute(INSTANCES)}
-    if missing := sorted(set(known.placements.values()) - instances):
+    used = {*known.placements.values(), *(pin.engine_instance_id for pin in known.told.pins)}
+    if missing := sorted(used - instances):
         raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
+    cursor.execute(ADD_ASSIGNMENTS, (document(known.told.assignments),))
+    cursor.execute(ADD_PINS, (document(known.told.pins),))
+    connection.execute(UNASSIGN, (list(known.told.unassigned),))
+    connection.execute(UNPIN, [[tenant[each] for tenant in known.told.unpinned] for each in (0, 1)])
 
 
 def require_empty(connection: Connection) -> None:

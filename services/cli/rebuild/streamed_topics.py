@@ -18,6 +18,7 @@ from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison
 from services.common.kafka import (
     FLEET,
+    PLACEMENT,
     Brokers,
     ConsumedMessage,
     PartitionReader,
@@ -25,9 +26,12 @@ from services.common.kafka import (
     workspace_topic,
 )
 from services.common.messages import EngineResource, RowKind, WorkspaceResource
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.rows import TenantName
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource)
+FleetRow = TypeVar("FleetRow", EngineInstanceRow, WorkspaceAssignment, TenantPin)
 Kept = TypeVar("Kept")
 Key = tuple[str, str, str, str]
 """The primary key of a row of either table."""
@@ -49,6 +53,18 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementTold:
+    """What the topic of assignments and pins holds; of what is on it no more, nothing."""
+
+    assignments: tuple[WorkspaceAssignment, ...] = ()
+    pins: tuple[TenantPin, ...] = ()
+    unassigned: tuple[str, ...] = ()
+    """Workspaces of which the newest message says that they are assigned to nothing."""
+    unpinned: tuple[TenantName, ...] = ()
+    """Likewise tenants."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamedTopics:
     """The topics; nothing is written."""
 
@@ -63,7 +79,22 @@ class StreamedTopics:
     def fleet(self) -> dict[str, EngineInstanceRow]:
         """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
         rows = (decode_record(self.registry, message.value) for message in self._messages(FLEET) if message.value)
-        return {row["id"]: instance_of(row) for row in rows}
+        return {row["id"]: row_of(EngineInstanceRow, row) for row in rows}
+
+    def placement(self) -> PlacementTold:
+        """What operators have assigned, and taken back. Raises Retry if the brokers do not answer, Poison likewise."""
+        newest: dict[tuple[str, ...], dict[str, Any] | None] = {}
+        for message in self._messages(PLACEMENT):
+            key = tuple(decode_record(self.registry, message.key).values())
+            newest[key] = decode_record(self.registry, message.value) if message.value else None
+        gone = [key for key, row in newest.items() if row is None]
+        rows = [row for row in newest.values() if row is not None]
+        return PlacementTold(
+            tuple(row_of(WorkspaceAssignment, row) for row in rows if "region" in row),
+            tuple(row_of(TenantPin, row) for row in rows if "namespace" in row),
+            tuple(key[0] for key in gone if len(key) == 1),
+            tuple((key[0], key[1]) for key in gone if len(key) > 1),
+        )
 
     def engine_digests(self) -> dict[Key, str]:
         """What each key of the engine clusters' topics stands for."""
@@ -122,15 +153,15 @@ def _claim_of(row: EngineResource) -> tuple[bool, bool, str, str]:
     return (row.kind == RowKind.APPLICATION, row.desired == "present", row.lane, row.engine_instance_id)
 
 
-def instance_of(record: Mapping[str, Any]) -> EngineInstanceRow:
-    """The row of ``engine_instances`` that was streamed as ``record``. Raises Poison if a column is missing."""
-    hints = get_type_hints(EngineInstanceRow)
+def row_of(kind: type[FleetRow], record: Mapping[str, Any]) -> FleetRow:
+    """The row that was streamed as ``record``. Raises Poison if a column is missing."""
+    hints = get_type_hints(kind)
     try:
-        columns = {field.name: record[field.name] for field in fields(EngineInstanceRow)}
+        columns = {field.name: record[field.name] for field in fields(kind)}
         times = {name: datetime.fromisoformat(columns[name]) for name, hint in hints.items() if hint is datetime}
     except (KeyError, TypeError, ValueError) as error:
-        raise Poison(f"not a row of an engine instance: {error!r}") from error
-    return EngineInstanceRow(**columns | times)
+        raise Poison(f"not a row of {kind.__name__}: {error!r}") from error
+    return kind(**columns | times)
 
 
 def key_of(row: EngineResource | WorkspaceResource) -> Key:

@@ -18,6 +18,7 @@ from services.common.errors import Unavailable
 from services.planner.database import tables
 from services.planner.database.columns import names
 from services.planner.database.session import DatabaseSession, connect
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 
@@ -31,6 +32,14 @@ INSTANCES = f"""
 INSERT INTO engine_instances ({names(EngineInstanceRow)})
 SELECT {names(EngineInstanceRow)} FROM public.engine_instances
 """  # noqa: S608 - of constants
+ASSIGNMENTS = f"""
+INSERT INTO workspace_assignments ({names(WorkspaceAssignment)})
+SELECT {names(WorkspaceAssignment)} FROM public.workspace_assignments
+"""  # noqa: S608 - of constants
+PINS = f"""
+INSERT INTO tenant_pins ({names(TenantPin)})
+SELECT {names(TenantPin)} FROM public.tenant_pins
+"""  # noqa: S608 - of constants
 PLACEMENTS = """
 INSERT INTO placements (tenant_id, engine_instance_id)
 SELECT id, engine_instance_id FROM public.tenants
@@ -41,7 +50,7 @@ SELECT tenant_id, engine_instance_id FROM public.placements
 
 
 class ScratchSession(DatabaseSession):
-    """A planner's session on such a database. It knows the instances, and where tenants are; nothing else."""
+    """A planner's session on such a database. It knows the fleet, and where tenants are; nothing else."""
 
     def __init__(self, url: str) -> None:
         """``url``: of the database as its owner, who alone may make temporary tables in it."""
@@ -54,7 +63,7 @@ class ScratchSession(DatabaseSession):
             raise Unavailable("the connection to the database was lost, and what was replayed with it; run it again")
         connection = connect(self._url)
         self._was_opened = True
-        for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, PLACEMENTS):
+        for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, ASSIGNMENTS, PINS, PLACEMENTS):
             connection.execute(statement.encode())
         return connection
 

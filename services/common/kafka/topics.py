@@ -25,6 +25,8 @@ WORKSPACE = "gitops.workspace"
 DEAD_LETTERS = "gitops.dead-letters"
 FLEET = "gitops.fleet"
 """Which engine instances there are."""
+PLACEMENT = "gitops.placement"
+"""What workspaces and tenants are assigned to."""
 FLEET_ORDERS = "gitops.fleet-orders"
 """What operators order of them. One partition: orders have one order."""
 

@@ -104,6 +104,91 @@ class RebalanceFleet:
         return "fleet"
 
 
+@dataclass(frozen=True, slots=True)
+class DrainEngineCluster:
+    """No new tenant is placed on any instance of the cluster, and no instance is added to it."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndrainEngineCluster:
+    """The cluster takes instances again, and those that it was drained with take tenants again."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetireEngineCluster:
+    """The cluster is given up: all of its instances are retired."""
+
+    id: str
+    """Never given out again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DedicateEngineInstance:
+    """The instance is for tenants of one workspace alone, or for those of any."""
+
+    id: str
+    workspace: str
+    """Empty: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignWorkspace:
+    """Tenants of the workspace are placed on instances of this region and ring alone."""
+
+    workspace: str
+    region: str
+    """Empty: any."""
+    ring: str
+    """Empty: any. With both empty the workspace is assigned to nothing."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return self.workspace
+
+
+@dataclass(frozen=True, slots=True)
+class PinTenant:
+    """A tenant stays on its instance; one that there is not yet is placed on it."""
+
+    workspace: str
+    namespace: str
+    target: str
+    """The instance; empty: the one that the tenant is on."""
+
+    @property
+    def tenant(self) -> tuple[str, str]:
+        """Its name."""
+        return (self.workspace, self.namespace)
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "/".join(self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class UnpinTenant:
+    """A tenant may be moved again."""
+
+    workspace: str
+    namespace: str
+
+    @property
+    def tenant(self) -> tuple[str, str]:
+        """Its name."""
+        return (self.workspace, self.namespace)
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "/".join(self.tenant)
+
+
 Order = (
     AddEngineCluster
     | AddEngineInstance
@@ -113,6 +198,13 @@ Order = (
     | MoveTenant
     | CancelMove
     | RebalanceFleet
+    | DrainEngineCluster
+    | UndrainEngineCluster
+    | RetireEngineCluster
+    | DedicateEngineInstance
+    | AssignWorkspace
+    | PinTenant
+    | UnpinTenant
 )
 
 

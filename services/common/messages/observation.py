@@ -109,6 +109,8 @@ class EngineHealth:
     """Of what it runs; empty if that is not to be seen."""
     heartbeat_at: datetime | None
     """When its heartbeat Application was compared last; None: it has none, or it never was."""
+    queue: int = 0
+    """Applications that waited to be compared at every measurement since the last report: what stands in the queue."""
 
 
 ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept | EngineHealth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -10,9 +11,11 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import REMEDY, Health
+from services.common.messages import REMEDY, Health, RowKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
+from services.planner.domain.fleet.measured_load import load_of_objects, measured_load
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
     OUT_OF_REACH,
@@ -99,7 +102,17 @@ SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(
  GROUP BY t.id, i.engine
  ORDER BY t.id
 """
-OBJECTS = "SELECT lane, count(*) FROM engine_resources GROUP BY lane"
+OBJECTS = "SELECT lane, kind, count(*) FROM engine_resources GROUP BY lane, kind"
+# A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
+CARRIED = f"""
+SELECT engine_instance_id, kind, count(*) FROM engine_resources GROUP BY engine_instance_id, kind
+ UNION ALL
+SELECT m.target, '{RowKind.APPLICATION}', count(*)
+  FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
+ WHERE m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
+ GROUP BY m.target
+"""
+QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
 MOVES = f"SELECT {names(Move)} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
@@ -133,18 +146,18 @@ def load_fleet_rows(
     connection: Connection[Any],
     engines: Collection[str],
     orders: Collection[UUID] = (),
-    retiring: Collection[str] = (),
+    closing: Collection[str] = (),
     tenants: Collection[TenantName] = (),
     *,
     moves_locked: bool = False,
 ) -> Fleet:
     """All rows, those of ``tenants``, and which of ``orders`` are decided.
 
-    Instances that are ``retiring`` are locked, in a transaction, and so are moves if ``moves_locked``: no planner takes
+    Instances that are ``closing`` are locked, in a transaction, and so are moves if ``moves_locked``: no planner takes
     a step of one meanwhile.
     """
-    if retiring:
-        connection.execute(LOCK, (sorted(retiring),))
+    if closing:
+        connection.execute(LOCK, (sorted(closing),))
     moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted(tenants)
@@ -166,6 +179,7 @@ def load_fleet_rows(
         decided,
         {each.engine_instance_id: each for each in health},
         cordoned,
+        load_rules(connection),
     )
 
 
@@ -175,14 +189,25 @@ def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
     return {row.engine_instance_id: row for row in rows}
 
 
+def load_measured(connection: Connection[Any]) -> dict[str, int]:
+    """What each instance carries, by its id; none of one that carries nothing."""
+    counts: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for instance, kind, count in connection.execute(CARRIED):
+        counts[instance].append((kind, count))
+    queues: dict[str, int] = dict(connection.execute(QUEUES).fetchall())
+    return {each: measured_load(counts[each], queues.get(each, 0)) for each in {*counts, *queues}}
+
+
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
-    """All tenants that are current, with what their instances hold for them; of an engine unknown here nothing."""
-    objects: dict[str, int] = dict(connection.execute(OBJECTS).fetchall())
+    """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
+    objects: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for lane, kind, count in connection.execute(OBJECTS):
+        objects[lane].append((kind, count))
     found = {}
     for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS):
         here = TenantHere(*rest)
-        held = objects.get(engines[engine].lane(here.id), 0) if engine in engines else 0
-        found[workspace, namespace] = replace(here, objects=held)
+        held = objects.get(engines[engine].lane(here.id), ()) if engine in engines else ()
+        found[workspace, namespace] = replace(here, load=load_of_objects(held))
     return found
 
 

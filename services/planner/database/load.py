@@ -19,9 +19,11 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
+from services.planner.database.assignment_queries import ASSIGNMENTS, load_rules, rules_of
 from services.planner.database.columns import columns_of, names
-from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH
+from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
 from services.planner.domain.dormancy import Lookup
+from services.planner.domain.fleet.assignments import TenantPin
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
@@ -45,23 +47,10 @@ ValueT = TypeVar("ValueT")
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = f"""
 SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED}, engine, dedicated_to, capacity,
-       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}
+       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring
   FROM engine_instances
  WHERE state <> 'retired'
 """
-# A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
-LOAD = """
-SELECT held.instance, sum(held.objects)::int8
-  FROM (SELECT engine_instance_id AS instance, count(*) AS objects FROM engine_resources GROUP BY engine_instance_id
-         UNION ALL
-        SELECT m.target, count(*)
-          FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
-         WHERE m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
-         GROUP BY m.target
-       ) AS held
- GROUP BY held.instance
-"""
-
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
@@ -71,6 +60,9 @@ HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instan
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
 PARKED = f"SELECT {names(ParkedTenant, 'p')} FROM {NAMED} JOIN parked_tenants p USING (workspace, namespace)"
+
+ASSIGNMENTS_OF = f"{ASSIGNMENTS} WHERE workspace = ANY(%b::text[])"
+PINS_OF = f"SELECT {names(TenantPin, 'p')} FROM {NAMED} JOIN tenant_pins p USING (workspace, namespace)"
 
 MOVES = f"""
 SELECT {names(Move)} FROM moves
@@ -159,7 +151,10 @@ def load(connection: Connection[Any], wanted: Collection[TenantName], engines: M
         instances = connection.execute(INSTANCES)
         rows = connection.execute(TENANTS, columns, binary=True)
         kept = connection.execute(PARKED, columns, binary=True)
-    fleet, parked = _fleet(instances, engines), [ParkedTenant(*row) for row in kept]
+        assigned = connection.execute(ASSIGNMENTS_OF, ([*{workspace for workspace, _ in wanted}],), binary=True)
+        pinned = connection.execute(PINS_OF, columns, binary=True)
+    fleet = replace(_fleet(instances, engines), rules=rules_of(assigned, pinned))
+    parked = [ParkedTenant(*row) for row in kept]
     # Of one that was parked at first sight there may be nothing else.
     tenants = {each.tenant_id: Tenant(each.tenant_id, *each.full_name, each.partition, "") for each in parked}
     tenants |= {row[0]: Tenant(*row) for row in rows}
@@ -200,8 +195,9 @@ def _load_rows(
 
 
 def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
-    """The engine instances, and what each carries."""
-    return replace(_fleet(connection.execute(INSTANCES), engines), load=dict(connection.execute(LOAD).fetchall()))
+    """The engine instances, what each carries, and what operators have assigned."""
+    fleet = _fleet(connection.execute(INSTANCES), engines)
+    return replace(fleet, load=load_measured(connection), rules=load_rules(connection))
 
 
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:

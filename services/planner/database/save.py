@@ -28,6 +28,7 @@ from services.planner.database import tables
 from services.planner.database.columns import IDS, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
@@ -79,12 +80,13 @@ OWN = "known.tenant_id = EXCLUDED.tenant_id"
 AWAKE = {"dormant": "false"}
 
 TENANTS = upsert(tables.tenants, Tenant, kept=["workspace", "namespace"])
-# Another planner may have retired an instance since this one has read the fleet. Who retires one locks its row, and a
-# new tenant's foreign key shares that lock: the one sees a tenant that came before, the other what was done meanwhile.
-PLACED_ON_RETIRED = f"""
+# Another planner may have retired an instance, or dedicated it to a workspace, since this one has read the fleet. Who
+# does that locks its row, and a new tenant's foreign key shares that lock: the one sees a tenant that came before, the
+# other what was done meanwhile.
+PLACED_ON_CLOSED = f"""
 SELECT FROM {recordset(Tenant, "written")}
   JOIN engine_instances i ON i.id = written.engine_instance_id
- WHERE i.state = 'retired'
+ WHERE i.state = 'retired' OR i.dedicated_to NOT IN ('', written.workspace)
 """
 DEPLOYMENTS = upsert(tables.deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
 RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
@@ -222,6 +224,15 @@ ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
 # An instance stays in its cluster. To set a column that others refer to would lock the row against planners that write
 # rows of the instance meanwhile.
 ENGINE_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow, kept=["engine_cluster"])
+ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
+ASSIGNMENTS_GONE = (
+    "DELETE FROM workspace_assignments WHERE workspace IN (SELECT value FROM json_array_elements_text($1))"
+)
+PINS = upsert(tables.tenant_pins, TenantPin)
+PINS_GONE = f"""
+DELETE FROM tenant_pins AS known USING {recordset(PinKey, "gone")}
+ WHERE (known.workspace, known.namespace) = (gone.workspace, gone.namespace)
+"""
 FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """
@@ -285,6 +296,10 @@ STATEMENTS = (
     Statement("parked_events", "parked_events", PARKED_EVENTS),
     Statement("engine_clusters", "engine_clusters", ENGINE_CLUSTERS),
     Statement("engine_instances", "engine_instances", ENGINE_INSTANCES),
+    Statement("assignments_gone", "workspace_assignments", ASSIGNMENTS_GONE),
+    Statement("assignments", "workspace_assignments", ASSIGNMENTS),
+    Statement("pins_gone", "tenant_pins", PINS_GONE),
+    Statement("pins", "tenant_pins", PINS),
     Statement("engine_health", "engine_health", ENGINE_HEALTH),
     Statement("engine_health", "engine_instances", HEALTH_OF_INSTANCES),
     Statement("remediations", "remediations", REMEDIATIONS),
@@ -295,7 +310,7 @@ STATEMENTS = (
     Statement("tenants_replaced", "workspace_statuses", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
-    Statement("tenants", "tenants", PLACED_ON_RETIRED),
+    Statement("tenants", "tenants", PLACED_ON_CLOSED),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
     Statement("sightings", "deployments", SIGHTINGS),
     Statement("plain_resources", "resources", RESOURCES, writes_all=True),
@@ -340,7 +355,8 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     """Send everything at once, as one message of a transaction; returns whether every object's row was written.
 
     Raises Fenced if the offsets are not the expected ones, or somebody else has taken up their partitions since; Retry
-    if an instance that tenants were placed on was retired meanwhile, or a move that cannot go back was cancelled.
+    if an instance that tenants were placed on was retired or dedicated meanwhile, or a move that cannot go back was
+    cancelled.
 
     1. The fence moves the offsets, if they are where this process believes them to be, and still its own.
     2. The rows follow. A crash here leaves nothing: the transaction is never committed, the batch is read again.
@@ -354,8 +370,10 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     complete = True
     for (number, rows), count in zip(needed.items(), counts, strict=True):
         statement, missing = STATEMENTS[number], len(rows) - count
-        if count and statement.statement is PLACED_ON_RETIRED:
-            raise Retry(f"{count} tenants were placed on engine instances that are retired by now")
+        if count and statement.statement is PLACED_ON_CLOSED:
+            raise Retry(
+                f"{count} tenants were placed on engine instances that are retired or another workspace's by now"
+            )
         if missing and statement.statement is MOVES:
             raise Retry(f"{missing} moves were cancelled meanwhile")
         ROWS_WRITTEN.labels(statement.table).inc(count)

@@ -116,7 +116,8 @@ class DatabaseSession:
             return Loaded(known, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
             loaded = load(connection, found.keys() - known.keys(), self._engines)
-        self._keep_fleet(replace(loaded.fleet, load=self._fleet.load))
+        rules = self._fleet.rules.with_read(wanted, loaded.fleet.rules)
+        self._keep_fleet(replace(loaded.fleet, load=self._fleet.load, rules=rules))
         for name, states in loaded.tenants.items():
             known[name] = tuple(state.indexed() for state in states)
             if not loaded.is_in_doubt(name):
@@ -146,17 +147,17 @@ class DatabaseSession:
             return load_engine_health(connection, instances)
 
     def load_fleet_rows(
-        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
+        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
 
-        Until the transaction ends, which this opens, no other planner places a tenant on who is ``retiring``, or takes
+        Until the transaction ends, which this opens, no other planner places a tenant on who is ``closing``, or takes
         a step of a move.
         """
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return load_fleet_rows(connection, self._engines, orders, retiring, tenants, moves_locked=True)
+            return load_fleet_rows(connection, self._engines, orders, closing, tenants, moves_locked=True)
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         """All tenants that are current, with what their instances hold for them."""
@@ -178,7 +179,7 @@ class DatabaseSession:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)
-            if changes.other.engine_instances or changes.other.engine_health or changes.other.remediations:
+            if changes.other.affects_placement:
                 self._keep_fleet(load_fleet(connection, self._engines))
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.

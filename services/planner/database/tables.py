@@ -1,9 +1,10 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
 Only the planner writes here. ``engine_instances``, ``engine_resources`` and ``workspace_statuses`` are streamed to
-other services, so their columns are an interface; all others are the planner's own. A test holds this module and the
-migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON
-text; a component test has PostgreSQL prepare every one of them.
+other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds the database, so their columns are an
+interface; all others are the planner's own. A test holds this module and the migrations together. ``columns.py`` makes
+the planner's writes from it, one statement per table, its rows as one JSON text; a component test has PostgreSQL
+prepare every one of them.
 """
 
 from __future__ import annotations
@@ -54,8 +55,17 @@ engine_clusters = Table(
     Column("id", Text, primary_key=True),
     Column("region", Text, nullable=False, comment="Empty: the installation has no regions."),
     Column("created_at", _TIME, nullable=False),
+    Column("state", Text, nullable=False, server_default="active"),
+    Column(
+        "ordered_at",
+        _TIME,
+        nullable=False,
+        server_default=_NOW,
+        comment="When the newest order that changed it was given: an older one changes nothing.",
+    ),
     UniqueConstraint("id", "region"),
-    comment="Clusters that engine instances run in.",
+    CheckConstraint("state IN ('active', 'draining', 'retired')", name="state"),
+    comment="Clusters that engine instances run in. A retired one stays: its id is never given out again.",
 )
 
 engine_instances = Table(
@@ -99,6 +109,28 @@ engine_instances = Table(
     comment="Streamed: the fleet, as operators ordered it. A retired instance stays: its id is never given out again.",
 )
 
+workspace_assignments = Table(
+    "workspace_assignments",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("region", Text, nullable=False, comment="Of the instances that its tenants are placed on; empty: any."),
+    Column("ring", Text, nullable=False, comment="Likewise."),
+    Column("assigned_at", _TIME, nullable=False, comment="When the newest order that changed it was given."),
+    CheckConstraint("ring IN ('', 'canary', 'early', 'general')", name="ring"),
+    CheckConstraint("region <> '' OR ring <> ''", name="assigned"),
+    comment="Streamed: which instances tenants of a workspace are placed on, as operators ordered it.",
+)
+
+tenant_pins = Table(
+    "tenant_pins",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
+    Column("pinned_at", _TIME, nullable=False, comment="When that was ordered."),
+    comment="Streamed: tenants that stay on an instance, as operators ordered it; and such that are still to come.",
+)
+
 engine_health = Table(
     "engine_health",
     metadata,
@@ -112,6 +144,13 @@ engine_health = Table(
     Column("since", _TIME, nullable=False, comment="When its health became what it is."),
     Column("reported_at", _TIME, nullable=False, comment="When its agent last told anything."),
     Column("due_at", _TIME, comment="When its health is Unknown, if nothing more is told. Null: it is."),
+    Column(
+        "queue",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="Applications that waited to be compared throughout the last report.",
+    ),
     CheckConstraint("health IN ('Healthy', 'Degraded', 'Down', 'Unknown')", name="health"),
     comment="What agents tell of instances each minute; what of that is to be streamed is with the instance.",
 )

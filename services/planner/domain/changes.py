@@ -11,6 +11,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
@@ -99,11 +100,22 @@ class Changes(NamedTuple):
     remedies_told: tuple[ToldRemedy, ...] = ()
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
+    assignments: tuple[WorkspaceAssignment, ...] = ()
+    assignments_gone: tuple[str, ...] = ()
+    """Workspaces that are assigned to nothing any more."""
+    pins: tuple[TenantPin, ...] = ()
+    pins_gone: tuple[PinKey, ...] = ()
     fleet_orders: tuple[FleetOrderRecord, ...] = ()
     moves_ordered: tuple[Move, ...] = ()
     """New, or further by what is decided on the whole fleet: room, and orders to go back."""
     moves: tuple[Move, ...] = ()
     """Further by what was seen of their tenants."""
+
+    @property
+    def affects_placement(self) -> bool:
+        """Whether where new tenants are placed follows from other rows of the fleet than before."""
+        fleet = (self.engine_instances, self.engine_health, self.remediations)
+        return any((*fleet, self.assignments, self.assignments_gone, self.pins, self.pins_gone))
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

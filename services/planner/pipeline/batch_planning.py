@@ -17,15 +17,7 @@ from uuid import UUID
 import structlog
 
 from services.common.errors import Wait
-from services.common.messages import (
-    CancelMove,
-    Command,
-    FleetOrder,
-    MoveTenant,
-    RebalanceFleet,
-    ResyncCompleted,
-    RetireEngineInstance,
-)
+from services.common.messages import Command, FleetOrder, ResyncCompleted
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
@@ -36,7 +28,12 @@ from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, FleetDue, MoveDue, RemediesDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.health import decide_health, is_of_health
-from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.orders import (
+    ORDERS_OF_A_TENANT,
+    ORDERS_OF_ALL_TENANTS,
+    ORDERS_THAT_CLOSE,
+    decide_orders,
+)
 from services.planner.domain.fleet.orphans import decide_orphans, instance_of
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, needs_tenants
@@ -75,11 +72,11 @@ class Database(Protocol):
         """How these instances are, as agents told last."""
 
     def load_fleet_rows(
-        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
+        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
 
-        No tenant comes to who is ``retiring``, and no move takes a step.
+        No tenant comes to who is ``closing``, and no move takes a step.
         """
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
@@ -169,10 +166,10 @@ def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: d
     if not events:
         return Changes()
     orders = [event.message for event in events if isinstance(event.message, FleetOrder)]
-    retiring = {each.order.id for each in orders if isinstance(each.order, RetireEngineInstance)}
-    named = {each.order.tenant for each in orders if isinstance(each.order, MoveTenant | CancelMove)}
-    fleet = database.load_fleet_rows([each.id for each in orders], retiring, named)
-    if any(isinstance(each.order, RebalanceFleet) for each in orders):
+    closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
+    named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
+    fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
+    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
     return decide_orders(orders, fleet, now, policy.moves_at_once)
 

@@ -24,10 +24,11 @@ from services.cli.backups import restore as restore_command
 from services.cli.installation import connector
 from services.cli.rebuild import rebuild, topic_sweep
 from services.cli.rebuild.start import Known
-from services.cli.rebuild.streamed_topics import Key, key_of
+from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
 from services.common.messages import EngineResource, WorkspaceResource
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.component.cli.test_backup import gitopsctl, rows
 from tests.component.conftest import Database
@@ -41,8 +42,19 @@ ORDERS = {TopicPartition(FLEET_ORDERS, 0): LogExtent("id-of-orders", 0, 4)}
 INSTANCE = EngineInstanceRow(
     "argocd-9", "argocd", "argocd-9", "north", "eu", "shared", "", "early", 7, "draining", AT, AT
 )
-KNOWN = Known({INSTANCE.id: INSTANCE}, {UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, ORDERS)
-STARTED = ("placements", "rebuild_positions", "consumer_offsets", "engine_instances", "engine_clusters")
+TOLD = PlacementTold(
+    (WorkspaceAssignment("team", "eu", "", AT),), (TenantPin("team", "web", "argocd-9", AT),), ("gone",), ()
+)
+KNOWN = Known({INSTANCE.id: INSTANCE}, {UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, ORDERS, TOLD)
+STARTED = (
+    "placements",
+    "rebuild_positions",
+    "consumer_offsets",
+    "engine_instances",
+    "engine_clusters",
+    "workspace_assignments",
+    "tenant_pins",
+)
 HIDDEN = {"began_at", "created_at", "updated_at", "seen_at"}
 
 BLANK: dict[str, Any] = {"seen_at": AT, "wave": 1, "generation": 1, "manifest": "{}", "deleted": False}

@@ -14,6 +14,8 @@ from tests.component.planner.years import years
 YEARS = int(os.environ.get("SIMULATED_YEARS", "3"))
 """`make years` simulates more."""
 OTHERS = {
+    "workspace_assignments": "a row for each workspace that operators assign",
+    "tenant_pins": "a row for each tenant that operators pin",
     "engine_clusters": "a row for each cluster that operators ever add",
     "engine_instances": "a row for each that they ever add: the id of a retired one is not given out again",
     "placements": "input of a rebuild, which leaves it empty",

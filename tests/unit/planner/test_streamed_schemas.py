@@ -19,13 +19,21 @@ from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
 from services.common.messages import EngineResource, FleetInstance, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
-from services.planner.database.tables import engine_instances, engine_resources, workspace_statuses
+from services.planner.database.tables import (
+    engine_instances,
+    engine_resources,
+    tenant_pins,
+    workspace_assignments,
+    workspace_statuses,
+)
 
 RELEASED = AVRO_SCHEMAS / "released"
 ROWS = {EngineResource: engine_resources, FleetInstance: engine_instances, WorkspaceResource: workspace_statuses}
 NAMESPACES = {
     engine_instances: "gitops.public.engine_instances",
     engine_resources: "gitops.public.engine_resources",
+    tenant_pins: "gitops.public.tenant_pins",
+    workspace_assignments: "gitops.public.workspace_assignments",
     workspace_statuses: "gitops.public.workspace_resources",
 }
 """Of their schemas. All partitions have one: Connect names it."""

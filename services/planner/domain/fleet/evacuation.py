@@ -15,7 +15,7 @@ from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.move_orders import move_tenant
 from services.planner.domain.fleet.placement import order_of
 from services.planner.domain.fleet.rebalance import PlacedTenant, rebalance
-from services.planner.domain.fleet.rebalance_orders import coming_objects, is_moving, placed_tenant
+from services.planner.domain.fleet.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.rows import Fleet, Refused
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
@@ -65,10 +65,10 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
     alike = [
         replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance)
         for row in fleet.instances.values()
-        if not row.is_retired and (row.region, row.engine) == (source.region, source.engine)
+        if not row.is_retired and row.engine == source.engine
     ]
     here = [
-        placed_tenant(name, tenant, source)
+        placed_tenant(name, tenant, source, fleet)
         for name, tenant in fleet.tenants.items()
         if tenant.engine_instance_id == instance and not is_moving(tenant, fleet)
     ]
@@ -81,11 +81,11 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
 
 
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:
-    """Objects that instances have and will have, but those of tenants that are to leave."""
-    carried = coming_objects(fleet)
-    for tenant in fleet.tenants.values():
-        if tenant.engine_instance_id != instance and not is_moving(tenant, fleet):
-            carried[tenant.engine_instance_id] += tenant.objects
+    """What instances carry and will carry, but tenants that are to leave."""
+    carried = load_staying(fleet)
+    for name, tenant in fleet.tenants.items():
+        if tenant.engine_instance_id != instance and not is_held(name, tenant, fleet):
+            carried[tenant.engine_instance_id] += tenant.load
     return carried
 
 

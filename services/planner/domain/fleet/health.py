@@ -63,6 +63,7 @@ def _reported(
         since=before.since if before is not None and is_same else at,
         reported_at=at,
         due_at=at + patience,
+        queue=told.queue,
     )
 
 

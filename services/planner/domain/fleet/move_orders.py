@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
+from services.planner.domain.fleet.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
 
 
@@ -27,7 +28,8 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
     if target is None:
         raise Refused(f"there is no engine instance '{ordered.target}'")
     source = fleet.instances[tenant.engine_instance_id]
-    _require_suitable(target, source, ordered)
+    require_unpinned(ordered.tenant, fleet)
+    _require_suitable(target, source, ordered, fleet)
     _require_working(target, fleet)
     _require_movable(tenant, source, target)
     _require_room(target, tenant, fleet)
@@ -77,15 +79,16 @@ def _tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
     return tenant
 
 
-def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, ordered: MoveTenant) -> None:
+def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, ordered: MoveTenant, fleet: Fleet) -> None:
+    """It accepts, runs the same engine, and may have the tenant: one that is assigned to no region stays in its own."""
     if target.state != "accepting":
         raise Refused(f"engine instance {target.id} is {target.state}")
-    for name in ("region", "engine"):
-        here, there = getattr(source, name), getattr(target, name)
-        if here != there:
-            raise Refused(f"{name} of engine instance {target.id} is '{there}', and the tenant's is '{here}'")
-    if target.dedicated_to not in {"", ordered.workspace}:
-        raise Refused(f"engine instance {target.id} is dedicated to workspace {target.dedicated_to}")
+    if source.engine != target.engine:
+        raise Refused(
+            f"engine of engine instance {target.id} is '{target.engine}', and the tenant's is '{source.engine}'"
+        )
+    if refusal := fleet.rules.affinity(ordered.workspace, region=source.region).refusal(target):
+        raise Refused(refusal)
 
 
 def _require_working(target: EngineInstanceRow, fleet: Fleet) -> None:

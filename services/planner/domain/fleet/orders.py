@@ -6,33 +6,50 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from services.common.json_values import canonical
 from services.common.messages import (
     AddEngineCluster,
     AddEngineInstance,
+    AssignWorkspace,
     CancelMove,
+    DedicateEngineInstance,
+    DrainEngineCluster,
     DrainEngineInstance,
     FleetOrder,
     MoveTenant,
+    PinTenant,
     RebalanceFleet,
+    RetireEngineCluster,
     RetireEngineInstance,
+    UndrainEngineCluster,
     UndrainEngineInstance,
+    UnpinTenant,
 )
-from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
+from services.planner.domain.fleet.assignment_orders import (
+    assign_workspace,
+    dedicate_instance,
+    pin_tenant,
+    require_fit,
+    require_nobody_pinned,
+    require_served,
+    unpin_tenant,
+)
+from services.planner.domain.fleet.assignments import PinKey, PlacementRules
+from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
 from services.planner.domain.fleet.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.fleet.order_validation import require_label, require_one_of
 from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.rows import (
     CLASSES,
     RINGS,
     ROOM_AGAIN,
-    EngineClusterRow,
     EngineInstanceRow,
     Fleet,
     FleetOrderRecord,
@@ -44,7 +61,6 @@ from services.planner.domain.fleet.rows import (
 )
 
 MOST_CAPACITY = 1_000_000
-LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 ADDED_AS = ("engine_cluster", "namespace", "engine", "engine_class", "dedicated_to", "ring", "capacity")
 """What an instance was added with: the order and the row have it under the same names."""
 ORDERED_STATES: Mapping[type, InstanceState] = {
@@ -52,6 +68,17 @@ ORDERED_STATES: Mapping[type, InstanceState] = {
     UndrainEngineInstance: "accepting",
     RetireEngineInstance: "retired",
 }
+
+
+ORDERS_OF_A_TENANT = (MoveTenant, CancelMove, PinTenant, UnpinTenant)
+"""What is known of the tenant that they name has to be read."""
+ORDERS_OF_ALL_TENANTS = (RebalanceFleet, DedicateEngineInstance)
+"""What is known of all has to be read."""
+ORDERS_THAT_CLOSE = (RetireEngineInstance, DedicateEngineInstance)
+"""No tenant is to come to the instance meanwhile."""
+InstanceOrder = (
+    AddEngineInstance | DrainEngineInstance | UndrainEngineInstance | RetireEngineInstance | DedicateEngineInstance
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +111,23 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, mov
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
-        engine_clusters=tuple(row for known_as, row in after.clusters.items() if known_as not in fleet.clusters),
+        engine_clusters=tuple(row for row in after.clusters.values() if row != fleet.clusters.get(row.id)),
         engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
+        **_assigned(fleet.rules, after.rules),
         fleet_orders=tuple(records),
         moves_ordered=moves,
         audit_records=tuple(move_record(move) for move in moves if _is_new_step(move, fleet)),
     )
+
+
+def _assigned(before: PlacementRules, after: PlacementRules) -> dict[str, tuple[Any, ...]]:
+    """Rows that are new or others than before, and keys of those that are gone."""
+    return {
+        "assignments": tuple(row for key, row in after.assignments.items() if row != before.assignments.get(key)),
+        "assignments_gone": tuple(key for key in before.assignments if key not in after.assignments),
+        "pins": tuple(row for key, row in after.pins.items() if row != before.pins.get(key)),
+        "pins_gone": tuple(PinKey(*key) for key in before.pins if key not in after.pins),
+    }
 
 
 def _is_new_step(move: Move, fleet: Fleet) -> bool:
@@ -109,10 +147,20 @@ def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
 def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     """What is told of it, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     given, at = order.order, order.ordered_at
-    if isinstance(given, AddEngineCluster):
-        return _add_cluster(given, fleet, at)
-    if isinstance(given, MoveTenant | CancelMove | RebalanceFleet):
-        return _move_tenants(given, order, fleet)
+    match given:
+        case AddEngineCluster():
+            return add_cluster(given, fleet, at)
+        case DrainEngineCluster() | UndrainEngineCluster() | RetireEngineCluster():
+            return change_cluster(given, fleet, at)
+        case MoveTenant() | CancelMove() | RebalanceFleet() | PinTenant() | UnpinTenant():
+            return _move_tenants(given, order, fleet)
+        case AssignWorkspace():
+            return assign_workspace(given, fleet, at)
+        case _:
+            return _change_instance(given, fleet, at)
+
+
+def _change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     known = fleet.instances.get(given.id)
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
@@ -120,31 +168,25 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
         return _add_instance(given, fleet, at)
     if known is None:
         raise Refused(f"there is no engine instance '{given.id}'")
+    if isinstance(given, DedicateEngineInstance):
+        return dedicate_instance(given, known, fleet, at)
     return _in_state(known, ORDERED_STATES[type(given)], fleet, at)
 
 
 def _move_tenants(
-    given: MoveTenant | CancelMove | RebalanceFleet, order: FleetOrder, fleet: Fleet
+    given: MoveTenant | CancelMove | RebalanceFleet | PinTenant | UnpinTenant, order: FleetOrder, fleet: Fleet
 ) -> tuple[str, Fleet]:
     match given:
+        case PinTenant():
+            return pin_tenant(given, fleet, order.ordered_at)
+        case UnpinTenant():
+            return unpin_tenant(given, fleet)
         case MoveTenant():
             return move_tenant(given, order, fleet)
         case CancelMove():
             return cancel_move(given, fleet)
         case RebalanceFleet():
             return rebalance_fleet(order, fleet)
-
-
-def _add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    _require_label("an engine cluster's id", added.id)
-    if added.region:
-        _require_label("a region", added.region)
-    known = fleet.clusters.get(added.id)
-    if known is None:
-        return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at))
-    if known.region != added.region:
-        raise Refused(f"engine cluster {added.id} is in region '{known.region}', not '{added.region}'")
-    return "it is known", fleet
 
 
 def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -156,11 +198,13 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
     cluster = fleet.clusters.get(added.engine_cluster)
     if cluster is None:
         raise Refused(f"there is no engine cluster '{added.engine_cluster}'")
+    require_active(cluster.id, fleet)
     _require_free(added, fleet)
     named = {name: getattr(added, name) for name in ADDED_AS}
     row = EngineInstanceRow(
         id=added.id, region=cluster.region, state="accepting", created_at=at, ordered_at=at, **named
     )
+    require_fit(row, fleet)
     return "", fleet.with_instance(row)
 
 
@@ -174,27 +218,17 @@ def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:
 
 
 def _require_valid(added: AddEngineInstance, engines: Collection[str]) -> None:
-    _require_label("an engine instance's id", added.id)
-    _require_label("a namespace", added.namespace)
-    _require_one_of("engine", added.engine, engines)
-    _require_one_of("class", added.engine_class, CLASSES)
-    _require_one_of("ring", added.ring, RINGS)
+    require_label("an engine instance's id", added.id)
+    require_label("a namespace", added.namespace)
+    require_one_of("engine", added.engine, engines)
+    require_one_of("class", added.engine_class, CLASSES)
+    require_one_of("ring", added.ring, RINGS)
     if added.engine_class == "dedicated" and not added.dedicated_to:
         raise Refused("a dedicated engine instance needs the workspace that it is dedicated to")
     if added.engine_class == "shared" and added.dedicated_to:
         raise Refused(f"a shared engine instance is dedicated to no workspace, '{added.dedicated_to}' neither")
     if not 1 <= added.capacity <= MOST_CAPACITY:
         raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {added.capacity}")
-
-
-def _require_label(what: str, name: str) -> None:
-    if len(name) > MAX_LABEL or not LABEL.fullmatch(name):
-        raise Refused(f"{what} is a DNS label: at most {MAX_LABEL} of a-z, 0-9 and '-', not '{name[:MAX_LABEL]}'")
-
-
-def _require_one_of(what: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        raise Refused(f"there is no {what} '{value}', but {', '.join(sorted(known))}")
 
 
 def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
@@ -213,9 +247,14 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         return f"it is {known.state}", fleet
     if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired")
+    if wanted == "accepting":
+        require_active(known.engine_cluster, fleet)
+    after = fleet.with_instance(replace(known, state=wanted, ordered_at=at))
     if wanted == "retired":
         _require_empty(known, fleet)
-    return _next_order(known, wanted, fleet), fleet.with_instance(replace(known, state=wanted, ordered_at=at))
+        require_nobody_pinned(known, fleet)
+        require_served(after)
+    return _next_order(known, wanted, fleet), after
 
 
 def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -> str:

@@ -3,9 +3,10 @@
 A tenant has an order of all instances, in which others keep their places when one comes or goes (rendezvous hashing,
 weighted by capacity). It goes to the first that carries at most 1.25 times its share of the load then (bounded load).
 So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
-placement follows. One that is down is passed over while others of the tenant's work.
+placement follows. One that is down is passed over while others of the tenant's work. Instances outside the region and
+the ring that the workspace is assigned to are none for it, whatever the state of the others is.
 
-Load is counted in objects that an instance holds for tenants: Applications, projects, clusters and repositories.
+Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue.
 
 Source: Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded Loads (2016), here with rendezvous order.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from services.common.errors import Wait
+from services.planner.domain.fleet.assignments import Affinity
 from services.planner.rows import EngineInstance, Tenant
 
 BOUND = 1.25
@@ -28,21 +30,25 @@ _HASH_BYTES = 6
 """As many as a float holds exactly."""
 
 
-def place(tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
+def place(
+    tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str, int], affinity: Affinity | None = None
+) -> EngineInstance:
     """The instance for a tenant that has nothing yet.
 
     Args:
         tenant: who is to be placed.
         instances: all that there are.
-        load: objects by instance id; an instance that is not in it has none.
+        load: by instance id; an instance that is not in it has none.
+        affinity: which of the instances may have it; None: all that are not another workspace's.
 
     Raises:
         Wait: there is no instance for it.
     """
     instances = tuple(instances)
-    candidates = candidates_of(tenant.workspace, instances, lambda each: each.accepting)
+    affinity = affinity or Affinity(tenant.workspace)
+    candidates = candidates_of(affinity, instances, lambda each: each.accepting)
     if not candidates:
-        raise Wait("there is no engine instance for it; add one with 'gitopsctl engines add'")
+        raise Wait(f"there is no engine instance for it in {affinity}; add one with 'gitopsctl engines add'")
     down = passed_over(instances)
     working = [each for each in candidates if each.id not in down]
     return first_within_bound(order_of(tenant.id, working or candidates), load)
@@ -58,13 +64,13 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
 
 
 def candidates_of(
-    workspace: str, instances: Iterable[EngineInstance], is_open: Callable[[EngineInstance], bool]
+    affinity: Affinity, instances: Iterable[EngineInstance], is_open: Callable[[EngineInstance], bool]
 ) -> Collection[EngineInstance]:
-    """Those of the open ones that are dedicated to the workspace if there are some; never another's.
+    """Those of the open ones that are dedicated to the workspace if there are some; none that it does not admit.
 
-    While none is open, any will do: to refuse a new tenant would hold up its whole partition.
+    While none is open, any of these will do: to refuse a new tenant would hold up its whole partition.
     """
-    known = [instance for instance in instances if instance.dedicated_to in ("", workspace)]
+    known = [instance for instance in instances if affinity.admits(instance)]
     wanted = [instance for instance in known if is_open(instance)] or known
     return [instance for instance in wanted if instance.dedicated_to] or wanted
 
@@ -81,7 +87,7 @@ def _score(tenant: UUID, instance: EngineInstance) -> float:
 
 
 def first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
-    """The first that is within its bound with one object more. Bounds are rounded up, so the least loaded one is."""
+    """The first that is within its bound with one unit more. Bounds are rounded up, so the least loaded one is."""
     capacity = sum(each.capacity for each in ordered)
     total = 1 + sum(load.get(each.id, 0) for each in ordered)
     return next(

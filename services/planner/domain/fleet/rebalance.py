@@ -4,8 +4,8 @@ Those move whose instance is to be retired, or is not for them. Beyond that nobo
 what it should within the bound that placement keeps, too: at most 1.25 times its share, and at least its share divided
 by that. One outside is brought to its share, not to the bound: the next tenant that comes does not have it moved again.
 Among those that could move they go first who would sooner be there by their own order (``placement``): so an instance
-that is added draws those that would have been placed on it. None moves to an instance that is down. Those that cannot
-leave their engine cluster move last, and within it.
+that is added draws those that would have been placed on it. None moves to an instance that is down, or that its
+affinity does not admit. Those that may be on the fewest instances move last, and among these.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from services.planner.domain.fleet.assignments import Affinity
 from services.planner.domain.fleet.placement import BOUND, candidates_of, first_within_bound, order_of
 from services.planner.rows import EngineInstance, Tenant
 
@@ -24,9 +25,9 @@ class PlacedTenant:
 
     tenant: Tenant
     load: int
-    """Objects that the instance holds for it."""
-    bound_to: str = ""
-    """The only engine cluster where it can be; empty: any."""
+    """What the instance carries for it."""
+    affinity: Affinity
+    """Which instances may have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +46,20 @@ def rebalance(
     Args:
         placed: all tenants that are placed and may be moved.
         instances: all that there are.
-        coming: objects of the other tenants, by the id of the instance that has them or will have them.
+        coming: what instances carry besides: other tenants that they have or will have, and their queues.
     """
-    alike: defaultdict[tuple[str, str], list[PlacedTenant]] = defaultdict(list)
+    alike: defaultdict[Affinity, list[PlacedTenant]] = defaultdict(list)
     for each in placed:
-        alike[each.tenant.workspace, each.bound_to].append(each)
+        alike[each.affinity].append(each)
     pools: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
-    for (workspace, cluster), tenants in alike.items():
-        within = [each for each in instances if cluster in ("", each.engine_cluster)]
-        staying = candidates_of(workspace, within, lambda each: not each.leaving)
+    for affinity, tenants in alike.items():
+        staying = candidates_of(affinity, instances, lambda each: not each.leaving)
         pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
     load = Counter(coming)
+    for each in pools.pop((), []):  # there is none for it: it stays
+        load[each.tenant.engine_instance_id] += each.load
     widest_first = sorted(pools, key=lambda pool: (-len(pool), [each.id for each in pool]))
-    found = [_Pool(pool, pools[pool], load) for pool in widest_first if pool]
+    found = [_Pool(pool, pools[pool], load) for pool in widest_first]
     for pool in found:
         pool.resettle()
     for pool in found:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant
+from services.planner.domain.fleet.measured_load import WAITING
 from services.planner.domain.fleet.move_orders import move_tenant
 from services.planner.domain.fleet.rebalance import PlacedTenant, Relocation, rebalance
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused, TenantHere
@@ -47,20 +48,20 @@ def _even(under_way: int) -> str:
 
 
 def _relocations(fleet: Fleet) -> Iterator[Relocation]:
-    """Within each region, among instances of the same engine: no tenant leaves these."""
-    coming = coming_objects(fleet)
-    alike: defaultdict[tuple[str, str], list[EngineInstanceRow]] = defaultdict(list)
+    """Among instances of the same engine: no tenant leaves these."""
+    staying = load_staying(fleet)
+    alike: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         if not row.is_retired and row.engine in fleet.engines:
-            alike[row.region, row.engine].append(row)
+            alike[row.engine].append(row)
     for rows in alike.values():
         known = {row.id: row for row in rows}
         placed = [
-            placed_tenant(name, tenant, known[tenant.engine_instance_id])
+            placed_tenant(name, tenant, known[tenant.engine_instance_id], fleet)
             for name, tenant in fleet.tenants.items()
-            if tenant.engine_instance_id in known and not is_moving(tenant, fleet)
+            if tenant.engine_instance_id in known and not is_held(name, tenant, fleet)
         ]
-        yield from rebalance(placed, [fleet.candidate(row) for row in rows], coming)
+        yield from rebalance(placed, [fleet.candidate(row) for row in rows], staying)
 
 
 def is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
@@ -68,27 +69,40 @@ def is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
     return tenant.id in fleet.moves and not fleet.moves[tenant.id].is_over
 
 
-def coming_objects(fleet: Fleet) -> Counter[str]:
-    """Objects of tenants that are being moved, by the instance where they will be."""
-    coming = Counter[str]()
-    for tenant in fleet.tenants.values():
-        if is_moving(tenant, fleet):
-            coming[fleet.moves[tenant.id].destination] += tenant.objects
-    return coming
+def is_held(name: TenantName, tenant: TenantHere, fleet: Fleet) -> bool:
+    """Whether a tenant is not to be moved: it is pinned, or on its way already."""
+    return is_moving(tenant, fleet) or bool(fleet.rules.pinned_to(name))
 
 
-def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow) -> PlacedTenant:
-    """A tenant as it is distributed; one with deployments to its instance's own cluster cannot leave that."""
+def load_staying(fleet: Fleet) -> Counter[str]:
+    """What instances carry that is not to be moved: their queues, and tenants that are pinned or will come to them."""
+    found = Counter({instance: WAITING * told.queue for instance, told in fleet.health.items()})
+    for name, tenant in fleet.tenants.items():
+        if is_held(name, tenant, fleet):
+            on = fleet.moves[tenant.id].destination if is_moving(tenant, fleet) else tenant.engine_instance_id
+            found[on] += tenant.load
+    return found
+
+
+def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, fleet: Fleet) -> PlacedTenant:
+    """One that is assigned to no region stays in its own; one that deploys to its engine's cluster stays in that."""
+    workspace, _ = name
     return PlacedTenant(
         Tenant(tenant.id, *name, tenant.partition, tenant.engine_instance_id),
-        tenant.objects,
-        on.engine_cluster if tenant.of_engine_cluster else "",
+        tenant.load,
+        fleet.rules.affinity(workspace, on.region, on.engine_cluster if tenant.of_engine_cluster else ""),
     )
 
 
 def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
-    """Tenants that stay on an instance which is to be emptied, and why."""
+    """Tenants that stay on an instance which is to be emptied or may not have them, and why."""
     for name, tenant in fleet.tenants.items():
         instance = fleet.instances[tenant.engine_instance_id]
-        if instance.is_leaving and tenant.id not in fleet.moves:
+        if tenant.id in fleet.moves:
+            continue
+        if instance.is_leaving and (pinned := fleet.rules.pinned_to(name)):
+            yield name, f"tenant {'/'.join(name)} is pinned to engine instance {pinned}: unpin it first"
+        elif instance.is_leaving:
             yield name, f"no other instance takes tenants of engine instance {instance.id}"
+        elif refusal := fleet.rules.affinity(name[0]).refusal(instance):
+            yield name, f"no instance that may have it takes tenant {'/'.join(name)}, and {refusal}"

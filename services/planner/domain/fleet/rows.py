@@ -9,8 +9,10 @@ from typing import Literal
 from uuid import UUID
 
 from services.common.messages import Health
+from services.planner.domain.fleet.assignments import PlacementRules
 from services.planner.rows import EngineInstance, TenantName
 
+ClusterState = Literal["active", "draining", "retired"]
 InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
 Outcome = Literal["accepted", "refused", "unchanged"]
 MoveStep = Literal[
@@ -49,6 +51,15 @@ class EngineClusterRow:
     id: str
     region: str
     created_at: datetime
+    state: ClusterState
+    """``draining``: it takes no instances, and its own take no tenants."""
+    ordered_at: datetime
+    """When the newest order that changed it was given."""
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it has no instance any more, and never will: the row stays for its id alone."""
+        return self.state == "retired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,8 @@ class EngineInstanceRow:
             capacity=self.capacity,
             leaving=self.is_leaving,
             engine_cluster=self.engine_cluster,
+            region=self.region,
+            ring=self.ring,
         )
 
 
@@ -150,6 +163,8 @@ class InstanceHealth:
     """When its agent last told anything."""
     due_at: datetime | None
     """When nobody knows how it is, unless its agent tells something; None: it is so."""
+    queue: int = 0
+    """Applications that waited to be compared throughout the last report."""
 
     @property
     def is_down(self) -> bool:
@@ -211,8 +226,8 @@ class TenantHere:
     """GitOpsDeployments of which there is an object."""
     of_engine_cluster: int = 0
     """Those of them that are deployed to the engine's own cluster: they name no environment."""
-    objects: int = 0
-    """What its instance holds for it; only of all tenants are they counted."""
+    load: int = 0
+    """What its instance carries for it; only of all tenants is it measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +253,10 @@ class Fleet:
     """By instance; none of one of which no agent has told anything yet."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
+    rules: PlacementRules = field(default_factory=PlacementRules)
+    """What workspaces and tenants are assigned to."""
+    load: Mapping[str, int] = field(default_factory=dict)
+    """What instances carry, by their ids; no order is decided on it, and only lists have it."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""

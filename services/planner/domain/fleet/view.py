@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from services.planner.domain.fleet.assignments import PlacementRules
 from services.planner.domain.fleet.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.interface import Engine, Placement
@@ -22,7 +23,9 @@ class FleetView:
     placements: Mapping[UUID, str] = field(default_factory=dict)
     """Of tenants that are not known and were placed before the database was lost: their instances' ids."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """Objects that instances hold for tenants, by their ids, as counted last."""
+    """What instances carry, by their ids, as measured last."""
+    rules: PlacementRules = field(default_factory=PlacementRules)
+    """What operators have assigned: of tenants that were asked for as it is now, of others as read last."""
 
     @property
     def usable(self) -> list[EngineInstance]:
@@ -39,14 +42,19 @@ class FleetView:
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
     def instance_for(self, tenant: Tenant) -> EngineInstance:
-        """Where a tenant that is not known belongs: where it was, or else by its id. Raises Wait if there is none.
+        """Where a tenant that is not known belongs: where it was, where it is pinned to, or else by its id.
+
+        Raises Wait if there is no instance for it.
 
         One of before namespaces' uids were told was there by the id of its names, which is another by now.
         """
         of_names = tenant_id(tenant.workspace, tenant.namespace)
         before = self.placements.get(tenant.id) or self.placements.get(of_names, "")
-        known = self.instances.get(before)
-        return known if known is not None else place(tenant, self.usable, self.load)
+        pinned = self.rules.pinned_to(tenant.full_name)
+        known = self.instances.get(before) or self.instances.get(pinned)
+        if known is not None:
+            return known
+        return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace))
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""

@@ -17,6 +17,7 @@ from services.common.messages import EngineHealth
 from services.common.times import rfc3339
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import bench
+from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import EPOCH
 
 EVERY = 10.0
@@ -104,6 +105,16 @@ async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_
     engine.works = True
     await engine.live(4 * EVERY)
     assert engine.course[3:] == [("Healthy", "")]
+
+
+async def test_instance_when_applications_wait_at_every_measurement_then_the_next_report_has_them_as_its_queue(
+    engine: Engine,
+) -> None:
+    await engine.live(4 * EVERY)
+    never_compared = [application_row(f"app-{number}") for number in range(3)]
+    await engine.driver.apply(*never_compared)
+    await engine.live(2 * REPORT_SECONDS)
+    assert [each.queue for each in engine.told] == [0, 0, 3]
 
 
 async def test_instance_when_its_repo_server_does_not_answer_then_the_heartbeat_says_so(engine: Engine) -> None:

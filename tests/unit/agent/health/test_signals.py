@@ -10,6 +10,8 @@ import pytest
 from services.agent.health.signals import (
     ApplicationsSignal,
     Refreshes,
+    Signals,
+    StandingQueue,
     Workload,
     applications_signal,
     workloads_of,
@@ -151,3 +153,22 @@ def test_interval_when_read_from_the_config_map_then_it_is_what_argocd_makes_of_
     config: dict[str, str] | None, seconds: int | None
 ) -> None:
     assert compares_within(config) == (None if seconds is None else timedelta(seconds=seconds))
+
+
+def queue(*waiting: int) -> int:
+    """What stands in it after these measurements."""
+    standing = StandingQueue()
+    return [standing.follow(Signals(applications=ApplicationsSignal(waiting=each))) for each in waiting][-1]
+
+
+def test_queue_when_a_burst_is_over_before_the_report_then_what_stands_is_the_fewest_that_waited() -> None:
+    assert (queue(0, 300, 40), queue(40, 300, 50), queue(7)) == (0, 40, 7)
+
+
+def test_queue_when_it_was_told_then_it_begins_anew_and_what_could_not_be_seen_tells_nothing() -> None:
+    standing = StandingQueue()
+    standing.follow(Signals(applications=ApplicationsSignal(waiting=3)))
+    standing.start_over()
+    assert standing.follow(Signals(api_error="no answer")) == 0
+    assert standing.follow(Signals(applications=ApplicationsSignal(waiting=9))) == 9
+    assert standing.follow(Signals(is_closed=True)) == 9

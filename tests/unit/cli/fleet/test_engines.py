@@ -22,7 +22,10 @@ ONE = EngineInstanceRow(
     "one", "argocd-1", "argocd", "north", "eu", "dedicated", "team", "canary", 7, "accepting", at(1), at(2)
 )
 GONE = replace(ONE, id="gone", namespace="argocd-0", state="retired")
-CLUSTERS = {"north": EngineClusterRow("north", "eu", at(0)), "south": EngineClusterRow("south", "", at(0))}
+CLUSTERS = {
+    "north": EngineClusterRow("north", "eu", at(0), "active", at(0)),
+    "south": EngineClusterRow("south", "", at(0), "active", at(0)),
+}
 FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}))
 
 
@@ -117,7 +120,7 @@ def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: py
 CROWDED = replace(
     FLEET,
     instances={name: replace(ONE, id=name, dedicated_to="", capacity=100) for name in ("one", "two")},
-    tenants={("local", name): TenantHere(UUID(int=n), 0, "one", 1, objects=10) for n, name in enumerate("abcd")},
+    tenants={("local", name): TenantHere(UUID(int=n), 0, "one", 1, load=10) for n, name in enumerate("abcd")},
 )
 
 
@@ -127,12 +130,12 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
     tried = typed("rebalance", "--dry-run")
     words = [line.split() for line in tried.stdout.splitlines()]
-    assert words[0] == ["tenant", "objects", "from", "to", "step"]
-    assert [row[1:] for row in words[1:3]] == [["10", "one", "two", "ordered"]] * 2
+    assert words[0] == ["tenant", "load", "from", "to", "step"]
+    assert [row[1:] for row in words[1:3]] == [["1.0", "one", "two", "ordered"]] * 2
     assert words[3:6] == [
-        ["instance", "state", "capacity", "objects", "then"],
-        ["one", "accepting", "100", "40", "20"],
-        ["two", "accepting", "100", "0", "20"],
+        ["instance", "state", "capacity", "load", "then"],
+        ["one", "accepting", "100", "4.0", "2.0"],
+        ["two", "accepting", "100", "0.0", "2.0"],
     ]
     assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
     assert sent == []

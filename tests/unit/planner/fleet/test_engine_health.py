@@ -20,8 +20,8 @@ PATIENCE = timedelta(seconds=180)
 DUE = Event(HealthDue(INSTANCE), 3, "")
 
 
-def told(second: int, health: str = "Healthy", reason: str = "", instance: str = INSTANCE) -> Event:
-    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second))
+def told(second: int, health: str = "Healthy", reason: str = "", instance: str = INSTANCE, queue: int = 0) -> Event:
+    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second), queue)
     return Event(Observation("", "", instance, "", "", at(second), event), 3, traceparent(second))
 
 
@@ -52,6 +52,13 @@ def test_health_when_told_again_then_since_when_it_is_so_stays_and_when_it_chang
     assert (only(world).since, only(world).reason, only(world).reported_at) == (at(1), "HeartbeatLate", at(2))
     world.take(told(3))
     assert only(world).since == at(3)
+
+
+def test_queue_when_an_agent_tells_it_then_it_is_remembered_though_the_health_is_the_same() -> None:
+    world = world_at(10)
+    world.take(told(1))
+    world.take(told(2, queue=7))
+    assert only(world).queue == 7
 
 
 def test_health_when_a_report_is_late_or_comes_again_then_it_changes_nothing() -> None:

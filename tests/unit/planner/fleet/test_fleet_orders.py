@@ -24,7 +24,7 @@ from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceR
 from tests.unit.planner.given import at
 
 NOW = at(1000)
-CLUSTER = EngineClusterRow("north", "eu", at(0))
+CLUSTER = EngineClusterRow("north", "eu", at(0), "active", at(0))
 INSTANCE = EngineInstanceRow(
     "one", "argocd-1", "argocd", "north", "eu", "shared", "", "general", 2500, "accepting", at(1), at(1)
 )

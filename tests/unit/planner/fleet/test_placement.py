@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import Wait
+from services.planner.domain.fleet.assignments import Affinity, PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.placement import BOUND, place
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import tenant_id
@@ -98,6 +99,68 @@ def test_tenant_when_instances_have_any_load_and_capacity_then_it_is_placed_with
     chosen = place(replace(TENANTS[0], id=known), instances, load)
     share = chosen.capacity / sum(each.capacity for each in instances)
     assert load[chosen.id] + 1 <= math.ceil(BOUND * share * (sum(load.values()) + 1) + 1e-6)
+
+
+REGIONS, RINGS = ("", "eu", "us"), ("canary", "early", "general")
+PLACES = st.tuples(st.sampled_from(REGIONS), st.sampled_from(RINGS), st.integers(1, 10_000), st.integers(0, 500_000))
+
+
+def located(places: list[tuple[str, str, int, int]]) -> tuple[list[EngineInstance], dict[str, int]]:
+    """Instances with their loads."""
+    instances = [
+        replace(FLEET[0], id=str(number), region=region, ring=ring, capacity=capacity)
+        for number, (region, ring, capacity, _) in enumerate(places)
+    ]
+    return instances, {str(number): carried for number, (*_, carried) in enumerate(places)}
+
+
+@given(
+    st.lists(PLACES, min_size=1, max_size=12),
+    st.sampled_from((None, *REGIONS)),
+    st.sampled_from(("", *RINGS)),
+    st.uuids(),
+)
+def test_tenant_when_it_is_assigned_then_it_is_placed_there_within_the_bound_of_these_or_waits(
+    places: list[tuple[str, str, int, int]], region: str | None, ring: str, known: UUID
+) -> None:
+    instances, load = located(places)
+    affinity, tenant = Affinity(WORKSPACE, region, ring), replace(TENANTS[0], id=known)
+    admitted = [each for each in instances if region in {None, each.region} and ring in {"", each.ring}]
+    if not admitted:
+        with pytest.raises(Wait, match="gitopsctl engines add"):
+            place(tenant, instances, load, affinity)
+        return
+    chosen = place(tenant, instances, load, affinity)
+    assert chosen in admitted
+    assert chosen == place(tenant, instances[::-1], dict(reversed(load.items())), affinity)
+    share = chosen.capacity / sum(each.capacity for each in admitted)
+    carried = sum(load[each.id] for each in admitted)
+    assert load[chosen.id] + 1 <= math.ceil(BOUND * share * (carried + 1) + 1e-6)
+
+
+def test_tenant_when_its_workspace_is_assigned_then_those_of_others_go_where_they_would_have() -> None:
+    fleet = [replace(each, ring="canary" if number else "general") for number, each in enumerate(FLEET)]
+    rules = PlacementRules({WORKSPACE: WorkspaceAssignment(WORKSPACE, "", "general", NOW)})
+    view = FleetView({each.id: each for each in fleet}, ENGINES, rules=rules)
+    assert {view.instance_for(tenant) for tenant in TENANTS[:100]} == {fleet[0]}
+    others = [replace(tenant, workspace="other") for tenant in TENANTS[:100]]
+    assert [view.instance_for(each) for each in others] == [place(each, fleet, NOTHING) for each in others]
+
+
+def test_tenant_when_it_is_pinned_before_it_comes_then_it_is_placed_there_whatever_that_carries() -> None:
+    tenant = TENANTS[0]
+    pinned = next(each for each in FLEET if each != place(tenant, FLEET, NOTHING))
+    rules = PlacementRules(pins={tenant.full_name: TenantPin(*tenant.full_name, pinned.id, NOW)})
+    full = replace(pinned, accepting=False, is_down=True)
+    view = FleetView({each.id: full if each == pinned else each for each in FLEET}, ENGINES, rules=rules)
+    assert view.instance_for(tenant) == full
+
+
+def test_tenant_when_its_database_was_lost_then_where_it_was_counts_before_a_pin() -> None:
+    tenant, (was, pinned) = TENANTS[0], FLEET[:2]
+    rules = PlacementRules(pins={tenant.full_name: TenantPin(*tenant.full_name, pinned.id, NOW)})
+    view = FleetView({each.id: each for each in FLEET}, ENGINES, {tenant.id: was.id}, rules=rules)
+    assert view.instance_for(tenant) == was
 
 
 def test_tenant_when_placed_again_then_it_is_on_the_same_instance_whatever_the_order() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.planner.domain.fleet.assignments import Affinity
 from services.planner.domain.fleet.placement import BOUND, place
 from services.planner.domain.fleet.rebalance import PlacedTenant, Relocation, rebalance
 from services.planner.domain.ids import tenant_id
@@ -28,6 +29,12 @@ def tenant(number: int) -> Tenant:
     return Tenant(tenant_id(workspace, "web"), workspace, "web", 0, "")
 
 
+def placed_on(instance: EngineInstance, number: int, load: int, cluster: str = "") -> PlacedTenant:
+    """A tenant there, which may be in any region and ring."""
+    here = replace(tenant(number), engine_instance_id=instance.id)
+    return PlacedTenant(here, load, Affinity(here.workspace, engine_cluster=cluster))
+
+
 def settled(sizes: Iterable[int], instances: list[EngineInstance]) -> list[PlacedTenant]:
     """Tenants as they are placed when they come one after the other."""
     load: Counter[str] = Counter()
@@ -35,7 +42,7 @@ def settled(sizes: Iterable[int], instances: list[EngineInstance]) -> list[Place
     for number, size in enumerate(sizes):
         chosen = place(tenant(number), instances, load)
         load[chosen.id] += size
-        found.append(PlacedTenant(replace(tenant(number), engine_instance_id=chosen.id), size))
+        found.append(placed_on(chosen, number, size))
     return found
 
 
@@ -145,7 +152,7 @@ def clusters(here: int, there: int) -> list[EngineInstance]:
 
 
 def on(instance: EngineInstance, numbers: Iterable[int], bound_to: str = "") -> list[PlacedTenant]:
-    return [PlacedTenant(replace(tenant(n), engine_instance_id=instance.id), 10, bound_to) for n in numbers]
+    return [placed_on(instance, n, 10, bound_to) for n in numbers]
 
 
 def test_cluster_when_added_then_tenants_that_are_bound_to_another_stay_in_that_and_others_come() -> None:
@@ -153,7 +160,7 @@ def test_cluster_when_added_then_tenants_that_are_bound_to_another_stay_in_that_
     placed = on(fleet[0], range(4), BOUND_HERE) + on(fleet[0], range(4, 10))
     moves = rebalance(placed, fleet, {})
     assert {move.target.id for move in moves} == {fleet[1].id}
-    assert {move.placed.bound_to for move in moves} == {""}
+    assert {move.placed.affinity.engine_cluster for move in moves} == {""}
     assert carried(after(placed, moves)) == {fleet[0].id: 50, fleet[1].id: 50}
 
 
@@ -182,11 +189,62 @@ def test_fleet_whatever_it_is_when_evened_out_then_nobody_moves_twice_and_it_sta
         replace(FLEET[number], capacity=capacity, accepting=state == "accepting", leaving=state == "leaving")
         for number, (capacity, state) in enumerate(given_instances)
     ]
-    placed = [
-        PlacedTenant(replace(tenant(number), engine_instance_id=f"engine-{at}"), load)
-        for number, (at, load) in enumerate(given_tenants)
-    ]
+    placed = [placed_on(FLEET[at], number, load) for number, (at, load) in enumerate(given_tenants)]
     moves = rebalance(placed, fleet, {})
     assert len({move.placed.tenant.id for move in moves}) == len(moves)
     assert moves == rebalance(list(reversed(placed)), fleet[::-1], {})
     assert rebalance(after(placed, moves), fleet, {}) == []
+
+
+AFFINITIES = st.tuples(st.sampled_from((None, "eu", "us")), st.sampled_from(("", "canary", "general")))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500), AFFINITIES), max_size=60),
+    st.lists(
+        st.tuples(
+            st.integers(1, 5),
+            st.sampled_from(["accepting", "full", "leaving"]),
+            st.sampled_from(["eu", "us"]),
+            st.sampled_from(["canary", "general"]),
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+)
+def test_fleet_whatever_tenants_are_assigned_to_then_who_moves_goes_where_it_may_be_and_nobody_twice(
+    given_tenants: list[tuple[int, int, tuple[str | None, str]]], given_instances: list[tuple[int, str, str, str]]
+) -> None:
+    fleet = [
+        replace(
+            FLEET[number],
+            capacity=capacity,
+            accepting=state == "accepting",
+            leaving=state == "leaving",
+            region=region,
+            ring=ring,
+        )
+        for number, (capacity, state, region, ring) in enumerate(given_instances)
+    ]
+    placed = [
+        replace(placed_on(FLEET[at], number, load), affinity=Affinity(f"workspace-{number}", *wanted))
+        for number, (at, load, wanted) in enumerate(given_tenants)
+    ]
+    moves = rebalance(placed, fleet, {})
+    assert all(move.placed.affinity.admits(move.target) for move in moves)
+    assert len({move.placed.tenant.id for move in moves}) == len(moves)
+    assert moves == rebalance(placed[::-1], fleet[::-1], {})
+    there = {each.id: each for each in fleet}
+    misplaced = [
+        each
+        for each in after(placed, moves)
+        if not each.affinity.admits(there.get(each.tenant.engine_instance_id, FLEET[0]))
+    ]
+    assert not [each for each in misplaced if any(each.affinity.admits(instance) for instance in fleet)]
+
+
+def test_instance_when_its_queue_stands_then_tenants_leave_it_as_if_it_carried_more() -> None:
+    placed = on(FLEET[0], range(5)) + on(FLEET[1], range(5, 10))
+    assert rebalance(placed, FLEET[:2], {}) == []
+    moves = rebalance(placed, FLEET[:2], {FLEET[0].id: 40})
+    assert {(move.placed.tenant.engine_instance_id, move.target.id) for move in moves} == {("engine-0", "engine-1")}

@@ -26,7 +26,7 @@ def fleet(on: Mapping[str, int], *instances: EngineInstanceRow, at_engines_clust
     """With so many tenants on each instance, by its id; each has two Applications, and a project."""
     names = [name for name, count in on.items() for _ in range(count)]
     tenants = {
-        ("local", f"team-{n}"): TenantHere(UUID(int=n + 1), n % 3, name, 2, at_engines_cluster, objects=3)
+        ("local", f"team-{n}"): TenantHere(UUID(int=n + 1), n % 3, name, 2, at_engines_cluster, load=3)
         for n, name in enumerate(names)
     }
     held = {name: Holding(count, 2 * count, objects=True) for name, count in on.items()}

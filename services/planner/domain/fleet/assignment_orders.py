@@ -1,0 +1,188 @@
+"""Decides on orders that say where tenants are placed: assignments of workspaces, dedicated instances, pins. Pure.
+
+Nothing moves by them: tenants that are elsewhere go with the next rebalance, or with an order to move them. No order is
+accepted after which a workspace would have no instance that it may be placed on: its next tenant would wait, and its
+partition with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_workspace
+from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
+from services.planner.rows import TenantName
+
+REBALANCE = "'gitopsctl engines rebalance'"
+
+
+def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    require_workspace(order.workspace)
+    known = fleet.rules.assignments.get(order.workspace)
+    wanted = WorkspaceAssignment(order.workspace, order.region, order.ring, at)
+    if known is not None and at <= known.assigned_at:
+        return f"a newer order, of {known.assigned_at.isoformat()}, has assigned the workspace", fleet
+    if (known.region, known.ring) == (order.region, order.ring) if known else not (order.region or order.ring):
+        return "it is assigned so" if known else "it is assigned to nothing", fleet
+    if not order.region and not order.ring:
+        return "", replace(fleet, rules=fleet.rules.without_assignment(order.workspace))
+    if order.region:
+        regions = {each.region for each in fleet.clusters.values() if each.region and not each.is_retired}
+        require_one_of("region", order.region, regions)
+    if order.ring:
+        require_one_of("ring", order.ring, RINGS)
+    after = replace(fleet, rules=fleet.rules.with_assignment(wanted))
+    _require_instance(order.workspace, after)
+    _require_dedicated_admitted(order.workspace, after)
+    _require_pins_admitted(order.workspace, after)
+    return f"tenants that are elsewhere go there with {REBALANCE}", after
+
+
+def dedicate_instance(
+    order: DedicateEngineInstance, known: EngineInstanceRow, fleet: Fleet, at: datetime
+) -> tuple[str, Fleet]:
+    """The same of an order that an instance is one workspace's, or nobody's."""
+    if known.is_retired:
+        raise Refused(f"engine instance {known.id} is retired")
+    if known.dedicated_to == order.workspace:
+        return f"it is dedicated to workspace {order.workspace}" if order.workspace else "it is shared", fleet
+    row = replace(
+        known,
+        engine_class="dedicated" if order.workspace else "shared",
+        dedicated_to=order.workspace,
+        ordered_at=at,
+    )
+    after = fleet.with_instance(row)
+    if not order.workspace:
+        return "tenants of any workspace are placed on it", after
+    require_workspace(order.workspace)
+    _require_only(order.workspace, known, fleet)
+    require_fit(row, fleet)
+    _require_shared(after)
+    require_served(after)
+    return f"tenants of workspace {order.workspace} that are elsewhere go there with {REBALANCE}", after
+
+
+def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """The same of an order that a tenant stays, or is to come to an instance."""
+    require_workspace(order.workspace)
+    require_label("a namespace", order.namespace)
+    here = fleet.tenants.get(order.tenant)
+    if here is None and not order.target:
+        raise Refused(f"there is no tenant '{order.id}'; --to pins one that is still to come")
+    target = order.target or (here.engine_instance_id if here is not None else "")
+    pinned = fleet.rules.pinned_to(order.tenant)
+    if pinned == target:
+        return f"it is pinned to engine instance {target}", fleet
+    if pinned:
+        raise Refused(f"tenant {order.id} is pinned to engine instance {pinned}: unpin it first")
+    if here is not None and (move := fleet.moves.get(here.id)) is not None and not move.is_over:
+        raise Refused(f"tenant {order.id} is being moved to {move.target}: {move.step}")
+    if here is not None and here.engine_instance_id != target:
+        raise Refused(f"tenant {order.id} is on engine instance {here.engine_instance_id}: move it first")
+    _require_pinnable(target, order, fleet)
+    return "", replace(fleet, rules=fleet.rules.with_pin(TenantPin(*order.tenant, target, at)))
+
+
+def unpin_tenant(order: UnpinTenant, fleet: Fleet) -> tuple[str, Fleet]:
+    """The same of an order that a tenant may be moved again."""
+    if fleet.rules.pinned_to(order.tenant):
+        return "", replace(fleet, rules=fleet.rules.without_pin(order.tenant))
+    if order.tenant not in fleet.tenants:
+        raise Refused(f"there is no tenant '{order.id}'")
+    return "it is not pinned", fleet
+
+
+def require_unpinned(tenant: TenantName, fleet: Fleet) -> None:
+    """Raises Refused if the tenant has to stay where it is."""
+    if pinned := fleet.rules.pinned_to(tenant):
+        raise Refused(f"tenant {'/'.join(tenant)} is pinned to engine instance {pinned}: unpin it first")
+
+
+def require_nobody_pinned(known: EngineInstanceRow, fleet: Fleet) -> None:
+    """Raises Refused if tenants are pinned to an instance that is to be retired: also such that are still to come."""
+    if pinned := sorted("/".join(each.tenant) for each in _pins_to(known, fleet)):
+        raise Refused(f"tenants are pinned to engine instance {known.id}: {', '.join(pinned)}")
+
+
+def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
+    """Raises Refused if an instance is dedicated to a workspace that is assigned elsewhere."""
+    if not row.dedicated_to:
+        return
+    affinity = fleet.rules.affinity(row.dedicated_to)
+    if refusal := affinity.refusal(row):
+        raise Refused(f"workspace {row.dedicated_to} is assigned to {affinity}, and {refusal}")
+
+
+def require_served(after: Fleet) -> None:
+    """Raises Refused if a workspace is assigned to where there is no instance for it ``after`` an order."""
+    for workspace in sorted(after.rules.assignments):
+        affinity = after.rules.affinity(workspace)
+        if not any(affinity.admits(each) for each in _there(after)):
+            raise Refused(f"workspace {workspace} is assigned to {affinity}: no engine instance would be left for it")
+
+
+def _there(fleet: Fleet) -> Iterable[EngineInstanceRow]:
+    return (each for each in fleet.instances.values() if not each.is_retired)
+
+
+def _pins_to(known: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:
+    return (each for each in fleet.rules.pins.values() if each.engine_instance_id == known.id)
+
+
+def _require_instance(workspace: str, after: Fleet) -> None:
+    affinity = after.rules.affinity(workspace)
+    if not any(affinity.admits(each) for each in _there(after)):
+        raise Refused(f"there is no engine instance in {affinity} that workspace {workspace} may be placed on")
+
+
+def _require_dedicated_admitted(workspace: str, after: Fleet) -> None:
+    """Its tenants would be placed on shared instances although it has some to itself."""
+    affinity = after.rules.affinity(workspace)
+    own = [each for each in _there(after) if each.dedicated_to == workspace]
+    if own and not any(affinity.admits(each) for each in own):
+        raise Refused(f"workspace {workspace} has an engine instance to itself, and {affinity.refusal(own[0])}")
+
+
+def _require_pins_admitted(workspace: str, after: Fleet) -> None:
+    affinity = after.rules.affinity(workspace)
+    for pin in sorted(after.rules.pins.values(), key=lambda each: each.tenant):
+        refusal = affinity.refusal(after.instances[pin.engine_instance_id]) if pin.workspace == workspace else ""
+        if refusal:
+            raise Refused(f"tenant {'/'.join(pin.tenant)} is pinned, and {refusal}: unpin it first")
+
+
+def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
+    known = fleet.instances.get(target)
+    if known is None:
+        raise Refused(f"there is no engine instance '{target}'")
+    if known.is_retired or known.is_leaving:
+        raise Refused(f"engine instance {target} is {known.state}")
+    if refusal := fleet.rules.affinity(order.workspace).refusal(known):
+        raise Refused(refusal)
+
+
+def _require_only(workspace: str, known: EngineInstanceRow, fleet: Fleet) -> None:
+    """Nobody else is on it, on the way to it, pinned to it, or has left something on it."""
+    on = {tenant.id: name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == known.id}
+    on |= {
+        move.tenant_id: (move.workspace, move.namespace)
+        for move in fleet.moves.values()
+        if not move.is_over and known.id in {move.source, move.target}
+    }
+    names = {*on.values(), *(pin.tenant for pin in _pins_to(known, fleet))}
+    if others := sorted({other for other, _ in names if other != workspace}):
+        raise Refused(f"engine instance {known.id} has tenants of other workspaces: {', '.join(others)}")
+    held = fleet.holding(known.id)
+    if held.tenants > len(on) or (held.objects and not on):
+        raise Refused(f"engine instance {known.id} still has objects of tenants that have left it")
+
+
+def _require_shared(after: Fleet) -> None:
+    if all(each.dedicated_to for each in _there(after)):
+        raise Refused("no shared engine instance would be left for tenants of other workspaces")

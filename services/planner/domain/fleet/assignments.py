@@ -1,0 +1,152 @@
+"""What operators have assigned: workspaces to a region and a ring, tenants to an instance. Pure.
+
+All of it comes from orders of operators (``assignment_orders``). Nothing that a tenant may write says where it is
+placed: no field of a resource, no label or annotation of its namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from services.planner.rows import TenantName
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceAssignment:
+    """A row of ``workspace_assignments``: which instances tenants of a workspace are placed on."""
+
+    workspace: str
+    region: str
+    """Empty: any."""
+    ring: str
+    """Empty: any."""
+    assigned_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPin:
+    """A row of ``tenant_pins``: the instance that a tenant is placed on, and stays on. It is of the tenant's name."""
+
+    workspace: str
+    namespace: str
+    engine_instance_id: str
+    pinned_at: datetime
+
+    @property
+    def tenant(self) -> TenantName:
+        """Whose it is."""
+        return (self.workspace, self.namespace)
+
+
+class PinKey(NamedTuple):
+    """Of a row of ``tenant_pins``."""
+
+    workspace: str
+    namespace: str
+
+
+class Located(Protocol):
+    """An instance, as far as an affinity looks at it."""
+
+    @property
+    def id(self) -> str:
+        """The instance's."""
+
+    @property
+    def engine_cluster(self) -> str:
+        """Which it runs in."""
+
+    @property
+    def region(self) -> str:
+        """Its cluster's."""
+
+    @property
+    def ring(self) -> str:
+        """When it gets a new version."""
+
+    @property
+    def dedicated_to(self) -> str:
+        """The workspace that has it to itself; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Affinity:
+    """Which instances may have a tenant."""
+
+    workspace: str
+    region: str | None = None
+    """None: any; empty: those of clusters without a region."""
+    ring: str = ""
+    """Empty: any."""
+    engine_cluster: str = ""
+    """Empty: any."""
+
+    def admits(self, instance: Located) -> bool:
+        """Whether the instance may have the tenant, whatever its state."""
+        return not self.refusal(instance)
+
+    def refusal(self, instance: Located) -> str:
+        """Why the instance may not have the tenant, as operators are told; empty if it may."""
+        if instance.dedicated_to not in {"", self.workspace}:
+            return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
+        if self.region not in {None, instance.region}:
+            return f"region of engine instance {instance.id} is '{instance.region}', not '{self.region}'"
+        if self.ring not in {"", instance.ring}:
+            return f"ring of engine instance {instance.id} is '{instance.ring}', not '{self.ring}'"
+        if self.engine_cluster not in {"", instance.engine_cluster}:
+            return f"engine instance {instance.id} is in cluster {instance.engine_cluster}, not {self.engine_cluster}"
+        return ""
+
+    def __str__(self) -> str:
+        """As operators are told which instances are meant."""
+        known = {"region": self.region, "ring": self.ring, "engine cluster": self.engine_cluster}
+        named = [f"{what} '{value}'" for what, value in known.items() if value]
+        return " and ".join(named) or "any region and ring"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRules:
+    """All assignments and pins that are known."""
+
+    assignments: Mapping[str, WorkspaceAssignment] = field(default_factory=dict)
+    """By workspace."""
+    pins: Mapping[TenantName, TenantPin] = field(default_factory=dict)
+    """By the tenants' names."""
+
+    def affinity(self, workspace: str, region: str | None = None, engine_cluster: str = "") -> Affinity:
+        """Of a tenant of ``workspace``. Region: the one that it is assigned to, or else the one given."""
+        known = self.assignments.get(workspace)
+        if known is None:
+            return Affinity(workspace, region, engine_cluster=engine_cluster)
+        return Affinity(workspace, known.region or region, known.ring, engine_cluster)
+
+    def pinned_to(self, tenant: TenantName) -> str:
+        """The instance that the tenant is pinned to; empty if it is not."""
+        pin = self.pins.get(tenant)
+        return pin.engine_instance_id if pin is not None else ""
+
+    def with_read(self, tenants: Collection[TenantName], read: PlacementRules) -> PlacementRules:
+        """With those of ``tenants`` and their workspaces as they were ``read`` since."""
+        workspaces = {workspace for workspace, _ in tenants}
+        assignments = {each: row for each, row in self.assignments.items() if each not in workspaces}
+        pins = {each: row for each, row in self.pins.items() if each not in tenants}
+        return PlacementRules({**assignments, **read.assignments}, {**pins, **read.pins})
+
+    def with_assignment(self, row: WorkspaceAssignment) -> PlacementRules:
+        """With this row in place of the one of its workspace."""
+        return PlacementRules({**self.assignments, row.workspace: row}, self.pins)
+
+    def without_assignment(self, workspace: str) -> PlacementRules:
+        """Without the one of this workspace."""
+        return PlacementRules({each: row for each, row in self.assignments.items() if each != workspace}, self.pins)
+
+    def with_pin(self, row: TenantPin) -> PlacementRules:
+        """With this row in place of the one of its tenant."""
+        return PlacementRules(self.assignments, {**self.pins, row.tenant: row})
+
+    def without_pin(self, tenant: TenantName) -> PlacementRules:
+        """Without the one of this tenant."""
+        return PlacementRules(self.assignments, {each: row for each, row in self.pins.items() if each != tenant})

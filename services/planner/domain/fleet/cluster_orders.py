@@ -1,0 +1,102 @@
+"""Decides on orders about engine clusters. Pure.
+
+A cluster that is drained drains its instances: their states say what becomes of each, and what is known of draining
+instances (``orders``, ``rebalance_orders``) holds for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from services.common.messages import (
+    AddEngineCluster,
+    DrainEngineCluster,
+    RetireEngineCluster,
+    UndrainEngineCluster,
+)
+from services.planner.domain.fleet.order_validation import require_label
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Refused
+
+
+def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    require_label("an engine cluster's id", added.id)
+    if added.region:
+        require_label("a region", added.region)
+    known = fleet.clusters.get(added.id)
+    if known is None:
+        return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
+    if known.is_retired:
+        raise Refused(f"engine cluster {known.id} is retired, and its id is not given out again")
+    if known.region != added.region:
+        raise Refused(f"engine cluster {added.id} is in region '{known.region}', not '{added.region}'")
+    return "it is known", fleet
+
+
+def change_cluster(
+    given: DrainEngineCluster | UndrainEngineCluster | RetireEngineCluster, fleet: Fleet, at: datetime
+) -> tuple[str, Fleet]:
+    """The same of an order that a cluster takes no instances and tenants, takes them again, or is given up."""
+    known = fleet.clusters.get(given.id)
+    if known is None:
+        raise Refused(f"there is no engine cluster '{given.id}'")
+    if at <= known.ordered_at:
+        return f"a newer order, of {known.ordered_at.isoformat()}, has changed the engine cluster", fleet
+    match given:
+        case DrainEngineCluster():
+            return _drain(known, fleet, at)
+        case UndrainEngineCluster():
+            return _undrain(known, fleet, at)
+        case RetireEngineCluster():
+            return _retire(known, fleet, at)
+
+
+def require_active(cluster: str, fleet: Fleet) -> None:
+    """Raises Refused if no instance is to be added to the cluster, or to take tenants there."""
+    known = fleet.clusters[cluster]
+    if known.state != "active":
+        raise Refused(f"engine cluster {known.id} is {known.state}")
+
+
+def _drain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if known.state == "draining":
+        return "it is draining", fleet
+    _require_not_retired(known)
+    after = fleet.with_cluster(replace(known, state="draining", ordered_at=at))
+    drained = [each for each in _instances_of(known, fleet) if not each.is_leaving]
+    for each in drained:
+        after = after.with_instance(replace(each, state="draining", ordered_at=at))
+    return f"engine instances that drain: {', '.join(each.id for each in drained) or 'none'}", after
+
+
+def _undrain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """Instances that were drained by orders of their own stay so: those that the cluster's drained have its time."""
+    if known.state == "active":
+        return "it is active", fleet
+    _require_not_retired(known)
+    after = fleet.with_cluster(replace(known, state="active", ordered_at=at))
+    for each in _instances_of(known, fleet):
+        if each.is_leaving and each.ordered_at == known.ordered_at:
+            after = after.with_instance(replace(each, state="accepting", ordered_at=at))
+    return "", after
+
+
+def _retire(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if known.is_retired:
+        return "it is retired", fleet
+    if left := [each.id for each in _instances_of(known, fleet)]:
+        raise Refused(f"engine cluster {known.id} still has engine instances: {', '.join(left)}")
+    return "", fleet.with_cluster(replace(known, state="retired", ordered_at=at))
+
+
+def _require_not_retired(known: EngineClusterRow) -> None:
+    if known.is_retired:
+        raise Refused(f"engine cluster {known.id} is retired")
+
+
+def _instances_of(known: EngineClusterRow, fleet: Fleet) -> Iterable[EngineInstanceRow]:
+    """Those that are not retired, by their ids."""
+    of_cluster = (each for each in fleet.instances.values() if each.engine_cluster == known.id and not each.is_retired)
+    return sorted(of_cluster, key=lambda each: each.id)

@@ -1,0 +1,97 @@
+"""Orders about engine clusters: what becomes of a cluster, and of its instances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from services.common.messages import (
+    AddEngineCluster,
+    DrainEngineCluster,
+    DrainEngineInstance,
+    Order,
+    RetireEngineCluster,
+    RetireEngineInstance,
+    UndrainEngineCluster,
+    UndrainEngineInstance,
+)
+from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, Fleet, Holding
+from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
+from tests.unit.planner.given import at
+
+TWO = replace(INSTANCE, id="two", namespace="argocd-2")
+SOUTH = replace(TWO, id="south", engine_cluster="south")
+DRAIN, UNDRAIN, RETIRE = DrainEngineCluster("north"), UndrainEngineCluster("north"), RetireEngineCluster("north")
+
+
+def fleet(state: ClusterState, *instances: EngineInstanceRow) -> Fleet:
+    """Of cluster north, and of another one; each instance has tenants."""
+    clusters = {"north": replace(CLUSTER, state=state), "south": replace(CLUSTER, id="south")}
+    held = {each.id: Holding(1, 1, objects=True) for each in instances if each.state != "retired"}
+    return Fleet(clusters, {each.id: each for each in instances}, held, frozenset({"argocd"}))
+
+
+DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
+    "drain": (fleet("active", INSTANCE, TWO), DRAIN, "accepted", "engine instances that drain: one, two"),
+    "drain one without instances": (fleet("active"), DRAIN, "accepted", "engine instances that drain: none"),
+    "drain again": (fleet("draining"), DRAIN, "unchanged", "it is draining"),
+    "drain what is retired": (fleet("retired"), DRAIN, "refused", "engine cluster north is retired"),
+    "undrain": (fleet("draining", INSTANCE), UNDRAIN, "accepted", ""),
+    "undrain what is active": (fleet("active", INSTANCE), UNDRAIN, "unchanged", "it is active"),
+    "undrain what is retired": (fleet("retired"), UNDRAIN, "refused", "engine cluster north is retired"),
+    "retire": (fleet("draining", replace(INSTANCE, state="retired")), RETIRE, "accepted", ""),
+    "retire again": (fleet("retired"), RETIRE, "unchanged", "it is retired"),
+    "retire with instances": (
+        fleet("draining", INSTANCE, replace(TWO, state="retired")),
+        RETIRE,
+        "refused",
+        "engine cluster north still has engine instances: one",
+    ),
+    "what is not there": (fleet("active"), DrainEngineCluster("west"), "refused", "there is no engine cluster 'west'"),
+    "add a retired one": (fleet("retired"), AddEngineCluster("north", "eu"), "refused", "is not given out again"),
+    "add an instance to a draining one": (fleet("draining"), ADDED, "refused", "engine cluster north is draining"),
+    "undrain an instance of a draining one": (
+        fleet("draining", replace(INSTANCE, state="draining")),
+        UndrainEngineInstance("one"),
+        "refused",
+        "engine cluster north is draining",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "order", "expected", "words"), DECISIONS.values(), ids=DECISIONS)
+def test_cluster_when_ordered_then_the_outcome_names_the_rule(
+    before: Fleet, order: Order, expected: str, words: str
+) -> None:
+    changes = decided(before, order)
+    assert outcome(changes)[0] == expected
+    assert words in outcome(changes)[1]
+    if expected != "accepted":
+        assert (changes.engine_clusters, changes.engine_instances) == ((), ())
+
+
+def test_cluster_when_drained_then_its_instances_drain_and_no_others() -> None:
+    changes = decided(fleet("active", INSTANCE, TWO, SOUTH), DRAIN)
+    assert [(row.id, row.state) for row in changes.engine_clusters] == [("north", "draining")]
+    assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "draining"), ("two", "draining")]
+
+
+def test_cluster_when_undrained_then_instances_that_were_drained_before_it_stay_so() -> None:
+    changes = decided(fleet("active", INSTANCE, TWO), DrainEngineInstance("two"), DRAIN, UNDRAIN)
+    assert [row.state for row in changes.engine_clusters] == ["active"]
+    assert {row.id: row.state for row in changes.engine_instances} == {"two": "draining", "one": "accepting"}
+
+
+def test_cluster_when_emptied_step_by_step_then_it_is_retired_last() -> None:
+    before = replace(fleet("active", INSTANCE), holdings={})
+    orders = (DRAIN, RetireEngineInstance("one"), RETIRE)
+    changes = decided(before, *orders)
+    assert [each.outcome for each in changes.fleet_orders] == ["accepted"] * 3
+    assert [(row.state, row.ordered_at) for row in changes.engine_clusters] == [("retired", at(12))]
+
+
+def test_order_when_older_than_what_changed_the_cluster_then_it_changes_nothing() -> None:
+    changed = replace(CLUSTER, ordered_at=at(99))
+    result, message = outcome(decided(replace(fleet("active"), clusters={"north": changed}), DRAIN))
+    assert (result, "a newer order" in message) == ("unchanged", True)
