@@ -20,6 +20,7 @@ WHOLE_SYSTEM = (
     "drills",
     "e2e",
     "engine_clusters",
+    "evacuation",
     "node",
     "node_argocd",
     "node_upgrade",

@@ -21,8 +21,9 @@ HEARTBEAT_DEADLINE_SECONDS = 15
 SOON = (
     *("--set", "HEALTH_INTERVAL_SECONDS=2"),
     *("--set", f"HEARTBEAT_DEADLINE_SECONDS={HEARTBEAT_DEADLINE_SECONDS}"),
+    *("--set", "REMEDIATION=off"),
 )
-"""So that an Argo CD that does not do its work is found while a test waits."""
+"""So that an Argo CD that does not do its work is found while a test waits; and nothing is done but what tests do."""
 
 
 @pytest.fixture(scope="package")

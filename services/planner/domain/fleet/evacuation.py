@@ -16,7 +16,7 @@ from services.planner.domain.fleet.move_orders import move_tenant
 from services.planner.domain.fleet.placement import order_of
 from services.planner.domain.fleet.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
-from services.planner.domain.fleet.rows import Fleet, Refused
+from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
 
@@ -32,7 +32,7 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         fleet: all rows, and all tenants.
         now: the time.
     """
-    after, rules = fleet, dict[TenantName, str]()
+    after, rules = fleet, _not_here_alone(instance, fleet)
     for placed, targets in _relocations(instance, fleet):
         rule = ""
         for target in targets:
@@ -52,11 +52,24 @@ def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) 
     found = {}
     for instance in instances:
         here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == instance]
-        if here and not any(is_moving(tenant, fleet) for tenant in here):
+        if here and not any(_is_leaving(tenant, fleet) for tenant in here):
             message, after = evacuate(instance, fleet, now)
             if after is fleet:
                 found[instance] = message
     return found
+
+
+def _is_leaving(tenant: TenantHere, fleet: Fleet) -> bool:
+    return is_moving(tenant, fleet) and fleet.moves[tenant.id].source == tenant.engine_instance_id
+
+
+def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
+    """Tenants that are there by a move which is not over: its source has not given them up yet."""
+    return {
+        name: f"its move from {fleet.moves[tenant.id].source} is not over"
+        for name, tenant in fleet.tenants.items()
+        if tenant.engine_instance_id == instance and is_moving(tenant, fleet) and not _is_leaving(tenant, fleet)
+    }
 
 
 def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[EngineInstance]]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 
 import pytest
 
 from services.agent.instances.instance_controller import REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS
-from services.common.messages import Applied, EngineResource
+from services.common.json_values import canonical
+from services.common.messages import Applied, EngineResource, Removed
 from services.common.queueing import SLICE
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, cluster_row, project_row, repository_row
@@ -113,3 +116,19 @@ async def test_rows_when_all_are_as_desired_then_they_are_reported_at_a_pace_and
     assert driver.reports.of("new") != []
     await driver.clock.advance(3 * REPORTS_PAUSE_SECONDS)
     assert all(driver.reports.of(row.name) for row in rows)
+
+
+async def test_applications_when_another_instance_has_them_by_now_then_they_go_before_anything_is_listed(
+    driver: Driver,
+) -> None:
+    """Their Argo CD, which is back, too, may do something with them at any moment."""
+    given_up = application_row("given-up", desired="absent")
+    manifest = json.loads(given_up.manifest) | {"atOnce": True, "release": True}
+    given_up = replace(given_up, manifest=canonical(manifest))
+    driver.cluster.put("Application", "given-up", {"metadata": {"finalizers": ["cascade"]}, "spec": {"project": "p"}})
+    await take_over(driver, application_row("kept"), given_up)
+    await settle()
+    assert driver.cluster.names("Application") == []
+    assert driver.reports.of("kept") == []
+    await list_everything(driver)
+    assert driver.reports.of("given-up") == [Removed(forced=False)]

@@ -30,12 +30,12 @@ def released(row: EngineResource) -> EngineResource:
     return replace(row, manifest=manifest, digest=hashlib.sha256(manifest.encode()).hexdigest())
 
 
-def step(finalizers: list[str], after_seconds: float = 0, **live: Any) -> ObjectStep:
+def step(finalizers: list[str], after_seconds: float = 0, *, at_once: bool = False, **live: Any) -> ObjectStep:
     desired = desired_object(ROW)
     meta = desired["metadata"] | {"uid": "u", "resourceVersion": "3", "finalizers": finalizers}
     spec = desired["spec"] | live.pop("spec", {})
     found: Manifest = desired | {"metadata": meta | live.pop("metadata", {}), "spec": spec} | live
-    return release_step(live_object(APPLICATION_KIND, found), EPOCH + timedelta(seconds=after_seconds))
+    return release_step(live_object(APPLICATION_KIND, found), EPOCH + timedelta(seconds=after_seconds), at_once=at_once)
 
 
 def of_version(**change: Any) -> Patch:
@@ -107,3 +107,18 @@ async def test_application_when_made_again_by_somebody_after_its_release_then_it
     await driver.cluster.create_object(APPLICATION_KIND.resource, desired_object(ROW), field_manager="somebody")
     await settle()
     assert ("Application", "app") not in driver.cluster.objects
+
+
+AT_ONCE_STEPS: dict[str, tuple[Manifest, ObjectStep]] = {
+    "one that is automated": ({"spec": AUTOMATED}, Delete("u", 3, "Background")),
+    "one that is being synced": (running(), Delete("u", 3, "Background")),
+    "one whose operation has not begun": ({"operation": {}}, Delete("u", 3, "Background")),
+}
+
+
+@pytest.mark.parametrize(("live", "expected"), AT_ONCE_STEPS.values(), ids=AT_ONCE_STEPS)
+def test_application_when_released_at_once_then_whatever_its_engine_does_is_not_waited_for(
+    live: Manifest, expected: ObjectStep
+) -> None:
+    assert step([], at_once=True, **live) == expected
+    assert step([CASCADE_FINALIZER], at_once=True, **live) == NO_FINALIZERS

@@ -21,6 +21,7 @@ from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet,
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import EngineKey, EngineRow
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
+from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.fleet.test_rebalance_orders import fleet as fleet_with_tenants
 from tests.unit.planner.given import at
 
@@ -322,6 +323,20 @@ def test_evacuation_when_there_is_nowhere_to_go_then_tenants_stay_and_the_rule_i
     assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("exhausted", "Evacuate")
     assert tried.rows["i0"].message.startswith("tenants that cannot leave: 2; ")
     assert rule in tried.rows["i0"].message
+
+
+def test_evacuation_when_a_tenant_was_not_given_up_yet_by_where_it_was_before_then_it_stays_and_that_is_told() -> None:
+    tried = at_evacuation({"i0": 1}, *instances(3)[1:])
+    (tenant,) = tried.fleet.tenants.values()
+    tried.fleet = tried.fleet.with_move(
+        replace(MOVE, tenant_id=tenant.id, source="i2", target="i0", step="withdrawing", path="fenced")
+    )
+    assert tried.look(160).moves_ordered == ()
+    tried.look(180)
+    assert (tried.rows["i0"].state, tried.rows["i0"].message) == (
+        "exhausted",
+        "tenants that cannot leave: 1; its move from i2 is not over",
+    )
 
 
 def test_evacuation_when_an_instance_is_added_to_which_tenants_can_go_then_it_goes_on() -> None:
