@@ -44,6 +44,22 @@ def drain(operator: Operator, instance: str) -> None:
         assert time.monotonic() < deadline
 
 
+def assign(operator: Operator) -> str:
+    """A workspace, and a tenant of it that is still to come; returns what is listed once that is streamed."""
+    operator.run("gitopsctl engines assign elsewhere --ring general")
+    operator.run(f"gitopsctl engines pin to-come --workspace elsewhere --to {next(iter(operator.topics().fleet()))}")
+    deadline = time.monotonic() + STREAMED_SECONDS
+    while not (operator.topics().placement().assignments and operator.topics().placement().pins):
+        assert time.monotonic() < deadline
+    return operator.run("gitopsctl engines assignments -o json")
+
+
+def take_back(operator: Operator) -> None:
+    """What was assigned."""
+    operator.run("gitopsctl engines unpin to-come --workspace elsewhere")
+    operator.run("gitopsctl engines unassign elsewhere")
+
+
 def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
     """Which Application it is, where, and how often it was changed."""
     meta = (find(tenant.applications.objects, application_name(created)) or {})["metadata"]
@@ -66,6 +82,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     ghost: Manifest = {"metadata": {"uid": GHOST}}
     await asyncio.to_thread(haunt, operator, kept)
     await tenant.application_of(ghost)
+    assigned = await asyncio.to_thread(assign, operator)
     await asyncio.to_thread(drain, operator, drained)
     before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)}
     loop, late = asyncio.get_running_loop(), list[Manifest]()
@@ -84,6 +101,8 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     }
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
+        assert await asyncio.to_thread(operator.run, "gitopsctl engines assignments -o json") == assigned
+        await asyncio.to_thread(take_back, operator)
     finally:
         await asyncio.to_thread(operator.run, f"gitopsctl engines undrain {drained}")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from services.cli.fleet import engine_clusters
 from services.cli.installation.rbac import KINDS, placed
@@ -24,6 +25,7 @@ from tests.e2e.tenant import Tenant, condition, create_namespace, path
 AGENTS = ("agent-1", "agent-2")
 SIMULATOR = "devstack.argocd_simulator"
 HERE, ELSEWHERE = "default", "elsewhere"
+WORKSPACE = "local"
 
 
 @contextmanager
@@ -140,3 +142,37 @@ async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice
     await asyncio.to_thread(start_agent, elsewhere)
     await tenant.until_path(created, "since")
     await tenant.leave()  # while its engine and its agent run
+
+
+@pytest.fixture
+def canary(stack: HostedStack, namespace: str) -> Iterator[str]:
+    """An instance of ring canary; tenants of the stack's workspace are placed on none else meanwhile."""
+    assert of_instances(stack, "add", namespace, "--ring", "canary").exit_code == 0
+    assigned = of_instances(stack, "assign", WORKSPACE, "--ring", "canary")
+    assert assigned.exit_code == 0, assigned.output
+    yield namespace
+    assert of_instances(stack, "unassign", WORKSPACE).exit_code == 0
+    assert of_instances(stack, "drain", namespace).exit_code == 0
+
+
+async def test_tenant_when_its_workspace_is_assigned_to_a_ring_and_it_is_pinned_then_it_is_placed_there_and_stays(
+    stack: HostedStack, tenant: Tenant, canary: str
+) -> None:
+    created = await tenant.create()
+    assert (await tenant.application_of(created))["metadata"]["namespace"] == canary
+    await tenant.until_status("it is synced", sync__status="Synced")
+
+    def ordered(*arguments: str) -> str:
+        return of_instances(stack, *arguments).output.strip()
+
+    name, other = f"{WORKSPACE}/{tenant.namespace}", ENGINE_NAMESPACES[0]
+    assert await asyncio.to_thread(ordered, "pin", tenant.namespace) == f"{name}: accepted"
+    pinned = f"{name}: refused, tenant {name} is pinned to engine instance {canary}: unpin it first"
+    move = ("move", tenant.namespace, "--to", other)
+    assert await asyncio.to_thread(ordered, *move) == pinned
+    assert await asyncio.to_thread(ordered, "unpin", tenant.namespace) == f"{name}: accepted"
+    outside = f"{name}: refused, ring of engine instance {other} is 'general', not 'canary'"
+    assert await asyncio.to_thread(ordered, *move) == outside
+    nowhere = f"{WORKSPACE}: refused, there is no region 'mars', nor any other"
+    assert await asyncio.to_thread(ordered, "assign", WORKSPACE, "--region", "mars") == nowhere
+    await tenant.leave()  # while its engine runs

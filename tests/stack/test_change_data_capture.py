@@ -24,7 +24,7 @@ from services.cli.dead_letters import dlq
 from services.cli.installation import connector, workspaces
 from services.cli.installation.connector import DEFINITION
 from services.cli.kafka import topics
-from services.cli.rebuild.streamed_topics import StreamedTopics
+from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
 from services.common.avro import (
     COMPILED_SUBJECTS,
     SUBJECTS,
@@ -45,6 +45,7 @@ from services.common.kafka import (
 )
 from services.common.kafka import TopicPartition as Source
 from services.common.messages import DeadLetter
+from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 
 ARRIVAL_SECONDS = 15
 COMPACTION_SECONDS = 90
@@ -300,6 +301,35 @@ def test_engine_row_when_deleted_then_it_is_none_of_those_that_its_topic_holds(
     planner.execute("DELETE FROM engine_resources WHERE name = %s", (name,))
     log.take(1, of=name)
     assert name not in {key[-1] for key in streamed.engine_digests()}
+
+
+def test_placement_when_assigned_and_taken_back_then_its_topic_tells_the_newest_of_each(
+    infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
+) -> None:
+    """What a rebuild fills an empty database with."""
+    environment = infrastructure.environment
+    streamed = StreamedTopics(
+        environment["KAFKA_BOOTSTRAP_SERVERS"], SchemaRegistry(environment["SCHEMA_REGISTRY_URL"])
+    )
+    upsert()
+    at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    planner.execute("INSERT INTO workspace_assignments VALUES (%s, 'eu', 'early', %s)", (name, at))
+    planner.execute("INSERT INTO tenant_pins SELECT %s, 'web', min(id), %s FROM engine_instances", (name, at))
+    planner.execute("UPDATE workspace_assignments SET ring = '' WHERE workspace = %s", (name,))
+    ((instance,),) = planner.execute("SELECT engine_instance_id FROM tenant_pins WHERE workspace = %s", (name,))
+
+    def until(is_told: Callable[[PlacementTold], bool]) -> None:
+        deadline = time.monotonic() + ARRIVAL_SECONDS
+        while not is_told(told := streamed.placement()):
+            assert time.monotonic() < deadline, told
+
+    assigned, pin = WorkspaceAssignment(name, "eu", "", at), TenantPin(name, "web", instance, at)
+    until(lambda told: assigned in told.assignments and pin in told.pins)
+    planner.execute("DELETE FROM workspace_assignments WHERE workspace = %s", (name,))
+    planner.execute("DELETE FROM tenant_pins WHERE workspace = %s", (name,))
+    until(lambda told: name in told.unassigned and (name, "web") in told.unpinned)
+    told = streamed.placement()
+    assert name not in {each.workspace for each in (*told.assignments, *told.pins)}
 
 
 @pytest.fixture

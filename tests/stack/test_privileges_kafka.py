@@ -30,6 +30,7 @@ from services.common.kafka import (
     FLEET,
     FLEET_ORDERS,
     OBSERVATIONS,
+    PLACEMENT,
     WORKSPACE,
     check_login,
     client_properties,
@@ -53,7 +54,7 @@ OWN_GROUP = {
 OWN_STATUSES = workspace_topic("local")
 ENGINE = engine_topic("default")
 TOPICS = (
-    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
+    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
     *("gitops.connect.offsets", "gitops.connect.configs"),
 )
 

@@ -115,8 +115,8 @@ class DatabaseSession:
         if len(known) == len(found) and self._fleet.instances:
             return Loaded(known, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
-            loaded = load(connection, found.keys() - known.keys(), self._engines)
-        rules = self._fleet.rules.with_read(wanted, loaded.fleet.rules)
+            loaded = load(connection, asked := found.keys() - known.keys(), self._engines)
+        rules = self._fleet.rules.with_read(asked, loaded.fleet.rules)
         self._keep_fleet(replace(loaded.fleet, load=self._fleet.load, rules=rules))
         for name, states in loaded.tenants.items():
             known[name] = tuple(state.indexed() for state in states)

@@ -566,5 +566,13 @@ debezium_heartbeat = Table(
     comment="Moved by the connector, so that its replication slot advances while the streamed tables rest.",
 )
 
-STREAMED = (engine_instances, engine_resources, workspace_statuses, debezium_signals, debezium_heartbeat)
+STREAMED = (
+    engine_instances,
+    workspace_assignments,
+    tenant_pins,
+    engine_resources,
+    workspace_statuses,
+    debezium_signals,
+    debezium_heartbeat,
+)
 """Tables of the publication ``gitops_compiled``."""

@@ -179,8 +179,10 @@ def _checked_observation(observation: Observation) -> Observation:
             _storable(digest)
         case OrphansKept(objects=objects, finished=finished):
             _storable(*objects, *finished)
-        case EngineHealth(health=health, reason=reason, message=told, version=version):
+        case EngineHealth(health=health, reason=reason, message=told, version=version, queue=queue):
             _storable(reason, told, version)
+            if queue < 0:
+                raise Poison(f"no queue has {queue} Applications")
             if health not in TOLD:
                 raise Poison(f"an agent tells no health '{health[:64]}'")
     return observation

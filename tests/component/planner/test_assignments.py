@@ -90,6 +90,17 @@ def test_tenant_when_its_workspace_was_assigned_by_another_planner_then_it_is_pl
     assert rows(database, PLACED) == [(expected,)]
 
 
+def test_tenants_when_others_are_read_then_what_is_known_of_those_in_memory_stays(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    decides, places = sessions
+    places.load_tenants([(WORKSPACE, NAMESPACE)])
+    decides.save_changes(planned(decides, ordered(3, AssignWorkspace(WORKSPACE, "eu", ""))), ())
+    places.refresh_fleet()
+    loaded = places.load_tenants([(WORKSPACE, NAMESPACE), ("other", "web")])
+    assert [*loaded.fleet.rules.assignments] == [WORKSPACE]
+
+
 def test_workspace_when_its_assignment_is_taken_back_then_its_row_is_gone_and_every_planner_knows(
     sessions: tuple[DatabaseSession, DatabaseSession], database: Database
 ) -> None:

@@ -330,6 +330,8 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
         assert dict(owner.execute(GRANTS, ("gitops_replication",)).fetchall()) == {
             "engine_instances": "SELECT",
             "engine_resources": "SELECT",
+            "workspace_assignments": "SELECT",
+            "tenant_pins": "SELECT",
             "workspace_resources": "SELECT",
             "debezium_signals": "DELETE INSERT SELECT",
             "debezium_heartbeat": "INSERT SELECT UPDATE",

@@ -9,7 +9,7 @@ import pytest
 
 from services.cli.rebuild.progress import count_replayed, not_listed
 from services.cli.rebuild.rebuild import _placements
-from services.cli.rebuild.streamed_topics import instance_of
+from services.cli.rebuild.streamed_topics import row_of
 from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, TopicPartition
@@ -52,15 +52,15 @@ def test_instance_when_streamed_then_its_row_is_as_it_was() -> None:
     row = EngineInstanceRow(
         "one", "argocd", "argocd", "north", "eu", "shared", "", "early", 7, "draining", at(1), at(2)
     )
-    assert instance_of(RECORD) == row
+    assert row_of(EngineInstanceRow, RECORD) == row
 
 
 @pytest.mark.parametrize("change", [{"ordered_at": "yesterday"}, {"ordered_at": None}])
 def test_instance_when_its_record_is_something_else_then_it_is_poison(change: dict[str, Any]) -> None:
-    with pytest.raises(Poison, match="not a row of an engine instance"):
-        instance_of(RECORD | change)
-    with pytest.raises(Poison, match="not a row of an engine instance"):
-        instance_of({"id": "one"})
+    with pytest.raises(Poison, match="not a row of EngineInstanceRow"):
+        row_of(EngineInstanceRow, RECORD | change)
+    with pytest.raises(Poison, match="not a row of EngineInstanceRow"):
+        row_of(EngineInstanceRow, {"id": "one"})
 
 
 def test_placements_when_read_then_each_tenant_has_the_instance_that_its_lane_is_on() -> None:

@@ -53,6 +53,17 @@ async def test_namespace_when_asked_for_a_resource_seen_since_it_was_read_then_i
     assert server.namespace_gets == ["team-a"] * 2
 
 
+async def test_namespace_when_it_is_labelled_and_annotated_then_nothing_of_that_is_known(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    """Who writes them would say where its tenant is placed."""
+    written = {"region": "us", "gitops.example.com/ring": "canary", "kcp.io/cluster": "other"}
+    metadata = {"uid": "uid-1", "creationTimestamp": CREATED, "labels": written, "annotations": written}
+    server.namespaces["team-a"] = metadata
+    found = await namespaces(kube, FakeClock()).find_namespace("team-a", START)
+    assert found == Namespace("uid-1", int(datetime.fromisoformat(CREATED).timestamp() * 1000), START)
+
+
 @pytest.mark.parametrize("ahead", [timedelta(seconds=2), timedelta(hours=1)], ids=str)
 async def test_resource_when_the_clock_was_set_back_since_its_namespace_was_read_then_that_is_read_again(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher, ahead: timedelta
