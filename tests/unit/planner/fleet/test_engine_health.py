@@ -105,6 +105,13 @@ def test_health_when_it_is_none_that_an_agent_can_tell_then_it_is_poison(health:
         _checked_observation(message)
 
 
+def test_queue_when_it_is_less_than_nothing_then_it_is_poison_and_draws_no_tenants() -> None:
+    message = told(1, queue=-1).message
+    assert isinstance(message, Observation)
+    with pytest.raises(Poison, match="no queue has -1"):
+        _checked_observation(message)
+
+
 @pytest.mark.parametrize("health", [each for each in Health if each is not Health.UNKNOWN])
 def test_health_when_an_agent_can_tell_it_then_it_is_taken(health: Health) -> None:
     message = told(1, health.value).message
