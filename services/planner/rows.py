@@ -39,6 +39,8 @@ class EngineInstance:
     """Its engine cluster's."""
     ring: str = ""
     """When it gets a new version."""
+    unready: bool = False
+    """It has never been ready for tenants: not even one for which there is no other is placed on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ class PolicySettings(BaseSettings):
         description="How long an agent may tell nothing of an engine instance until its health is Unknown; agents do "
         "each minute.",
     )
+    provisioning_patience: timedelta = Field(
+        default=timedelta(minutes=15),
+        gt=timedelta(0),
+        description="How long the installation of an engine instance may take until it is said to have failed.",
+    )
 
     remediation: Literal["on", "off"] = Field(
         default="on", description="Whether planners do something by themselves for engine instances that are ill."
@@ -100,6 +105,7 @@ class PolicySettings(BaseSettings):
             remedies=RemedyPolicy(
                 self.remediation == "on", self.remedy_after, self.remedy_cool_down, self.recovered_after
             ),
+            provisioning_patience=self.provisioning_patience,
         )
 
     @field_validator("refused_kinds", mode="before")

@@ -56,6 +56,8 @@ ENGINE = typer.Option(DEFAULT_ENGINE, "--engine", help=f"What it runs: {', '.joi
 CLASS = typer.Option("shared", "--class", help=f"{' or '.join(CLASSES)}.")
 DEDICATED_TO = typer.Option("", "--dedicated-to", help="Workspace whose tenants alone are placed on a dedicated one.")
 RING = typer.Option("general", "--ring", help=f"When it gets a new version: {', '.join(RINGS)}.")
+VERSION = typer.Option("", "--version", help="Of Argo CD: it is installed first. If not given, it is there already.")
+PROFILE = typer.Option("", "--profile", help="Configuration that it is installed with; if not given, the usual one.")
 CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", help="Applications.")
 RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
 WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, as a table, until interrupted.")
@@ -146,13 +148,20 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
     dedicated_to: str = DEDICATED_TO,
     ring: str = RING,
     capacity: int = CAPACITY,
+    version: str = VERSION,
+    profile: str = PROFILE,
     url: str = URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Order that there is an instance; if there is just this one, nothing changes. Needs a planner at work, KAFKA_…."""
-    order = AddEngineInstance(instance, cluster, namespace or instance, engine, class_, dedicated_to, ring, capacity)
+    """Order that there is an instance; if there is just this one, nothing changes. Needs a planner at work, KAFKA_….
+
+    With --version a provisioner installs Argo CD in the namespace, and tenants are placed on it when that is ready.
+    """
+    order = AddEngineInstance(
+        instance, cluster, namespace or instance, engine, class_, dedicated_to, ring, capacity, version, profile
+    )
     give_order(order, url, timeout, dry_run=dry_run)
 
 
@@ -195,6 +204,7 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "dedicatedTo": known.dedicated_to,
         "ring": known.ring,
         "state": known.state,
+        "stateMessage": known.state_message or "",
         "health": told.health if told else Health.UNKNOWN.value,
         "reason": told.reason if told else "",
         "cordoned": known.id in shown.cordoned,
@@ -203,6 +213,8 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "load": in_applications(shown.load.get(known.id, 0)),
         "queue": told.queue if told else 0,
         "capacity": known.capacity,
+        "wantedVersion": known.wanted_version or "",
+        "profile": known.profile or "",
         "createdAt": known.created_at,
         "orderedAt": known.ordered_at,
         "healthMessage": told.message if told else "",

@@ -7,7 +7,7 @@ stays there for ever, desired, though nobody asks for it any more: a database th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar, get_type_hints
 
@@ -157,11 +157,20 @@ def row_of(kind: type[FleetRow], record: Mapping[str, Any]) -> FleetRow:
     """The row that was streamed as ``record``. Raises Poison if a column is missing."""
     hints = get_type_hints(kind)
     try:
-        columns = {field.name: record[field.name] for field in fields(kind)}
-        times = {name: datetime.fromisoformat(columns[name]) for name, hint in hints.items() if hint is datetime}
+        columns = {each.name: _column(record, each) for each in fields(kind)}
+        times = {
+            name: datetime.fromisoformat(value)
+            for name, value in columns.items()
+            if hints[name] is datetime or (hints[name] == datetime | None and value is not None)
+        }
     except (KeyError, TypeError, ValueError) as error:
         raise Poison(f"not a row of {kind.__name__}: {error!r}") from error
     return kind(**columns | times)
+
+
+def _column(record: Mapping[str, Any], field: Field[Any]) -> Any:
+    """Of one column; rows of before do not have those that may have no value."""
+    return record[field.name] if field.default is MISSING else record.get(field.name)
 
 
 def key_of(row: EngineResource | WorkspaceResource) -> Key:

@@ -7,7 +7,7 @@ name the columns that consumers use.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -139,6 +139,10 @@ class FleetInstance:
     state: str
     deleted: bool
     """The row itself is gone: somebody has removed it from the database."""
+    wanted_version: str = ""
+    """Of the engine, that a provisioner installs and keeps; empty: somebody else looks after it."""
+    profile: str = ""
+    """Configuration that it is installed with; empty: the usual one."""
 
     @property
     def is_retired(self) -> bool:
@@ -169,12 +173,20 @@ Row = EngineResource | WorkspaceResource | FleetInstance
 
 
 def _columns(row: type[Row], record: Mapping[str, Any]) -> dict[str, Any]:
-    names = row.__dataclass_fields__.keys() - {"deleted"}
+    known = {field.name: field for field in fields(row) if field.name != "deleted"}
     try:
-        columns = {name: record[name] for name in names}
+        columns = {name: _value(record, field) for name, field in known.items()}
         columns["deleted"] = record["__deleted"] == "true"
-        if "seen_at" in names:  # of a deleted row only the key is streamed; its time is a placeholder then
+        if "seen_at" in known:  # of a deleted row only the key is streamed; its time is a placeholder then
             columns["seen_at"] = datetime.fromisoformat(columns["seen_at"])
     except (KeyError, TypeError, ValueError) as error:
         raise Poison(f"not a {row.__name__} row: {error!r}") from error
     return columns
+
+
+def _value(record: Mapping[str, Any], field: Field[Any]) -> Any:
+    """Of one column; of one that rows of before do not have, or that has no value, what stands for that."""
+    if field.default is MISSING:
+        return record[field.name]
+    found = record.get(field.name)
+    return field.default if found is None else found

@@ -34,6 +34,10 @@ class AddEngineInstance:
     """When it gets a new version: ``canary``, ``early`` or ``general``."""
     capacity: int
     """Applications."""
+    wanted_version: str = ""
+    """Of Argo CD, that a provisioner installs first; empty: it is there already, and somebody else looks after it."""
+    profile: str = ""
+    """Configuration that it is installed with; empty: the usual one."""
 
 
 @dataclass(frozen=True, slots=True)

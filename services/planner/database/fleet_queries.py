@@ -127,6 +127,14 @@ SELECT EXISTS (
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )
 """
+IS_PROVISIONED = f"""
+SELECT EXISTS (
+    SELECT FROM engine_instances i LEFT JOIN engine_health h ON h.engine_instance_id = i.id
+     WHERE (i.state = 'provisioning' AND i.due_at <= %s)
+        OR (i.state IN ('provisioning', 'failed') AND h.health = '{Health.HEALTHY.value}'
+            AND h.heartbeat_at IS NOT NULL)
+)
+"""
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"
 IS_DUE = f"""
 SELECT EXISTS (
@@ -214,6 +222,12 @@ def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine])
 def is_due(connection: Connection[Any]) -> bool:
     """Whether an instance may have another state by now: tenants leave it, or it is full, or not any more."""
     row = connection.execute(IS_DUE).fetchone()
+    return row is not None and row[0]
+
+
+def is_provisioned(connection: Connection[Any], now: datetime) -> bool:
+    """Whether an instance that is being installed is ready by ``now``, or should be."""
+    row = connection.execute(IS_PROVISIONED, (now,)).fetchone()
     return row is not None and row[0]
 
 

@@ -47,7 +47,8 @@ ValueT = TypeVar("ValueT")
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = f"""
 SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED}, engine, dedicated_to, capacity,
-       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring
+       state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
+       state IN ('provisioning', 'failed')
   FROM engine_instances
  WHERE state <> 'retired'
 """

@@ -55,7 +55,8 @@ SELECT engine_instance_id, partition FROM engine_health
  LIMIT %(limit)s
 """
 COUNT_BY_HEALTH = """
-SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances WHERE state <> 'retired' GROUP BY 1
+SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances
+ WHERE state NOT IN ('provisioning', 'failed', 'retired') GROUP BY 1
 """
 COUNT_REMEDIATIONS = "SELECT state, count(*) FROM remediations GROUP BY 1"
 CROWDED = """
@@ -145,7 +146,7 @@ def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequ
 
 
 def count_by_health(connection: Connection[Any]) -> dict[str, int]:
-    """How many engine instances there are of each health, that are not retired."""
+    """How many engine instances there are of each health, that were ready once and are not retired."""
     return dict.fromkeys(Health, 0) | {Health(health): count for health, count in connection.execute(COUNT_BY_HEALTH)}
 
 

@@ -92,9 +92,16 @@ engine_instances = Table(
     Column("health", Text, comment="As its agent told last; Unknown if that tells nothing any more."),
     Column("health_reason", Text, comment="A word; empty if it is well."),
     Column("version", Text, comment="Of what it runs; empty if that is not to be seen."),
+    # None of these four of an instance that somebody else looks after.
+    Column("wanted_version", Text, comment="Of Argo CD, that a provisioner installs and keeps. Null: it is not ours."),
+    Column("profile", Text, comment="Configuration that it is installed with. Null: the usual one."),
+    Column("due_at", _TIME, comment="When it has failed, if it is still being provisioned then."),
+    Column("state_message", Text, comment="Why it is in its state. Null: that needs no words."),
     ForeignKeyConstraint(["engine_cluster", "region"], ["engine_clusters.id", "engine_clusters.region"]),
     UniqueConstraint("id", "engine_cluster"),
-    CheckConstraint("state IN ('accepting', 'full', 'draining', 'drained', 'retired')", name="state"),
+    CheckConstraint(
+        "state IN ('provisioning', 'accepting', 'full', 'draining', 'drained', 'failed', 'retired')", name="state"
+    ),
     CheckConstraint("engine_class IN ('shared', 'dedicated')", name="engine_class"),
     CheckConstraint("(engine_class = 'dedicated') = (dedicated_to <> '')", name="dedicated_to"),
     CheckConstraint("ring IN ('canary', 'early', 'general')", name="ring"),
@@ -173,6 +180,47 @@ remediations = Table(
     CheckConstraint("state IN ('waiting', 'held', 'acting', 'recovering', 'exhausted', 'well')", name="state"),
     CheckConstraint("told_outcome IN ('', 'done', 'skipped')", name="told_outcome"),
     comment="What was done for engine instances that are ill, or have been, and what comes next.",
+)
+
+engine_installations = Table(
+    "engine_installations",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True, comment="No foreign key: as a provisioner told it."),
+    Column("partition", Integer, nullable=False, comment="Of what is told of the instance."),
+    Column("phase", Text, nullable=False),
+    Column("version", Text, nullable=False, comment="Of the manifests that are applied; empty: none are."),
+    Column("message", Text, nullable=False, comment="For operators; empty if the phase says all."),
+    Column("reported_at", _TIME, nullable=False, comment="When its provisioner last told anything."),
+    CheckConstraint("phase IN ('Applying', 'Applied', 'Failed', 'Removing', 'Removed')", name="phase"),
+    comment="How far provisioners are with what instances run, as they told last.",
+)
+
+engine_pools = Table(
+    "engine_pools",
+    metadata,
+    Column("engine_cluster", Text, ForeignKey("engine_clusters.id"), primary_key=True),
+    Column("ring", Text, primary_key=True),
+    Column("minimum", Integer, nullable=False, comment="Instances."),
+    Column("maximum", Integer, nullable=False, comment="Instances."),
+    Column("spare", Integer, nullable=False, comment="Instances beyond those that the load needs."),
+    Column("capacity", Integer, nullable=False, comment="Applications, of each instance that is added."),
+    Column("version", Text, nullable=False, comment="Of Argo CD, likewise."),
+    Column("profile", Text, nullable=False, comment="Configuration, likewise; empty: the usual one."),
+    Column("ordered_at", _TIME, nullable=False, comment="When the newest order that changed it was given."),
+    Column("shrinks_at", _TIME, comment="When an instance is given up, if fewer are enough until then."),
+    Column("message", Text, nullable=False, comment="Why it does not have what it needs; empty: it has."),
+    CheckConstraint("ring IN ('canary', 'early', 'general')", name="ring"),
+    CheckConstraint("0 <= minimum AND minimum <= maximum AND spare >= 0", name="instances"),
+    CheckConstraint("capacity > 0", name="capacity"),
+    comment="Rings of engine clusters in which the planner adds and gives up instances by itself.",
+)
+
+engine_overloads = Table(
+    "engine_overloads",
+    metadata,
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), primary_key=True),
+    Column("relieved_at", _TIME, nullable=False, comment="When tenants move away, if it is overloaded until then."),
+    comment="Instances that carry more of their capacity than they should.",
 )
 
 fleet_orders = Table(

@@ -60,6 +60,8 @@ class Policy:
     """Of each engine instance."""
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
+    provisioning_patience: timedelta = timedelta(minutes=15)
+    """How long the installation of an engine instance may take."""
 
     remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
 

@@ -171,7 +171,7 @@ def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: d
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
     if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    return decide_orders(orders, fleet, now, policy.moves_at_once)
+    return decide_orders(orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
 
 
 def _remedied(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:

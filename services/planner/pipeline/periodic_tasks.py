@@ -72,6 +72,7 @@ class PeriodicTasks:
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
             ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
             ("remedies", SECOND, self._remedy),
+            ("provisioned", SECOND, self._look_at_installations),
             ("compact", 10 * SECOND, self._compact),
             ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
         )
@@ -137,6 +138,9 @@ class PeriodicTasks:
             found = fleet_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
         if found:
             planner.look_again([Event(RemediesDue(), partition, "")])
+    def _look_at_installations(self, planner: Planner) -> None:
+        """Instances that are being installed may be ready, or overdue."""
+        self._look_at_fleet(planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()))
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:

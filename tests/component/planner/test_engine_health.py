@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from services.cli.fleet import engines
 from services.common.messages import (
+    AddEngineInstance,
     DrainEngineInstance,
     EngineHealth,
     Health,
@@ -20,9 +21,10 @@ from services.common.messages import (
     RetireEngineInstance,
 )
 from services.planner.database import periodic_queries
+from services.planner.database.fleet_queries import is_provisioned
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.events import Event, FleetDue, HealthDue
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
@@ -172,3 +174,39 @@ def test_health_when_it_is_of_a_retired_instance_then_it_is_passed_over(sessions
     take(session, 2, ordered(1, RetireEngineInstance(ONE)))
     take(session, 4, told(3))
     assert rows(database, "SELECT count(*) FROM engine_health") == [(0,)]
+
+
+def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_tells_that_it_is_ready(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    added = AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 9, "3.2.11", "fast")
+    take(session, 1, ordered(1, added))
+    row = "SELECT state, wanted_version, profile, due_at FROM engine_instances WHERE id = 'new'"
+    ((*installed, due_at),) = rows(database, row)
+    assert installed == ["provisioning", "3.2.11", "fast"]
+    assert due_at == at(1) + Policy().provisioning_patience
+    with session.connection() as connection:
+        assert not is_provisioned(connection, at(5))
+    take(session, 3, told(2, instance="new"))
+    with session.connection() as connection:
+        assert is_provisioned(connection, at(5))
+    take(session, 4, Event(FleetDue(), 0, ""))
+    assert rows(database, row) == [("accepting", "3.2.11", "fast", None)]
+    with session.connection() as connection:
+        assert not is_provisioned(connection, at(5))
+
+
+def test_instance_when_not_installed_in_time_then_it_has_failed_and_operators_are_shown_why(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    added = AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 9, "3.2.11")
+    take(session, 1, ordered(1, added))
+    take(session, 2, told(2, "Down", "Closed", instance="new"))
+    with session.connection() as connection:
+        assert is_provisioned(connection, at(1000))
+    take(session, 1000, Event(FleetDue(), 0, ""))
+    row = shown(database, "new")
+    assert (row["state"], row["wantedVersion"]) == ("failed", "3.2.11")
+    assert "it is Down, Closed: why" in str(row["stateMessage"])

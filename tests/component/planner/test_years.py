@@ -25,6 +25,9 @@ OTHERS = {
     "moves": "a row for each move that operators order, which goes a time after it is over: test_moves.py",
     "remediations": "a row for each instance that was ill, brought up to date: test_remediations.py",
     "engine_health": "a row for each instance that an agent has told of, brought up to date: test_engine_health.py",
+    "engine_installations": "a row for each instance that a provisioner has told of, brought up to date",
+    "engine_pools": "a row for each ring of a cluster that operators have made a pool of",
+    "engine_overloads": "a row for each instance that is overloaded",
     "kept_orphans": "a row for each instance; what no agent has told for two hours goes",
 }
 """Tables that no command and no observation makes grow, and why."""

@@ -117,6 +117,7 @@ SAMPLES: dict[str, list[Any]] = {
     "gitops.fleet-orders-value": [
         fleet_order(AddEngineCluster("north", "eu")),
         fleet_order(AddEngineInstance("one", "north", "argocd", "argocd", "dedicated", "team", "canary", 100)),
+        fleet_order(AddEngineInstance("one", "north", "a", "argocd", "shared", "", "canary", 100, "3.2.11", "fast")),
         fleet_order(DrainEngineInstance("one")),
         fleet_order(UndrainEngineInstance("one")),
         fleet_order(RetireEngineInstance("one")),

@@ -6,9 +6,10 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from services.common.json_values import canonical
@@ -30,6 +31,7 @@ from services.common.messages import (
     UndrainEngineInstance,
     UnpinTenant,
 )
+from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.assignment_orders import (
@@ -45,6 +47,7 @@ from services.planner.domain.fleet.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
 from services.planner.domain.fleet.move_orders import cancel_move, move_tenant, settle_moves
 from services.planner.domain.fleet.order_validation import require_label, require_one_of
+from services.planner.domain.fleet.provisioning import settle_provisioning
 from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.rows import (
     CLASSES,
@@ -63,6 +66,9 @@ from services.planner.domain.fleet.rows import (
 MOST_CAPACITY = 1_000_000
 ADDED_AS = ("engine_cluster", "namespace", "engine", "engine_class", "dedicated_to", "ring", "capacity")
 """What an instance was added with: the order and the row have it under the same names."""
+INSTALLED_AS = ("wanted_version", "profile")
+"""Likewise, of one that is installed by us; the row has no value where the order has an empty one."""
+VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?")
 ORDERED_STATES: Mapping[type, InstanceState] = {
     DrainEngineInstance: "draining",
     UndrainEngineInstance: "accepting",
@@ -91,7 +97,13 @@ class Decision:
     """As it is then."""
 
 
-def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, moves_at_once: int = 1) -> Changes:
+def decide_orders(
+    orders: Iterable[FleetOrder],
+    fleet: Fleet,
+    now: datetime,
+    moves_at_once: int = 1,
+    provisioning_patience: timedelta = timedelta(minutes=15),
+) -> Changes:
     """What becomes of ``orders``, in their order, of instances that tenants have left, and of moves that may begin.
 
     Args:
@@ -99,6 +111,7 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, mov
         fleet: all rows before.
         now: when they are decided.
         moves_at_once: of each instance.
+        provisioning_patience: how long the installation of an instance may take.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
@@ -108,6 +121,7 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, mov
         decision = decide_order(order, after)
         records.append(_record(order, decision, now))
         after = decision.fleet
+    after = settle_provisioning(after, now, provisioning_patience)
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
@@ -202,17 +216,25 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
     _require_free(added, fleet)
     named = {name: getattr(added, name) for name in ADDED_AS}
     row = EngineInstanceRow(
-        id=added.id, region=cluster.region, state="accepting", created_at=at, ordered_at=at, **named
+        id=added.id,
+        region=cluster.region,
+        state="provisioning" if added.wanted_version else "accepting",
+        created_at=at,
+        ordered_at=at,
+        wanted_version=added.wanted_version or None,
+        profile=added.profile or None,
+        **named,
     )
     require_fit(row, fleet)
-    return "", fleet.with_instance(row)
+    told = f"it is installed first: 'gitopsctl engines show {row.id}' shows how far that is" if row.is_unready else ""
+    return told, fleet.with_instance(row)
 
 
 def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:
     if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired, and its id is not given out again")
-    for name in ADDED_AS:
-        before, wanted = getattr(known, name), getattr(added, name)
+    for name in (*ADDED_AS, *INSTALLED_AS):
+        before, wanted = getattr(known, name) or "", getattr(added, name)
         if before != wanted:
             raise Refused(f"{name.replace('_', ' ')} of engine instance {known.id} is '{before}', not '{wanted}'")
 
@@ -229,6 +251,16 @@ def _require_valid(added: AddEngineInstance, engines: Collection[str]) -> None:
         raise Refused(f"a shared engine instance is dedicated to no workspace, '{added.dedicated_to}' neither")
     if not 1 <= added.capacity <= MOST_CAPACITY:
         raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {added.capacity}")
+    _require_installable(added)
+
+
+def _require_installable(added: AddEngineInstance) -> None:
+    if added.profile and not added.wanted_version:
+        raise Refused("a profile is of an instance that is installed with a version: add '--version'")
+    if added.wanted_version and not VERSION.fullmatch(added.wanted_version):
+        raise Refused(f"a version is one of Argo CD's, such as 3.2.11, not '{added.wanted_version[:MAX_LABEL]}'")
+    if added.profile:
+        require_label("a profile", added.profile)
 
 
 def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
@@ -247,9 +279,11 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         return f"it is {known.state}", fleet
     if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired")
+    if known.is_unready and wanted != "retired":
+        raise Refused(f"engine instance {known.id} is {known.state}: only 'gitopsctl engines retire' gives it up")
     if wanted == "accepting":
         require_active(known.engine_cluster, fleet)
-    after = fleet.with_instance(replace(known, state=wanted, ordered_at=at))
+    after = fleet.with_instance(replace(known, state=wanted, ordered_at=at, due_at=None, state_message=None))
     if wanted == "retired":
         _require_empty(known, fleet)
         require_nobody_pinned(known, fleet)

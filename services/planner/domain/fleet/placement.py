@@ -44,7 +44,7 @@ def place(
     Raises:
         Wait: there is no instance for it.
     """
-    instances = tuple(instances)
+    instances = tuple(each for each in instances if not each.unready)
     affinity = affinity or Affinity(tenant.workspace)
     candidates = candidates_of(affinity, instances, lambda each: each.accepting)
     if not candidates:
@@ -70,7 +70,7 @@ def candidates_of(
 
     While none is open, any of these will do: to refuse a new tenant would hold up its whole partition.
     """
-    known = [instance for instance in instances if affinity.admits(instance)]
+    known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
     wanted = [instance for instance in known if is_open(instance)] or known
     return [instance for instance in wanted if instance.dedicated_to] or wanted
 

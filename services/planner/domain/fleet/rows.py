@@ -13,7 +13,7 @@ from services.planner.domain.fleet.assignments import PlacementRules
 from services.planner.rows import EngineInstance, TenantName
 
 ClusterState = Literal["active", "draining", "retired"]
-InstanceState = Literal["accepting", "full", "draining", "drained", "retired"]
+InstanceState = Literal["provisioning", "accepting", "full", "draining", "drained", "failed", "retired"]
 Outcome = Literal["accepted", "refused", "unchanged"]
 MoveStep = Literal[
     "ordered",
@@ -34,6 +34,7 @@ CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausin
 """Steps of a move from which it can go back: the source still has all that it had."""
 OVER: tuple[MoveStep, ...] = ("done", "cancelled")
 
+UNREADY: tuple[InstanceState, ...] = ("provisioning", "failed")
 CLASSES = ("shared", "dedicated")
 ROOM_AGAIN = 0.9
 """A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
@@ -79,6 +80,19 @@ class EngineInstanceRow:
     created_at: datetime
     ordered_at: datetime
     """When the newest order that changed it was given."""
+    wanted_version: str | None = None
+    """Of Argo CD, that a provisioner installs and keeps; None: somebody else looks after what the instance runs."""
+    profile: str | None = None
+    """Configuration that it is installed with; None: the usual one."""
+    due_at: datetime | None = None
+    """When it has failed, if it is still being provisioned then."""
+    state_message: str | None = None
+    """Why it is in its state; None: that needs no words."""
+
+    @property
+    def is_unready(self) -> bool:
+        """Whether it has never been ready for tenants: they are placed on another, and never moved to it."""
+        return self.state in UNREADY
 
     @property
     def is_retired(self) -> bool:
@@ -104,6 +118,7 @@ class EngineInstanceRow:
             engine_cluster=self.engine_cluster,
             region=self.region,
             ring=self.ring,
+            unready=self.is_unready,
         )
 
 

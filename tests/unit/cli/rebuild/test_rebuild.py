@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -53,6 +54,8 @@ def test_instance_when_streamed_then_its_row_is_as_it_was() -> None:
         "one", "argocd", "argocd", "north", "eu", "shared", "", "early", 7, "draining", at(1), at(2)
     )
     assert row_of(EngineInstanceRow, RECORD) == row
+    installed = {"wanted_version": "3.2.11", "profile": None, "due_at": "2026-05-04T12:00:03Z", "state_message": None}
+    assert row_of(EngineInstanceRow, RECORD | installed) == replace(row, wanted_version="3.2.11", due_at=at(3))
 
 
 @pytest.mark.parametrize("change", [{"ordered_at": "yesterday"}, {"ordered_at": None}])
