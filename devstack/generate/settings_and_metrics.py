@@ -13,6 +13,7 @@ from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings
 
 from devstack.generate.markdown import Row, code, table
+from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.settings import AgentSettings
 from services.cli.installation.connect import ConnectorSettings, ConnectSettings
 from services.common.addresses import AddressPolicy
@@ -26,6 +27,7 @@ SETTINGS: dict[str, type[BaseSettings]] = {
     "Watcher": WatcherSettings,
     "Planner": PlannerSettings,
     "Agent": AgentSettings,
+    "Provisioner": ProvisionerSettings,
     "Connector keeper": ConnectSettings,
     "`gitopsctl connector apply`": ConnectorSettings,
 }
@@ -56,7 +58,7 @@ def settings_page() -> str:
         "<!-- Generated from the services' settings.py by `make generate`; do not edit. -->",
         "# Settings",
         ABOUT_SETTINGS,
-        "## Watcher, planner and agent",
+        "## Watcher, planner, agent and provisioner",
         _settings(common),
     ]
     for service, settings in SETTINGS.items():

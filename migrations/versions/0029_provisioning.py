@@ -99,6 +99,7 @@ def _make_pools() -> None:
         sa.Column("profile", sa.Text(), nullable=False, comment="Configuration, likewise; empty: the usual one."),
         sa.Column("ordered_at", _TIME, nullable=False, comment="When the newest order that changed it was given."),
         sa.Column("shrinks_at", _TIME, comment="When an instance is given up, if fewer are enough until then."),
+        sa.Column("leaving", sa.Text(), comment="The instance that is being given up. Null: none is."),
         sa.Column("message", sa.Text(), nullable=False, comment="Why it does not have what it needs; empty: it has."),
         sa.CheckConstraint("ring IN ('canary', 'early', 'general')", name=op.f("engine_pools_ring_check")),
         sa.CheckConstraint(

@@ -30,7 +30,7 @@ from services.agent.stream.desired_state import DesiredState, SnapshotReader
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.faust_app import faust_app
 from services.agent.stream.fleet_follower import FleetFollower
-from services.agent.stream.fleet_reader import FleetReader
+from services.agent.stream.fleet_reader import FleetReader, instance_of
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
@@ -51,7 +51,7 @@ from services.common.kafka import (
 )
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
 from services.common.message_log import Messaging, await_messaging
-from services.common.messages import EngineResource, FleetInstance, Observation
+from services.common.messages import EngineResource, Observation
 from services.common.reachability import Reachability
 from services.common.sealing import OpeningKeys
 from services.common.startup import await_dependency
@@ -76,7 +76,7 @@ def start(settings: AgentSettings) -> None:
 
 def _read_fleet(settings: AgentSettings, registry: SchemaRegistry) -> FleetFollower:
     """The fleet as it is now, and whoever follows it from here on."""
-    reader = FleetReader(settings, settings.fleet_topic, settings.consumer_group, partial(_instance, registry))
+    reader = FleetReader(settings, settings.fleet_topic, settings.consumer_group, partial(instance_of, registry))
     rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
     return FleetFollower(Fleet(settings.engine_cluster, rows), reader, SystemClock())
 
@@ -172,13 +172,6 @@ def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> En
     if value is None:
         return EngineResource.from_tombstone(decode_record(registry, key))
     return EngineResource.from_record(decode_record(registry, value))
-
-
-def _instance(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> FleetInstance:
-    """Likewise a row of the fleet."""
-    if value is None:
-        return FleetInstance.from_tombstone(decode_record(registry, key))
-    return FleetInstance.from_record(decode_record(registry, value))
 
 
 def _topic_of_rows(settings: AgentSettings) -> Topic:

@@ -14,6 +14,7 @@ from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
+from services.planner.domain.fleet.pool_rows import Patience
 from services.planner.domain.policy import CONFINING_KINDS, Policy, RemedyPolicy, SweepGuard
 
 
@@ -69,6 +70,16 @@ class PolicySettings(BaseSettings):
         gt=timedelta(0),
         description="How long the installation of an engine instance may take until it is said to have failed.",
     )
+    shrink_patience: timedelta = Field(
+        default=timedelta(hours=1),
+        ge=timedelta(0),
+        description="How long fewer engine instances have to be enough for a pool until it gives one up.",
+    )
+    overload_patience: timedelta = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(0),
+        description="How long an engine instance of a pool carries more than 85 % of its capacity until tenants leave.",
+    )
 
     remediation: Literal["on", "off"] = Field(
         default="on", description="Whether planners do something by themselves for engine instances that are ill."
@@ -106,6 +117,7 @@ class PolicySettings(BaseSettings):
                 self.remediation == "on", self.remedy_after, self.remedy_cool_down, self.recovered_after
             ),
             provisioning_patience=self.provisioning_patience,
+            scaling=Patience(self.shrink_patience, self.overload_patience),
         )
 
     @field_validator("refused_kinds", mode="before")

@@ -41,6 +41,10 @@ class Fleet:
         row = self._rows.get(instance)
         return row is not None and row.engine_cluster != self._cluster
 
+    def installations(self) -> list[FleetInstance]:
+        """Instances of our cluster whose engine a provisioner installs, or has installed until they were retired."""
+        return sorted((row for row in self._ours() if row.wanted_version), key=lambda row: row.id)
+
     def is_engine_namespace(self, namespace: str) -> bool:
         """Whether an instance of our cluster is in it, or was: one that is retired may have left Secrets there."""
         return any(row.namespace == namespace for row in self._ours())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import structlog
 
 from services.agent import SERVICE
+from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison, Retry
 from services.common.kafka import Brokers, ConsumedMessage, PartitionReader, TopicPartition
 from services.common.messages import FleetInstance
@@ -67,3 +68,10 @@ class FleetReader:
         except Poison as error:
             metrics.count_failure(SERVICE, error, "decode")
             log.warning("a row of the fleet cannot be understood", offset=message.offset, error=str(error))
+
+
+def instance_of(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> FleetInstance:
+    """The row that a message is of: a value, or of a deleted one a tombstone, which has a key alone."""
+    if value is None:
+        return FleetInstance.from_tombstone(decode_record(registry, key))
+    return FleetInstance.from_record(decode_record(registry, value))

@@ -10,7 +10,14 @@ import time
 import typer
 from rich.live import Live
 
-from services.cli.fleet import engine_assignments, engine_moves, engine_orders, engine_rebalance, engine_remedies
+from services.cli.fleet import (
+    engine_assignments,
+    engine_moves,
+    engine_orders,
+    engine_pools,
+    engine_rebalance,
+    engine_remedies,
+)
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -44,6 +51,7 @@ app.command("pin")(engine_assignments.pin)
 app.command("unpin")(engine_assignments.unpin)
 app.command("assignments")(engine_assignments.list_assignments)
 app.command("orders")(engine_orders.list_orders)
+app.add_typer(engine_pools.app, name="pool")
 
 LOOK_EVERY_SECONDS = 2.0
 DEFAULT_CAPACITY = 2500
@@ -193,7 +201,7 @@ def engine_namespaces(text: str) -> dict[str, str]:
 
 def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
     """As it is shown."""
-    told = shown.health.get(known.id)
+    told, installed = shown.health.get(known.id), shown.installations.get(known.id)
     return {
         "id": known.id,
         "cluster": known.engine_cluster,
@@ -215,6 +223,8 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "capacity": known.capacity,
         "wantedVersion": known.wanted_version or "",
         "profile": known.profile or "",
+        "installation": installed.phase if installed else "",
+        "installationMessage": installed.message if installed else "",
         "createdAt": known.created_at,
         "orderedAt": known.ordered_at,
         "healthMessage": told.message if told else "",

@@ -193,6 +193,43 @@ class UnpinTenant:
         return "/".join(self.tenant)
 
 
+@dataclass(frozen=True, slots=True)
+class SetEnginePool:
+    """Instances of a ring in a cluster are added and given up by the planner itself, as their load asks for."""
+
+    engine_cluster: str
+    ring: str
+    minimum: int
+    """Instances."""
+    maximum: int
+    spare: int
+    """Instances beyond those that the load needs."""
+    capacity: int
+    """Applications, of each instance that is added."""
+    version: str
+    """Of Argo CD, likewise."""
+    profile: str
+    """Configuration, likewise; empty: the usual one."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return f"{self.engine_cluster}/{self.ring}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEnginePool:
+    """Instances of a ring in a cluster are added and given up by operators alone."""
+
+    engine_cluster: str
+    ring: str
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return f"{self.engine_cluster}/{self.ring}"
+
+
 Order = (
     AddEngineCluster
     | AddEngineInstance
@@ -209,6 +246,8 @@ Order = (
     | AssignWorkspace
     | PinTenant
     | UnpinTenant
+    | SetEnginePool
+    | RemoveEnginePool
 )
 
 

@@ -113,7 +113,33 @@ class EngineHealth:
     """Applications that waited to be compared at every measurement since the last report: what stands in the queue."""
 
 
-ObservationEvent = Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept | EngineHealth
+class InstallationPhase(StrEnum):
+    """How far a provisioner is with what an instance runs."""
+
+    APPLYING = "Applying"
+    """It tries again."""
+    APPLIED = "Applied"
+    FAILED = "Failed"
+    """Only somebody else can help."""
+    REMOVING = "Removing"
+    REMOVED = "Removed"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInstallation:
+    """How far a provisioner is with an instance, told again and again. Of no tenant, and of no object."""
+
+    phase: str
+    """An :class:`InstallationPhase`; text, because it crossed a wire."""
+    version: str
+    """Of the manifests that are applied, or would be; empty: none are."""
+    message: str
+    """For operators; empty if the phase says all."""
+
+
+ObservationEvent = (
+    Applied | StatusReported | Removed | Failed | Checked | SyncMoved | OrphansKept | EngineHealth | EngineInstallation
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,19 @@ ENGINE_REFUSED = Gauge(
     "1 while an agent deploys nothing new by an Argo CD, for want of fixes and of what makes up for them.",
     ["instance"],
 )
+INSTALLATIONS_FAILED = Gauge(
+    "gitops_engine_installation_failed",
+    "1 while a provisioner cannot make an installation; engines show says why.",
+    ["instance"],
+)
+INSTANCES_FAILED = Gauge(
+    "gitops_engine_instances_failed", "Engine instances that were not ready in time; engines show says why."
+)
+POOL_IN_WANT = Gauge(
+    "gitops_engine_pool_in_want",
+    "1 while something keeps a pool from the instances that it needs; engines pool list says what.",
+    ["cluster", "ring"],
+)
 ENGINE_HEALTH = Gauge(
     "gitops_engine_health",
     "How an Argo CD is by its agent's judgement: 0 healthy, 1 degraded, 2 down; the agent's log says why.",

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import REMEDY, Health, RowKind
+from services.common.messages import REMEDY, Health, InstallationPhase, RowKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
+from services.planner.database.pool_queries import load_pools
 from services.planner.domain.fleet.measured_load import load_of_objects, measured_load
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
@@ -25,6 +26,7 @@ from services.planner.domain.fleet.rows import (
     EngineInstanceRow,
     Fleet,
     Holding,
+    Installation,
     InstanceHealth,
     Move,
     TenantHere,
@@ -56,6 +58,7 @@ SELECT EXISTS (
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
+INSTALLATIONS = f"SELECT {names(Installation)} FROM engine_installations"
 INSTANCES = f"SELECT {names(EngineInstanceRow)} FROM engine_instances ORDER BY id"
 # Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
 # places meanwhile is missed.
@@ -129,8 +132,10 @@ SELECT EXISTS (
 """
 IS_PROVISIONED = f"""
 SELECT EXISTS (
-    SELECT FROM engine_instances i LEFT JOIN engine_health h ON h.engine_instance_id = i.id
-     WHERE (i.state = 'provisioning' AND i.due_at <= %s)
+    SELECT FROM engine_instances i
+      LEFT JOIN engine_health h ON h.engine_instance_id = i.id
+      LEFT JOIN engine_installations p ON p.engine_instance_id = i.id
+     WHERE (i.state = 'provisioning' AND (i.due_at <= %s OR p.phase = '{InstallationPhase.FAILED.value}'))
         OR (i.state IN ('provisioning', 'failed') AND h.health = '{Health.HEALTHY.value}'
             AND h.heartbeat_at IS NOT NULL)
 )
@@ -175,6 +180,7 @@ def load_fleet_rows(
     held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
+    installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
         {each.id: each for each in clusters},
@@ -188,6 +194,8 @@ def load_fleet_rows(
         {each.engine_instance_id: each for each in health},
         cordoned,
         load_rules(connection),
+        installations={each.engine_instance_id: each for each in installations},
+        pools=load_pools(connection),
     )
 
 

@@ -29,11 +29,13 @@ from services.planner.database.columns import IDS, document, names, recordset, u
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
     FleetOrderRecord,
+    Installation,
     InstanceHealth,
     Move,
 )
@@ -201,6 +203,7 @@ KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
 
+INSTALLATIONS = upsert(tables.engine_installations, Installation, only="known.reported_at < EXCLUDED.reported_at")
 ENGINE_HEALTH = upsert(tables.engine_health, InstanceHealth)
 # Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.
 HEALTH_OF_INSTANCES = f"""
@@ -233,6 +236,16 @@ PINS_GONE = f"""
 DELETE FROM tenant_pins AS known USING {recordset(PinKey, "gone")}
  WHERE (known.workspace, known.namespace) = (gone.workspace, gone.namespace)
 """
+ENGINE_POOLS = upsert(tables.engine_pools, EnginePool)
+ENGINE_POOLS_GONE = f"""
+DELETE FROM engine_pools AS known
+ USING {recordset(EnginePool, "gone")}
+ WHERE (known.engine_cluster, known.ring) = (gone.engine_cluster, gone.ring)
+"""
+ENGINE_OVERLOADS = upsert(tables.engine_overloads, Overload)
+ENGINE_OVERLOADS_GONE = (
+    "DELETE FROM engine_overloads WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
+)
 FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """
@@ -300,6 +313,11 @@ STATEMENTS = (
     Statement("assignments", "workspace_assignments", ASSIGNMENTS),
     Statement("pins_gone", "tenant_pins", PINS_GONE),
     Statement("pins", "tenant_pins", PINS),
+    Statement("engine_pools_gone", "engine_pools", ENGINE_POOLS_GONE),
+    Statement("engine_pools", "engine_pools", ENGINE_POOLS),
+    Statement("engine_overloads_gone", "engine_overloads", ENGINE_OVERLOADS_GONE),
+    Statement("engine_overloads", "engine_overloads", ENGINE_OVERLOADS),
+    Statement("engine_installations", "engine_installations", INSTALLATIONS),
     Statement("engine_health", "engine_health", ENGINE_HEALTH),
     Statement("engine_health", "engine_instances", HEALTH_OF_INSTANCES),
     Statement("remediations", "remediations", REMEDIATIONS),

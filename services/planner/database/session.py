@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
@@ -38,6 +39,7 @@ from services.planner.database.load import (
     look_up,
 )
 from services.planner.database.periodic_queries import find_parked_statuses
+from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import SweepFound, find_unseen
@@ -45,6 +47,7 @@ from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.pool_rows import Burdens
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.fleet.view import FleetView
@@ -158,6 +161,16 @@ class DatabaseSession:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
             return load_fleet_rows(connection, self._engines, orders, closing, tenants, moves_locked=True)
+
+    def load_burdens(self, now: datetime) -> Burdens:
+        """Overloaded instances, and the tenants that were moved of late."""
+        with self._translated() as connection:
+            return load_burdens(connection, now)
+
+    def find_leaving(self) -> Collection[str]:
+        """Ids of instances that pools give up, and that no tenant is on."""
+        with self._translated() as connection:
+            return find_leaving(connection)
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         """All tenants that are current, with what their instances hold for them."""

@@ -208,6 +208,7 @@ engine_pools = Table(
     Column("profile", Text, nullable=False, comment="Configuration, likewise; empty: the usual one."),
     Column("ordered_at", _TIME, nullable=False, comment="When the newest order that changed it was given."),
     Column("shrinks_at", _TIME, comment="When an instance is given up, if fewer are enough until then."),
+    Column("leaving", Text, comment="The instance that is being given up. Null: none is."),
     Column("message", Text, nullable=False, comment="Why it does not have what it needs; empty: it has."),
     CheckConstraint("ring IN ('canary', 'early', 'general')", name="ring"),
     CheckConstraint("0 <= minimum AND minimum <= maximum AND spare >= 0", name="instances"),

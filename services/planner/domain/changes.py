@@ -12,11 +12,13 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
     FleetOrderRecord,
+    Installation,
     InstanceHealth,
     Move,
 )
@@ -98,6 +100,8 @@ class Changes(NamedTuple):
     """As agents told last, or that they tell nothing."""
     remediations: tuple[Remediation, ...] = ()
     remedies_told: tuple[ToldRemedy, ...] = ()
+    engine_installations: tuple[Installation, ...] = ()
+    """As provisioners told last."""
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
     assignments: tuple[WorkspaceAssignment, ...] = ()
@@ -105,6 +109,11 @@ class Changes(NamedTuple):
     """Workspaces that are assigned to nothing any more."""
     pins: tuple[TenantPin, ...] = ()
     pins_gone: tuple[PinKey, ...] = ()
+    engine_pools: tuple[EnginePool, ...] = ()
+    engine_pools_gone: tuple[EnginePool, ...] = ()
+    engine_overloads: tuple[Overload, ...] = ()
+    engine_overloads_gone: tuple[str, ...] = ()
+    """Ids of instances that are overloaded no more."""
     fleet_orders: tuple[FleetOrderRecord, ...] = ()
     moves_ordered: tuple[Move, ...] = ()
     """New, or further by what is decided on the whole fleet: room, and orders to go back."""

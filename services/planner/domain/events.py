@@ -31,6 +31,11 @@ class RemediesDue:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingDue:
+    """A timer event: look whether pools have as many engine instances as their load needs."""
+
+
+@dataclass(frozen=True, slots=True)
 class HealthDue:
     """A timer event: an agent has told nothing of an engine instance for long."""
 
@@ -113,6 +118,7 @@ class Event:
         | FleetOrder
         | FleetDue
         | RemediesDue
+        | ScalingDue
     )
     partition: int
     trace_id: str
@@ -120,12 +126,12 @@ class Event:
     @property
     def is_of_fleet(self) -> bool:
         """Whether it is about the fleet itself, and no tenant's."""
-        return isinstance(self.message, FleetOrder | FleetDue | RemediesDue)
+        return isinstance(self.message, FleetOrder | FleetDue | RemediesDue | ScalingDue)
 
     @property
     def tenant_name(self) -> tuple[str, str]:
         """Workspace and namespace of the tenant that it is about; both empty if it is of the fleet."""
-        if isinstance(self.message, FleetOrder | FleetDue | RemediesDue):
+        if isinstance(self.message, FleetOrder | FleetDue | RemediesDue | ScalingDue):
             return ("", "")
         return (self.message.workspace, self.message.namespace)
 
@@ -136,5 +142,5 @@ class Event:
                 return Cause(at, self.trace_id)
             case FleetOrder(ordered_at=at):
                 return Cause(at, self.trace_id)
-            case Due() | HealthDue() | MoveDue() | FleetDue() | RemediesDue():
+            case Due() | HealthDue() | MoveDue() | FleetDue() | RemediesDue() | ScalingDue():
                 return Cause(now, self.trace_id)

@@ -10,6 +10,7 @@ from services.common.api_resource import GroupKind
 from services.common.platform_namespaces import is_platform
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.limits import Limits
+from services.planner.domain.fleet.pool_rows import Patience
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Policy:
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
     provisioning_patience: timedelta = timedelta(minutes=15)
     """How long the installation of an engine instance may take."""
+    scaling: Patience = field(default_factory=Patience)
+    """How long pools wait until they shrink, and overloaded instances until they are relieved."""
 
     remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 
 from services.common.errors import Wait
-from services.common.messages import Command, FleetOrder, ResyncCompleted
+from services.common.messages import Command, ResyncCompleted
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
@@ -26,18 +26,8 @@ from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
-from services.planner.domain.events import Due, Event, FleetDue, MoveDue, RemediesDue, SweepPlace, SweepScope, Unseen
-from services.planner.domain.fleet.health import decide_health, is_of_health
-from services.planner.domain.fleet.orders import (
-    ORDERS_OF_A_TENANT,
-    ORDERS_OF_ALL_TENANTS,
-    ORDERS_THAT_CLOSE,
-    decide_orders,
-)
-from services.planner.domain.fleet.orphans import decide_orphans, instance_of
-from services.planner.domain.fleet.remediation_rows import Remediation
-from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, needs_tenants
-from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
+from services.planner.domain.fleet.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -45,13 +35,14 @@ from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import is_approved, refuse_sweep
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
+from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import KeptOrphans, ParkedTenant, RefusedSweep, TenantName
+from services.planner.rows import ParkedTenant, RefusedSweep, TenantName
 
 log = structlog.get_logger(__name__)
 
 
-class Database(Protocol):
+class Database(FleetDatabase, Protocol):
     """What a batch asks."""
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
@@ -64,26 +55,6 @@ class Database(Protocol):
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         """What complete lists did not show."""
-
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        """What agents of these instances keep, as they told last."""
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        """How these instances are, as agents told last."""
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
-
-        No tenant comes to who is ``closing``, and no move takes a step.
-        """
-
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        """All tenants that are current, with what their instances hold for them."""
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        """What was done for instances that are ill or have been, by their ids."""
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
@@ -118,7 +89,7 @@ def plan_batch(
 
     Raises Wait if a new tenant cannot be placed.
     """
-    ordered, remedied = _ordered(events, database, policy, now), _remedied(events, database, policy, now)
+    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
     if only is not None:
@@ -126,13 +97,7 @@ def plan_batch(
     loaded = database.load_tenants(routed.keys())
     # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
-    of_fleet = [
-        ordered,
-        remedied,
-        _orphans(of_instances, database, now),
-        _health(of_instances, database, policy, now),
-        decide_told(event for event in of_instances if is_of_remedy(event)),
-    ]
+    of_fleet += plan_reports(of_instances, database, policy, now)
     shares = {
         share.state.tenant.id: share
         for name, each in routed.items()
@@ -158,46 +123,6 @@ def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
     """What complete lists did not show of these tenants, each once, whatever the number of lists."""
     unseen = (event.message for share in shares for event in share.events if isinstance(event.message, Unseen))
     return frozenset((each.scope.kind, subject) for each in unseen for subject in each.ids)
-
-
-def _ordered(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
-    """What becomes of operators' orders about the fleet."""
-    events = [event for event in events if isinstance(event.message, FleetOrder | FleetDue)]
-    if not events:
-        return Changes()
-    orders = [event.message for event in events if isinstance(event.message, FleetOrder)]
-    closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
-    named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
-    fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
-    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
-        fleet = replace(fleet, tenants=database.load_all_tenants())
-    return decide_orders(orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
-
-
-def _remedied(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
-    """What is done for instances that are ill; what is due is a batch of its own, without orders."""
-    if not any(isinstance(event.message, RemediesDue) for event in events):
-        return Changes()
-    fleet, remediations = database.load_fleet_rows((), (), ()), database.load_remediations()
-    if needs_tenants(remediations.values()):
-        fleet = replace(fleet, tenants=database.load_all_tenants())
-    return decide_remedies(fleet, remediations, now, policy.remedies)
-
-
-def _orphans(events: Sequence[Event], database: Database, now: datetime) -> Changes:
-    """What becomes of objects of instances that no row desires."""
-    told = [event for event in events if not is_of_health(event) and not is_of_remedy(event)]
-    instances = {instance_of(event) for event in told}
-    return decide_orphans(told, database.find_kept_orphans(instances), now) if told else Changes()
-
-
-def _health(events: Sequence[Event], database: Database, policy: Policy, now: datetime) -> Changes:
-    """How instances are by what was told of them."""
-    told = [event for event in events if is_of_health(event)]
-    if not told:
-        return Changes()
-    instances = {instance_of(event) for event in told}
-    return decide_health(told, database.find_engine_health(instances), now, policy.health_patience)
 
 
 def route(

@@ -17,6 +17,7 @@ from services.common.messages import (
     Checked,
     Command,
     EngineHealth,
+    EngineInstallation,
     Failed,
     Observation,
     OrphansKept,
@@ -73,7 +74,7 @@ def _aspect(observation: Observation) -> Hashable:
     A late report is of an older manifest, which only the planner can tell.
     """
     match observation.event:
-        case StatusReported() | Removed() | EngineHealth():
+        case StatusReported() | Removed() | EngineHealth() | EngineInstallation():
             return type(observation.event).__name__
         case Applied(digest=digest) | Failed(digest=digest):
             return ("outcome", digest)

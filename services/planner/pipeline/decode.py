@@ -29,9 +29,11 @@ from services.common.messages import (
     Checked,
     Command,
     EngineHealth,
+    EngineInstallation,
     Failed,
     FleetOrder,
     Health,
+    InstallationPhase,
     Observation,
     OrphansKept,
     ResourceChanged,
@@ -50,6 +52,7 @@ DELIVERY_SECONDS = 150.0
 MAX_VERSION_DIGITS = 64
 TOLD = {each.value for each in Health} - {Health.UNKNOWN.value}
 """Of an instance by its agent."""
+PHASES = {each.value for each in InstallationPhase}
 KEPT = "parked_events"
 """Stands for the topic in dead letters of what was kept in this table."""
 
@@ -179,13 +182,22 @@ def _checked_observation(observation: Observation) -> Observation:
             _storable(digest)
         case OrphansKept(objects=objects, finished=finished):
             _storable(*objects, *finished)
-        case EngineHealth(health=health, reason=reason, message=told, version=version, queue=queue):
-            _storable(reason, told, version)
-            if queue < 0:
-                raise Poison(f"no queue has {queue} Applications")
-            if health not in TOLD:
-                raise Poison(f"an agent tells no health '{health[:64]}'")
+        case EngineHealth() as health:
+            _require_health(health)
+        case EngineInstallation(phase=phase, version=version, message=told):
+            _storable(version, told)
+            if phase not in PHASES:
+                raise Poison(f"a provisioner tells no phase '{phase[:64]}'")
     return observation
+
+
+def _require_health(told: EngineHealth) -> None:
+    """Raises Poison unless an agent may tell this of an instance."""
+    _storable(told.reason, told.message, told.version)
+    if told.queue < 0:
+        raise Poison(f"no queue has {told.queue} Applications")
+    if told.health not in TOLD:
+        raise Poison(f"an agent tells no health '{told.health[:64]}'")
 
 
 def _checked_order(order: FleetOrder) -> FleetOrder:

@@ -18,8 +18,10 @@ from psycopg import Connection
 from services.common.telemetry.metrics import (
     ENGINE_INSTANCES,
     ENGINE_REMEDIATIONS,
+    INSTANCES_FAILED,
     LEFT_BEHIND,
     ORPHANS_KEPT,
+    POOL_IN_WANT,
     RESOURCES,
     STREAM_UNCONFIRMED,
     SWEEPS_REFUSED,
@@ -28,8 +30,8 @@ from services.common.telemetry.metrics import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import fleet_queries, periodic_queries
-from services.planner.domain.events import Event, FleetDue, RemediesDue
+from services.planner.database import fleet_queries, periodic_queries, pool_queries
+from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -72,6 +74,7 @@ class PeriodicTasks:
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
             ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
             ("remedies", SECOND, self._remedy),
+            ("scaling", 10 * SECOND, self._look_at_pools),
             ("provisioned", SECOND, self._look_at_installations),
             ("compact", 10 * SECOND, self._compact),
             ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
@@ -138,9 +141,20 @@ class PeriodicTasks:
             found = fleet_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
         if found:
             planner.look_again([Event(RemediesDue(), partition, "")])
+
     def _look_at_installations(self, planner: Planner) -> None:
         """Instances that are being installed may be ready, or overdue."""
         self._look_at_fleet(planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()))
+
+    def _look_at_pools(self, planner: Planner) -> None:
+        """Pools may need more instances, or fewer."""
+        partition = planner.consumer.fleet_partition
+        if partition is None:
+            return
+        with planner.session.connection() as connection:
+            found = pool_queries.has_pool(connection)
+        if found:
+            planner.look_again([Event(ScalingDue(), partition, "")])
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:
@@ -195,5 +209,9 @@ class PeriodicTasks:
                 ENGINE_INSTANCES.labels(health).set(count)
             for state, count in periodic_queries.count_remediations(connection).items():
                 ENGINE_REMEDIATIONS.labels(state).set(count)
+            INSTANCES_FAILED.set(pool_queries.count_failed(connection))
+            POOL_IN_WANT.clear()
+            for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
+                POOL_IN_WANT.labels(cluster, ring).set(wants)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

@@ -33,6 +33,7 @@ from services.common.messages import (
     DrainEngineCluster,
     DrainEngineInstance,
     EngineHealth,
+    EngineInstallation,
     Failed,
     FleetOrder,
     LookAgain,
@@ -43,11 +44,13 @@ from services.common.messages import (
     PinTenant,
     RebalanceFleet,
     Removed,
+    RemoveEnginePool,
     ResourceChanged,
     ResourceGone,
     ResyncCompleted,
     RetireEngineCluster,
     RetireEngineInstance,
+    SetEnginePool,
     StatusReported,
     UndrainEngineCluster,
     UndrainEngineInstance,
@@ -109,6 +112,7 @@ SAMPLES: dict[str, list[Any]] = {
         observation(Failed("abc", permanent=True, message="no")),
         observation(EngineHealth("Healthy", "", "", "3.2.11", NOW)),
         observation(EngineHealth("Down", "HeartbeatLost", "…", "", None, queue=7)),
+        observation(EngineInstallation("Failed", "3.2.11", "no manifests")),
         observation(OrphansKept(100, 20, ("Application/a", "Secret/b"), ("abc",))),
     ],
     "gitops.dead-letters-value": [
@@ -131,6 +135,8 @@ SAMPLES: dict[str, list[Any]] = {
         fleet_order(AssignWorkspace("team", "eu", "")),
         fleet_order(PinTenant("team", "web", "argocd-2")),
         fleet_order(UnpinTenant("team", "web")),
+        fleet_order(SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "")),
+        fleet_order(RemoveEnginePool("north", "general")),
     ],
 }
 CASES = [(subject, sample) for subject, samples in SAMPLES.items() for sample in samples]

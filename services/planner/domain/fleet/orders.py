@@ -6,7 +6,6 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -25,13 +24,14 @@ from services.common.messages import (
     MoveTenant,
     PinTenant,
     RebalanceFleet,
+    RemoveEnginePool,
     RetireEngineCluster,
     RetireEngineInstance,
+    SetEnginePool,
     UndrainEngineCluster,
     UndrainEngineInstance,
     UnpinTenant,
 )
-from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.assignment_orders import (
@@ -47,6 +47,7 @@ from services.planner.domain.fleet.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
 from services.planner.domain.fleet.move_orders import cancel_move, move_tenant, settle_moves
 from services.planner.domain.fleet.order_validation import require_label, require_one_of
+from services.planner.domain.fleet.pools import MOST_CAPACITY, change_pool, require_version
 from services.planner.domain.fleet.provisioning import settle_provisioning
 from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.rows import (
@@ -63,12 +64,10 @@ from services.planner.domain.fleet.rows import (
     Refused,
 )
 
-MOST_CAPACITY = 1_000_000
 ADDED_AS = ("engine_cluster", "namespace", "engine", "engine_class", "dedicated_to", "ring", "capacity")
 """What an instance was added with: the order and the row have it under the same names."""
 INSTALLED_AS = ("wanted_version", "profile")
 """Likewise, of one that is installed by us; the row has no value where the order has an empty one."""
-VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?")
 ORDERED_STATES: Mapping[type, InstanceState] = {
     DrainEngineInstance: "draining",
     UndrainEngineInstance: "accepting",
@@ -128,6 +127,8 @@ def decide_orders(
         engine_clusters=tuple(row for row in after.clusters.values() if row != fleet.clusters.get(row.id)),
         engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
         **_assigned(fleet.rules, after.rules),
+        engine_pools=tuple(row for row in after.pools.values() if row != fleet.pools.get(row.key)),
+        engine_pools_gone=tuple(row for row in fleet.pools.values() if row.key not in after.pools),
         fleet_orders=tuple(records),
         moves_ordered=moves,
         audit_records=tuple(move_record(move) for move in moves if _is_new_step(move, fleet)),
@@ -166,6 +167,8 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
             return add_cluster(given, fleet, at)
         case DrainEngineCluster() | UndrainEngineCluster() | RetireEngineCluster():
             return change_cluster(given, fleet, at)
+        case SetEnginePool() | RemoveEnginePool():
+            return change_pool(given, fleet, at)
         case MoveTenant() | CancelMove() | RebalanceFleet() | PinTenant() | UnpinTenant():
             return _move_tenants(given, order, fleet)
         case AssignWorkspace():
@@ -257,8 +260,8 @@ def _require_valid(added: AddEngineInstance, engines: Collection[str]) -> None:
 def _require_installable(added: AddEngineInstance) -> None:
     if added.profile and not added.wanted_version:
         raise Refused("a profile is of an instance that is installed with a version: add '--version'")
-    if added.wanted_version and not VERSION.fullmatch(added.wanted_version):
-        raise Refused(f"a version is one of Argo CD's, such as 3.2.11, not '{added.wanted_version[:MAX_LABEL]}'")
+    if added.wanted_version:
+        require_version(added.wanted_version)
     if added.profile:
         require_label("a profile", added.profile)
 

@@ -18,6 +18,7 @@ from services.common.messages import (
     REMEDY,
     Command,
     EngineHealth,
+    EngineInstallation,
     Observation,
     OrphansApproved,
     OrphansKept,
@@ -62,7 +63,7 @@ def decide_orphans(events: Iterable[Event], known: Mapping[str, KeptOrphans], no
 def instance_of(event: Event) -> str:
     """The instance that an event is about, if that is no object of it; empty if it is about a tenant, or a list."""
     match event.message:
-        case Observation(engine_instance_id=instance, event=OrphansKept() | EngineHealth()):
+        case Observation(engine_instance_id=instance, event=OrphansKept() | EngineHealth() | EngineInstallation()):
             return instance
         case Observation(engine_instance_id=instance, kind=kind) if kind == REMEDY:
             return instance

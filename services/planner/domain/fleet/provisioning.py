@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from services.common.messages import Health
+from services.common.messages import Health, InstallationPhase
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, InstanceHealth
 
 REMEDY = "mend that, and it is used; or retire it, and add another"
@@ -37,11 +37,14 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
         return replace(row, state="accepting", due_at=None, state_message=None)
     if row.state == "failed":
         return row
+    if (found := fleet.installations.get(row.id)) is not None and found.phase == InstallationPhase.FAILED.value:
+        return replace(row, state="failed", due_at=None, state_message=f"{found.message}; {REMEDY}")
     if row.due_at is None:
         return replace(row, due_at=now + patience)
     if row.due_at > now:
         return row
-    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {_lacking(told)}; {REMEDY}"
+    lacking = found.message if found is not None and found.message else _lacking(told)
+    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {lacking}; {REMEDY}"
     return replace(row, state="failed", due_at=None, state_message=message)
 
 

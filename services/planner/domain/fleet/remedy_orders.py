@@ -36,7 +36,7 @@ def decide_remedies(
     """What is done for instances that are ill, and for those that are not any more.
 
     Args:
-        fleet: all rows; all tenants, if :func:`needs_tenants`.
+        fleet: all rows; all tenants, if :func:`is_of_tenants`.
         remediations: by instance.
         now: the time.
         policy: what operators lay down.
@@ -64,7 +64,7 @@ def decide_remedies(
     )
 
 
-def needs_tenants(remediations: Iterable[Remediation]) -> bool:
+def is_of_tenants(remediations: Iterable[Remediation]) -> bool:
     """Whether an instance may be evacuated: all tenants count then."""
     return any(row.is_cordoned for row in remediations)
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from services.common.messages import Health
 from services.planner.domain.fleet.assignments import PlacementRules
+from services.planner.domain.fleet.pool_rows import EnginePool, PoolKey
 from services.planner.rows import EngineInstance, TenantName
 
 ClusterState = Literal["active", "draining", "retired"]
@@ -188,6 +189,22 @@ class InstanceHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class Installation:
+    """A row of ``engine_installations``: how far a provisioner is with what an instance runs, as it told last."""
+
+    engine_instance_id: str
+    partition: int
+    """Of what is told of the instance."""
+    phase: str
+    """An InstallationPhase."""
+    version: str
+    """Of the manifests; empty: none are applied."""
+    message: str
+    """For operators."""
+    reported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """A row of ``moves``: a tenant that goes from one engine instance to another."""
 
@@ -272,6 +289,10 @@ class Fleet:
     """What workspaces and tenants are assigned to."""
     load: Mapping[str, int] = field(default_factory=dict)
     """What instances carry, by their ids; no order is decided on it, and only lists have it."""
+    installations: Mapping[str, Installation] = field(default_factory=dict)
+    """By instance; none of one of which no provisioner has told anything."""
+    pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
+    """Those that grow and shrink by themselves."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""
@@ -297,6 +318,14 @@ class Fleet:
         held = self.holding(instance)
         more = replace(held, tenants=held.tenants + 1, deployments=held.deployments + tenant.deployments)
         return replace(self, holdings={**self.holdings, instance: more})
+
+    def with_pool(self, row: EnginePool) -> Fleet:
+        """With this row in place of the one of its pool."""
+        return replace(self, pools={**self.pools, row.key: row})
+
+    def without_pool(self, key: PoolKey) -> Fleet:
+        """Without the row of a pool."""
+        return replace(self, pools={known: row for known, row in self.pools.items() if known != key})
 
     def with_cluster(self, row: EngineClusterRow) -> Fleet:
         """With this row in place of the one of its id."""

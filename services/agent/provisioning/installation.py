@@ -1,0 +1,148 @@
+"""What an installation consists of: rendered manifests, put into the namespace of an instance. Pure.
+
+A file of rendered manifests is what ``kustomize build`` makes of one instance: Argo CD's manifests of a version, the
+settings of ``k8s/argocd``, and the agents' rights. It is of one namespace, whichever; the instance's takes its place.
+Of what belongs to no namespace it may hold bindings of its accounts alone: the rest of a cluster is its operators'.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from services.common.errors import Permanent
+from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, NAMESPACE, SECRET, ApiResource, Manifest
+from services.common.messages import FleetInstance
+
+INSTANCE_LABEL = "managed-gitops.redhat.com/engine-instance"
+"""Of all that a provisioner has made, with the instance's id: it changes and removes nothing else."""
+PLATFORM_LABEL = "managed-gitops.redhat.com/platform"
+"""Nothing of tenants is deployed to such a namespace."""
+
+SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+SERVICE = ApiResource("", "v1", "Service", "services")
+ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "Role", "roles")
+ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
+NETWORK_POLICY = ApiResource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
+
+NAMESPACED = (
+    *(SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CONFIG_MAP, SECRET, APP_PROJECT),
+    *(NETWORK_POLICY, SERVICE, DEPLOYMENT, STATEFUL_SET),
+)
+"""What an installation consists of, in the order in which it is applied: pods come last."""
+KINDS = {each.kind: each for each in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One object of an installation."""
+
+    resource: ApiResource
+    manifest: Manifest
+
+
+class Renderings:
+    """The rendered manifests that the release has."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is read again each time: what is mounted there may change."""
+        self._folder = folder
+
+    def manifests_of(self, version: str, profile: str) -> list[Manifest]:
+        """Those of one version and profile. Raises Permanent if there are none, or if they are not to be read."""
+        path = self._folder / f"{self._name(version, profile)}.yaml"
+        if not path.is_file():
+            known = ", ".join(self.names()) or "none"
+            raise Permanent(
+                f"there are no manifests of Argo CD {version}{f' with profile {profile}' if profile else ''}, but of "
+                f"{known}: render them (k8s/README.md), or order another version"
+            )
+        try:
+            found = list(yaml.safe_load_all(path.read_text()))
+        except (OSError, yaml.YAMLError) as error:
+            raise Permanent(f"the manifests in {path.name} are not to be read: {error}") from error
+        return [each for each in found if each is not None]
+
+    def names(self) -> list[str]:
+        """Versions, each with its profile, of which there are manifests."""
+        return sorted(path.stem for path in self._folder.glob("*.yaml"))
+
+    def _name(self, version: str, profile: str) -> str:
+        return f"{version}-{profile}" if profile else version
+
+
+def namespace_of(instance: FleetInstance) -> Manifest:
+    """The namespace of an instance."""
+    labels = {INSTANCE_LABEL: instance.id, PLATFORM_LABEL: "true"}
+    metadata = {"name": instance.namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata}
+
+
+def installation(rendered: Iterable[Manifest], instance: FleetInstance) -> list[Wanted]:
+    """The objects of an instance, in the order in which they are applied. Raises Permanent if they may not be."""
+    rendered = list(rendered)
+    before = {namespace for each in rendered if (namespace := each.get("metadata", {}).get("namespace"))}
+    if len(before) > 1:
+        raise Permanent(f"the manifests are of several namespaces: {', '.join(sorted(before))}")
+    wanted = [_placed(each, instance, before) for each in rendered]
+    order = {resource.kind: number for number, resource in enumerate((*NAMESPACED, CLUSTER_ROLE_BINDING))}
+    return sorted(wanted, key=lambda each: (order[each.resource.kind], each.manifest["metadata"]["name"]))
+
+
+def _placed(rendered: Manifest, instance: FleetInstance, before: set[str]) -> Wanted:
+    resource = KINDS.get(rendered.get("kind", ""))
+    if resource is None or rendered.get("apiVersion") != resource.api_version:
+        raise Permanent(
+            f"the manifests hold a {rendered.get('apiVersion')} {rendered.get('kind')}, which no instance may bring: "
+            f"leave it out, or apply it once for the cluster"
+        )
+    manifest = copy.deepcopy(rendered)
+    metadata = manifest["metadata"]
+    if resource is CLUSTER_ROLE_BINDING:
+        metadata["name"] = f"{metadata['name']}-{instance.id}"
+        metadata.pop("namespace", None)
+    else:
+        metadata["namespace"] = instance.namespace
+    metadata["labels"] = {**(metadata.get("labels") or {}), INSTANCE_LABEL: instance.id}
+    for subject in manifest.get("subjects") or ():
+        if subject.get("namespace") in before:
+            subject["namespace"] = instance.namespace
+    return Wanted(resource, manifest)
+
+
+def differs(wanted: Any, live: Any) -> bool:
+    """Whether ``live`` lacks anything of ``wanted``; what others have added to it does not count."""
+    if isinstance(wanted, dict):
+        if not isinstance(live, dict):
+            return bool(wanted)
+        return any(_is_missing(value, live.get(name)) for name, value in wanted.items())
+    if isinstance(wanted, list):
+        if not isinstance(live, list) or len(wanted) != len(live):
+            return True
+        return any(differs(*pair) for pair in zip(wanted, live, strict=True))
+    return bool(wanted != live)
+
+
+def _is_missing(wanted: Any, live: Any) -> bool:
+    """What is empty may be left out."""
+    return (wanted not in (None, {}, [], "") or live is not None) and differs(wanted, live)
+
+
+def described(names: Iterable[str], most: int = 5) -> str:
+    """A few of them, and how many more there are."""
+    first, *rest = _portions(sorted(names), most)
+    return ", ".join(first) + (f" and {len(rest[0])} more" if rest else "")
+
+
+def _portions(names: list[str], most: int) -> Iterator[list[str]]:
+    yield names[:most]
+    if names[most:]:
+        yield names[most:]

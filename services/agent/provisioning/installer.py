@@ -1,0 +1,164 @@
+"""Makes an installation as it has to be in its namespace, and removes it again.
+
+Level-based: each call looks at what there is and changes what differs, so any of them may be cut off anywhere. Whatever
+somebody else has made is left alone: a namespace is ours by its label, and so is each object in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from services.agent.health.heartbeat import NAME as HEARTBEAT
+from services.agent.provisioning.installation import (
+    CLUSTER_ROLE_BINDING,
+    INSTANCE_LABEL,
+    NAMESPACED,
+    Renderings,
+    Wanted,
+    described,
+    differs,
+    installation,
+    namespace_of,
+)
+from services.common.errors import Permanent, Wait
+from services.common.kubernetes import (
+    APP_PROJECT,
+    APPLICATION,
+    NAMESPACE,
+    SECRET,
+    AlreadyExists,
+    ApiResource,
+    KubeClient,
+    Manifest,
+    NotFound,
+)
+from services.common.messages import FleetInstance
+from services.common.ownership import MANAGED_BY, MANAGER
+
+log = structlog.get_logger(__name__)
+
+FIELD_MANAGER = "gitops-service-provisioner"
+OURS = f"{MANAGED_BY}={MANAGER}"
+LOGINS = "argocd.argoproj.io/secret-type"
+"""Secrets by which Argo CD knows clusters and repositories."""
+
+
+class Installer:
+    """Of one engine cluster."""
+
+    def __init__(self, cluster: KubeClient, renderings: Renderings) -> None:
+        """``renderings``: what the release has."""
+        self._cluster, self._renderings = cluster, renderings
+
+    async def install(self, instance: FleetInstance) -> int:
+        """Make the installation what it has to be; returns how many objects were changed.
+
+        1. The namespace.   Crash: it is ours by its label, and goes on.
+        2. Its objects.     Crash: those that are missing are made next time.
+        3. What is there of another version, and is not wanted any more, goes.
+
+        Raises Permanent if it cannot be made, and what the client does.
+        """
+        rendered = self._renderings.manifests_of(instance.wanted_version, instance.profile)
+        wanted = installation(rendered, instance)
+        await self._ensure_namespace(instance)
+        changed = 0
+        for resource in (*NAMESPACED, CLUSTER_ROLE_BINDING):
+            changed += await self._bring_up_to_date(resource, instance, wanted)
+        return changed
+
+    async def remove(self, instance: FleetInstance) -> bool:
+        """Remove the installation; returns whether nothing is left of it. Raises Wait while a tenant has something.
+
+        Bindings go first: without them what still runs may do nothing to the cluster.
+        """
+        namespace = await self._namespace(instance)
+        if namespace is None or not _is_ours(namespace, instance):
+            await self._remove_bindings(instance)
+            return True
+        if left := await self._left_of_tenants(instance.namespace):
+            raise Wait(f"namespace {instance.namespace} is not removed: it still has {described(left)}")
+        await self._remove_bindings(instance)
+        if "deletionTimestamp" not in namespace["metadata"]:
+            log.info("an installation is removed", instance=instance.id, namespace=instance.namespace)
+            await self._cluster.delete_object(NAMESPACE, None, instance.namespace, uid=namespace["metadata"]["uid"])
+        return False
+
+    async def _ensure_namespace(self, instance: FleetInstance) -> None:
+        live = await self._namespace(instance)
+        if live is None:
+            try:
+                await self._cluster.create_object(NAMESPACE, namespace_of(instance), field_manager=FIELD_MANAGER)
+            except AlreadyExists as error:
+                raise Wait(f"namespace {instance.namespace} has just been made by somebody") from error
+            return
+        if not _is_ours(live, instance):
+            raise Permanent(
+                f"namespace {instance.namespace} is there already and was not made for instance {instance.id}: "
+                "delete it, or retire the instance and add one in another namespace"
+            )
+        if "deletionTimestamp" in live["metadata"]:
+            raise Wait(f"namespace {instance.namespace} is being deleted")
+
+    async def _bring_up_to_date(self, resource: ApiResource, instance: FleetInstance, wanted: Iterable[Wanted]) -> int:
+        live = {each["metadata"]["name"]: each for each in await self._live(resource, instance)}
+        ours = {each.manifest["metadata"]["name"]: each.manifest for each in wanted if each.resource is resource}
+        changed = 0
+        for name, manifest in ours.items():
+            if name not in live or differs(_comparable(manifest), live[name]):
+                await self._cluster.apply_object(resource, manifest, field_manager=FIELD_MANAGER)
+                changed += 1
+        for name in live.keys() - ours.keys():
+            await self._delete(resource, live[name])
+            changed += 1
+        return changed
+
+    async def _live(self, resource: ApiResource, instance: FleetInstance) -> list[Manifest]:
+        namespace = None if resource is CLUSTER_ROLE_BINDING else instance.namespace
+        found: list[Manifest] = []
+        async for page in self._cluster.list_pages(resource, namespace, selector=f"{INSTANCE_LABEL}={instance.id}"):
+            found += page.items
+        return found
+
+    async def _remove_bindings(self, instance: FleetInstance) -> None:
+        for binding in await self._live(CLUSTER_ROLE_BINDING, instance):
+            await self._delete(CLUSTER_ROLE_BINDING, binding)
+
+    async def _delete(self, resource: ApiResource, live: Manifest) -> None:
+        metadata = live["metadata"]
+        try:
+            await self._cluster.delete_object(
+                resource, metadata.get("namespace"), metadata["name"], uid=metadata["uid"]
+            )
+        except NotFound:
+            return
+
+    async def _namespace(self, instance: FleetInstance) -> Manifest | None:
+        try:
+            return await self._cluster.get_object(NAMESPACE, None, instance.namespace)
+        except NotFound:
+            return None
+
+    async def _left_of_tenants(self, namespace: str) -> list[str]:
+        """Applications whosesoever, and what agents have made: no row is about an instance that is retired."""
+        found = [
+            f"Application {each['metadata']['name']}"
+            async for page in self._cluster.list_pages(APPLICATION, namespace, metadata_only=True)
+            for each in page.items
+            if each["metadata"]["name"] != HEARTBEAT
+        ]
+        for resource, selector in ((APP_PROJECT, OURS), (SECRET, LOGINS)):
+            async for page in self._cluster.list_pages(resource, namespace, selector=selector, metadata_only=True):
+                found += [f"{resource.kind} {each['metadata']['name']}" for each in page.items]
+        return found
+
+
+def _is_ours(namespace: Manifest, instance: FleetInstance) -> bool:
+    return (namespace["metadata"].get("labels") or {}).get(INSTANCE_LABEL) == instance.id
+
+
+def _comparable(manifest: Manifest) -> Manifest:
+    """Without what the API server does not show as it was written."""
+    return {name: value for name, value in manifest.items() if name != "stringData"}

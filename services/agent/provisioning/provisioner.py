@@ -1,0 +1,115 @@
+"""Keeps every installation of an engine cluster as it has to be, and tells the planner how far it is.
+
+Compared at once when the fleet changes, and else every half minute. One instance that cannot be installed keeps no
+other from that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from services.agent.objects.fleet import Fleet
+from services.agent.observe.observation_sink import ObservationSink
+from services.agent.provisioning import PROVISIONER
+from services.agent.provisioning.installer import Installer
+from services.common.clock import Clock
+from services.common.errors import GitOpsError, Permanent, Retry
+from services.common.kubernetes import Rejected
+from services.common.messages import EngineInstallation, FleetInstance, InstallationPhase
+from services.common.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+REPORT_SECONDS = 60.0
+"""Between two reports of what has not changed."""
+MESSAGE_CHARACTERS = 500
+
+
+class Provisioner:
+    """See the module."""
+
+    def __init__(
+        self, fleet: Fleet, installer: Installer, reports: ObservationSink, clock: Clock, interval_seconds: float
+    ) -> None:
+        """``fleet`` is another's to keep up to date, who calls :meth:`look_again`."""
+        self._fleet, self._installer, self._reports = fleet, installer, reports
+        self._clock, self._interval = clock, interval_seconds
+        self._asked = asyncio.Event()
+        self._told: dict[str, tuple[EngineInstallation, float]] = {}
+        """By instance what was told last, and when."""
+        self._gone: set[str] = set()
+        """Retired instances of which nothing is left: they are not looked at again by this process."""
+        self._has_looked = False
+
+    def not_ready(self) -> str:
+        """Empty once every installation was compared."""
+        return "" if self._has_looked else "installations not compared yet"
+
+    def look_again(self) -> None:
+        """The fleet has changed."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            self._asked.clear()
+            for instance in self._fleet.installations():
+                if instance.id not in self._gone:
+                    await self._look_at(instance)
+            self._has_looked = True
+            waking = self._clock.call_later(self._interval, self._asked.set)
+            await self._asked.wait()
+            waking.cancel()
+
+    async def _look_at(self, instance: FleetInstance) -> None:
+        try:
+            found = await (self._removed(instance) if instance.is_retired else self._installed(instance))
+        except Rejected as error:
+            found = self._failed(instance, f"the API server refuses it: {error}")
+        except Permanent as error:
+            found = self._failed(instance, str(error))
+        except GitOpsError as error:
+            phase = InstallationPhase.REMOVING if instance.is_retired else InstallationPhase.APPLYING
+            found = _told(phase, instance, str(error))
+        metrics.INSTALLATIONS_FAILED.labels(instance.id).set(found.phase == InstallationPhase.FAILED)
+        self._report(instance, found)
+
+    async def _installed(self, instance: FleetInstance) -> EngineInstallation:
+        changed = await self._installer.install(instance)
+        if changed:
+            log.info("an installation was brought up to date", instance=instance.id, objects=changed)
+        return _told(InstallationPhase.APPLIED, instance)
+
+    async def _removed(self, instance: FleetInstance) -> EngineInstallation:
+        if not await self._installer.remove(instance):
+            self._clock.call_later(min(self._interval, 2.0), self._asked.set)
+            return _told(InstallationPhase.REMOVING, instance)
+        self._gone.add(instance.id)
+        return EngineInstallation(InstallationPhase.REMOVED.value, "", "")
+
+    def _failed(self, instance: FleetInstance, message: str) -> EngineInstallation:
+        log.error("an installation cannot be made", instance=instance.id, error=message, service=PROVISIONER)
+        return _told(InstallationPhase.FAILED, instance, message)
+
+    def _report(self, instance: FleetInstance, found: EngineInstallation) -> None:
+        before, at = self._told.get(instance.id, (None, 0.0))
+        if found == before and self._clock.time() - at < REPORT_SECONDS:
+            return
+        self._told[instance.id] = (found, self._clock.time())
+
+        def end_delivery(arrived: bool) -> None:
+            if not arrived:
+                self._told.pop(instance.id, None)
+                self._gone.discard(instance.id)
+
+        try:
+            self._reports.send_report(instance.id, found, end_delivery)
+        except Retry as error:
+            log.warning("installation not told", instance=instance.id, error=str(error))
+            end_delivery(arrived=False)
+
+
+def _told(phase: InstallationPhase, instance: FleetInstance, message: str = "") -> EngineInstallation:
+    return EngineInstallation(phase.value, instance.wanted_version, message[:MESSAGE_CHARACTERS])

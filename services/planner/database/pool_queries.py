@@ -1,0 +1,58 @@
+"""Reads what is decided on when pools grow and shrink."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+
+from services.planner.database.columns import names
+from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, PoolKey
+
+POOLS = f"SELECT {names(EnginePool)} FROM engine_pools ORDER BY engine_cluster, ring"
+OVERLOADS = f"SELECT {names(Overload)} FROM engine_overloads"
+MOVED_SINCE = "SELECT DISTINCT tenant_id FROM moves WHERE step = 'done' AND step_since > %s"
+STAYS = timedelta(days=1)
+"""How long a tenant stays where it was moved to."""
+# Instances of a pool that may be retired are locked before the fleet is read: see fleet_queries.LOCK.
+LEAVING = """
+SELECT i.id FROM engine_pools p JOIN engine_instances i ON i.id = p.leaving WHERE i.state = 'drained' ORDER BY i.id
+"""
+HAS_POOL = "SELECT EXISTS (SELECT FROM engine_pools) OR EXISTS (SELECT FROM engine_overloads)"
+IN_WANT = "SELECT engine_cluster, ring, message <> '' FROM engine_pools"
+COUNT_FAILED = "SELECT count(*) FROM engine_instances WHERE state = 'failed'"
+
+
+def load_pools(connection: Connection[Any]) -> dict[PoolKey, EnginePool]:
+    """All pools."""
+    return {pool.key: pool for pool in (EnginePool(*row) for row in connection.execute(POOLS))}
+
+
+def load_burdens(connection: Connection[Any], now: datetime) -> Burdens:
+    """Overloaded instances, and the tenants that were moved within a day."""
+    overloads = [Overload(*row) for row in connection.execute(OVERLOADS)]
+    moved = connection.execute(MOVED_SINCE, (now - STAYS,))
+    return Burdens({each.engine_instance_id: each for each in overloads}, frozenset(tenant for (tenant,) in moved))
+
+
+def find_leaving(connection: Connection[Any]) -> list[str]:
+    """Ids of instances that pools give up, and that no tenant is on."""
+    return [instance for (instance,) in connection.execute(LEAVING)]
+
+
+def has_pool(connection: Connection[Any]) -> bool:
+    """Whether anything grows and shrinks by itself."""
+    row = connection.execute(HAS_POOL).fetchone()
+    return row is not None and row[0]
+
+
+def pools_in_want(connection: Connection[Any]) -> dict[PoolKey, bool]:
+    """Of each pool whether something keeps it from what it needs."""
+    return {(cluster, ring): wants for cluster, ring, wants in connection.execute(IN_WANT)}
+
+
+def count_failed(connection: Connection[Any]) -> int:
+    """Instances that were not ready in time."""
+    row = connection.execute(COUNT_FAILED).fetchone()
+    return int(row[0]) if row else 0

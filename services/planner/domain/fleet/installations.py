@@ -1,0 +1,31 @@
+"""What provisioners tell of installations, as rows. A report is of its time: a late one changes nothing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from services.common.messages import EngineInstallation, Observation
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event
+from services.planner.domain.fleet.rows import Installation
+
+
+def decide_installations(events: Iterable[Event]) -> Changes:
+    """The newest report of each instance; the database keeps a newer one."""
+    newest: dict[str, Installation] = {}
+    for event in events:
+        match event.message:
+            case Observation(engine_instance_id=instance, event=EngineInstallation() as told, observed_at=at):
+                row = Installation(instance, event.partition, told.phase, told.version, told.message, at)
+                if instance not in newest or newest[instance].reported_at <= at:
+                    newest[instance] = row
+    return Changes(engine_installations=tuple(newest.values()))
+
+
+def is_of_installation(event: Event) -> bool:
+    """Whether an event is about what a provisioner does."""
+    match event.message:
+        case Observation(event=EngineInstallation()):
+            return True
+        case _:
+            return False

@@ -1,0 +1,75 @@
+"""Rows of pools as values: rings of engine clusters in which instances are added and given up by the planner itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+PoolKey = tuple[str, str]
+"""Engine cluster and ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePool:
+    """A row of ``engine_pools``."""
+
+    engine_cluster: str
+    ring: str
+    minimum: int
+    """Instances."""
+    maximum: int
+    spare: int
+    """Instances beyond those that the load needs."""
+    capacity: int
+    """Applications, of each instance that is added."""
+    version: str
+    """Of Argo CD, likewise."""
+    profile: str
+    """Likewise; empty: the usual one."""
+    ordered_at: datetime
+    """When the newest order that changed it was given."""
+    shrinks_at: datetime | None = None
+    """When an instance is given up, if fewer are enough until then."""
+    leaving: str | None = None
+    """The instance that is being given up."""
+    message: str = ""
+    """Why it does not have what it needs; empty: it has."""
+
+    @property
+    def key(self) -> PoolKey:
+        """Which it is."""
+        return (self.engine_cluster, self.ring)
+
+    @property
+    def id(self) -> str:
+        """As operators know it."""
+        return "/".join(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A row of ``engine_overloads``: an instance that carries more of its capacity than it should."""
+
+    engine_instance_id: str
+    relieved_at: datetime
+    """When tenants move away, if it is overloaded until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burdens:
+    """What scaling remembers of instances and tenants."""
+
+    overloads: Mapping[str, Overload] = field(default_factory=dict)
+    """By instance."""
+    moved_of_late: frozenset[UUID] = frozenset()
+    """Tenants that were moved within a day: they stay where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a state has to last until something follows from it."""
+
+    shrink: timedelta = timedelta(hours=1)
+    overload: timedelta = timedelta(minutes=10)

@@ -1,0 +1,74 @@
+"""Operators' orders about pools: rings of engine clusters that grow and shrink by themselves. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+from services.common.messages import RemoveEnginePool, SetEnginePool
+from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.fleet.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
+
+MOST_INSTANCES = 1000
+MOST_CAPACITY = 1_000_000
+VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?")
+"""Of Argo CD."""
+
+
+def change_pool(wanted: SetEnginePool | RemoveEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    return _set_pool(wanted, fleet, at) if isinstance(wanted, SetEnginePool) else _remove_pool(wanted, fleet)
+
+
+def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    known = fleet.pools.get((wanted.engine_cluster, wanted.ring))
+    if known is not None and at <= known.ordered_at:
+        return f"a newer order, of {known.ordered_at.isoformat()}, has changed the pool", fleet
+    if wanted.engine_cluster not in fleet.clusters:
+        raise Refused(f"there is no engine cluster '{wanted.engine_cluster}': 'gitopsctl engine-clusters add' adds it")
+    if wanted.ring not in RINGS:
+        raise Refused(f"there is no ring '{wanted.ring}', but {', '.join(sorted(RINGS))}")
+    _require_numbers(wanted)
+    require_version(wanted.version)
+    row = EnginePool(
+        engine_cluster=wanted.engine_cluster,
+        ring=wanted.ring,
+        minimum=wanted.minimum,
+        maximum=wanted.maximum,
+        spare=wanted.spare,
+        capacity=wanted.capacity,
+        version=wanted.version,
+        profile=wanted.profile,
+        ordered_at=at,
+        leaving=known.leaving if known else None,
+    )
+    if known is not None and replace(known, ordered_at=at, shrinks_at=None, message="") == row:
+        return "it is so", fleet
+    return "", fleet.with_pool(row)
+
+
+def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:
+    key = (wanted.engine_cluster, wanted.ring)
+    if key not in fleet.pools:
+        return "there is none", fleet
+    return "its instances stay", fleet.without_pool(key)
+
+
+def _require_numbers(wanted: SetEnginePool) -> None:
+    if not 0 <= wanted.minimum <= wanted.maximum <= MOST_INSTANCES:
+        raise Refused(
+            f"a pool has at least --min and at most --max instances, between 0 and {MOST_INSTANCES}: "
+            f"not {wanted.minimum} and {wanted.maximum}"
+        )
+    if not 0 <= wanted.spare <= MOST_INSTANCES:
+        raise Refused(f"spare instances are between 0 and {MOST_INSTANCES}, not {wanted.spare}")
+    if not 1 <= wanted.capacity <= MOST_CAPACITY:
+        raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {wanted.capacity}")
+
+
+def require_version(version: str) -> None:
+    """Raises Refused if that is none of Argo CD's. Whether there are manifests of it, its provisioner knows."""
+    if not VERSION.fullmatch(version):
+        raise Refused(f"a version is one of Argo CD's, such as 3.2.11, not '{version[:MAX_LABEL]}'")

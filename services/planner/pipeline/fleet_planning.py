@@ -1,0 +1,133 @@
+"""What a batch changes of the fleet itself: operators' orders, what is due, and what agents tell of their instances.
+
+Called by ``batch_planning``, first of all: tenants are placed on what this leaves. What is due is a batch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from services.common.messages import FleetOrder
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.health import decide_health, is_of_health
+from services.planner.domain.fleet.installations import decide_installations, is_of_installation
+from services.planner.domain.fleet.orders import (
+    ORDERS_OF_A_TENANT,
+    ORDERS_OF_ALL_TENANTS,
+    ORDERS_THAT_CLOSE,
+    decide_orders,
+)
+from services.planner.domain.fleet.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.pool_rows import Burdens
+from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, is_of_tenants
+from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.scaling import needs_tenants, scale
+from services.planner.domain.policy import Policy
+from services.planner.rows import KeptOrphans, TenantName
+
+
+class FleetDatabase(Protocol):
+    """What is asked about the fleet."""
+
+    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+        """What agents of these instances keep, as they told last."""
+
+    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+        """How these instances are, as agents told last."""
+
+    def load_fleet_rows(
+        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
+    ) -> Fleet:
+        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
+
+        No tenant comes to who is ``closing``, and no move takes a step.
+        """
+
+    def load_burdens(self, now: datetime) -> Burdens:
+        """Overloaded instances, and the tenants that were moved of late."""
+
+    def find_leaving(self) -> Collection[str]:
+        """Ids of instances that pools give up, and that no tenant is on."""
+
+    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        """All tenants that are current, with what their instances hold for them."""
+
+    def load_remediations(self) -> Mapping[str, Remediation]:
+        """What was done for instances that are ill or have been, by their ids."""
+
+
+def plan_fleet(events: Sequence[Event], database: FleetDatabase, policy: Policy, now: datetime) -> list[Changes]:
+    """What follows from those of ``events`` that are about the fleet as a whole."""
+    messages = [event.message for event in events]
+    planned = []
+    if any(isinstance(message, FleetOrder | FleetDue) for message in messages):
+        orders = [message for message in messages if isinstance(message, FleetOrder)]
+        planned.append(_ordered(orders, database, policy, now))
+    if any(isinstance(message, RemediesDue) for message in messages):
+        planned.append(_remedied(database, policy, now))
+    if any(isinstance(message, ScalingDue) for message in messages):
+        planned.append(_scaled(database, policy, now))
+    return planned
+
+
+def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Policy, now: datetime) -> list[Changes]:
+    """What follows from ``events`` that are each about an instance, and none of its objects."""
+    kept = [event for event in events if not (is_of_health(event) or is_of_remedy(event) or is_of_installation(event))]
+    return [
+        _orphans(kept, database, now),
+        _health([event for event in events if is_of_health(event)], database, policy, now),
+        decide_told(event for event in events if is_of_remedy(event)),
+        decide_installations(event for event in events if is_of_installation(event)),
+    ]
+
+
+def _ordered(orders: Sequence[FleetOrder], database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
+    """What becomes of operators' orders."""
+    closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
+    named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
+    fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
+    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
+        fleet = replace(fleet, tenants=database.load_all_tenants())
+    return decide_orders(orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
+
+
+def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
+    """What is done for instances that are ill."""
+    fleet, remediations = database.load_fleet_rows((), (), ()), database.load_remediations()
+    if is_of_tenants(remediations.values()):
+        fleet = replace(fleet, tenants=database.load_all_tenants())
+    return decide_remedies(fleet, remediations, now, policy.remedies)
+
+
+def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
+    """What becomes of pools, and of instances that carry too much."""
+    fleet, burdens = database.load_fleet_rows((), database.find_leaving(), ()), database.load_burdens(now)
+    if needs_tenants(fleet, burdens, now):
+        fleet = replace(fleet, tenants=database.load_all_tenants())
+    scaling = scale(fleet, burdens, now, policy.scaling)
+    decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
+    return decided._replace(
+        engine_pools=scaling.pools,
+        engine_overloads=scaling.overloads,
+        engine_overloads_gone=scaling.overloads_gone,
+    )
+
+
+def _orphans(events: Sequence[Event], database: FleetDatabase, now: datetime) -> Changes:
+    """What becomes of objects of instances that no row desires."""
+    instances = {instance_of(event) for event in events}
+    return decide_orphans(events, database.find_kept_orphans(instances), now) if events else Changes()
+
+
+def _health(events: Sequence[Event], database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
+    """How instances are by what was told of them."""
+    if not events:
+        return Changes()
+    instances = {instance_of(event) for event in events}
+    return decide_health(events, database.find_engine_health(instances), now, policy.health_patience)

@@ -1,0 +1,118 @@
+"""Pools in PostgreSQL: instances are added, given up and relieved by rows alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.fleet import engines
+from services.common.messages import EngineHealth, Observation, RemoveEnginePool, SetEnginePool
+from services.planner.database.pool_queries import count_failed, find_leaving, has_pool, pools_in_want
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event, FleetDue, ScalingDue
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import ADD_CLUSTER
+from tests.component.planner.test_fleet import ordered
+from tests.unit.planner.given import at
+
+POOL = SetEnginePool("default", "general", 1, 2, 0, 10, "3.2.11", "")
+HOUR = 3600
+ONE, TWO = "default-general-1", "default-general-2"
+STATES = "SELECT id, state FROM engine_instances ORDER BY id"
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[DatabaseSession]:
+    """A planner's, on a database with a cluster and no instance."""
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(ADD_CLUSTER.encode())
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
+        yield opened
+
+
+def take(session: DatabaseSession, second: int, *events: Event) -> None:
+    session.save_changes(plan_batch(events, session, Policy(), at(second)), ())
+
+
+def scale_at(session: DatabaseSession, second: int) -> None:
+    take(session, second, Event(ScalingDue(), 0, ""))
+
+
+def make_ready(session: DatabaseSession, second: int, instance: str) -> None:
+    told = EngineHealth("Healthy", "", "", "3.2.11", at(second))
+    take(session, second, Event(Observation("", "", instance, "", "", at(second), told), 1, ""))
+    take(session, second, Event(FleetDue(), 0, ""))
+
+
+def rows(database: Database, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(database.owner_url) as owner:
+        return owner.execute(query.encode()).fetchall()
+
+
+def shown(database: Database) -> dict[str, object]:
+    environment = {"DATABASE_OWNER_URL": database.owner_url}
+    result = CliRunner(env=environment).invoke(engines.app, ["pool", "list", "-o", "json"])
+    (row,) = json.loads(result.stdout)
+    found: dict[str, object] = row
+    return found
+
+
+def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: DatabaseSession, database: Database) -> None:
+    with session.connection() as connection:
+        assert not has_pool(connection)
+    take(session, 1, ordered(1, POOL))
+    with session.connection() as connection:
+        assert has_pool(connection)
+    scale_at(session, 2)
+    assert rows(database, STATES) == [(ONE, "provisioning")]
+    make_ready(session, 3, ONE)
+    assert rows(database, STATES) == [(ONE, "accepting")]
+
+    take(session, 4, ordered(4, SetEnginePool("default", "general", 2, 2, 0, 10, "3.2.11", "")))
+    scale_at(session, 5)
+    make_ready(session, 6, TWO)
+    assert rows(database, STATES) == [(ONE, "accepting"), (TWO, "accepting")]
+
+    take(session, 7, ordered(7, POOL))
+    scale_at(session, 8)
+    scale_at(session, 8 + HOUR)
+    assert rows(database, STATES) == [(ONE, "drained"), (TWO, "accepting")]
+    assert shown(database)["leaving"] == ONE
+    with session.connection() as connection:
+        assert find_leaving(connection) == [ONE]
+    scale_at(session, 9 + HOUR)
+    assert rows(database, STATES) == [(ONE, "retired"), (TWO, "accepting")]
+    assert shown(database)["leaving"] == ""
+
+    take(session, 9999, ordered(9999, RemoveEnginePool("default", "general")))
+    with session.connection() as connection:
+        assert not has_pool(connection)
+    orders = "SELECT kind, subject, actor, outcome FROM fleet_orders WHERE actor = 'planner' ORDER BY ordered_at"
+    assert rows(database, orders) == [
+        ("AddEngineInstance", ONE, "planner", "accepted"),
+        ("AddEngineInstance", TWO, "planner", "accepted"),
+        ("DrainEngineInstance", ONE, "planner", "accepted"),
+        ("RetireEngineInstance", ONE, "planner", "accepted"),
+    ]
+
+
+def test_pool_when_an_instance_has_failed_then_that_is_counted_and_the_pool_says_so(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, 1, ordered(1, SetEnginePool("default", "general", 2, 2, 0, 10, "3.2.11", "")))
+    scale_at(session, 2)
+    take(session, 2000, Event(FleetDue(), 0, ""))
+    take(session, 2001, ordered(2001, SetEnginePool("default", "general", 3, 3, 0, 10, "3.2.11", "")))
+    scale_at(session, 2002)
+    with session.connection() as connection:
+        assert count_failed(connection) == 2
+        assert pools_in_want(connection) == {("default", "general"): True}
+    assert f"{ONE} has failed" in str(shown(database)["message"])

@@ -1,0 +1,96 @@
+"""What an installation consists of: rendered manifests in the namespace of an instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.agent.provisioning.installation import INSTANCE_LABEL, Renderings, differs, installation, namespace_of
+from services.common.errors import Permanent
+from tests.unit.agent.instances_of_fleet import instance_row
+from tests.unit.agent.provisioning.renderings import named, rendered, write
+
+ONE = instance_row("one", namespace="argocd-one", wanted_version="3.2.11")
+
+
+def test_installation_when_made_then_all_of_it_is_in_the_namespace_of_the_instance_and_pods_come_last() -> None:
+    wanted = installation(rendered("3.2.11"), ONE)
+    assert [each.resource.kind for each in wanted] == [
+        "ServiceAccount", "Role", "RoleBinding", "ConfigMap", "StatefulSet", "ClusterRoleBinding",
+    ]  # fmt: skip
+    namespaced = [each.manifest["metadata"] for each in wanted[:-1]]
+    assert {each["namespace"] for each in namespaced} == {"argocd-one"}
+    assert all(each.manifest["metadata"]["labels"][INSTANCE_LABEL] == "one" for each in wanted)
+
+
+def test_bindings_when_made_then_they_are_of_the_accounts_of_the_instance_and_of_no_other() -> None:
+    wanted = {each.resource.kind: each.manifest for each in installation(rendered("3.2.11"), ONE)}
+    binding = wanted["ClusterRoleBinding"]
+    assert binding["metadata"]["name"] == "gitops-service-argocd-one"
+    assert "namespace" not in binding["metadata"]
+    assert binding["subjects"][0]["namespace"] == "argocd-one"
+    assert wanted["RoleBinding"]["subjects"][0]["namespace"] == "gitops-service"
+
+
+REFUSED = {
+    "a ClusterRole": (named("rbac.authorization.k8s.io/v1", "ClusterRole", "x"), "hold a rbac.authorization.k8s.io/v1"),
+    "a CRD": (named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x"), "which no instance may bring"),
+    "another version of a kind": (named("apps/v1beta1", "Deployment", "x"), "hold a apps/v1beta1 Deployment"),
+    "another namespace": (
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": "kube-system"}},
+        "of several namespaces: gitops-service-argocd, kube-system",
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "message"), REFUSED.values(), ids=REFUSED)
+def test_installation_when_its_manifests_hold_what_none_may_bring_then_it_is_refused(
+    manifest: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Permanent, match=message):
+        installation([*rendered("3.2.11"), manifest], ONE)
+
+
+def test_manifests_when_there_are_none_of_a_version_then_operators_are_told_which_there_are(tmp_path: Path) -> None:
+    renderings = Renderings(tmp_path)
+    with pytest.raises(Permanent, match=r"no manifests of Argo CD 3\.2\.11, but of none: render them"):
+        renderings.manifests_of("3.2.11", "")
+    for name in ("3.2.11", "3.1.16", "3.2.11-fast"):
+        write(tmp_path, name, rendered("3.2.11"))
+    assert len(renderings.manifests_of("3.2.11", "fast")) == 6
+    with pytest.raises(Permanent, match=r"3\.1\.16 with profile fast, but of 3\.1\.16, 3\.2\.11, 3\.2\.11-fast"):
+        renderings.manifests_of("3.1.16", "fast")
+
+
+def test_manifests_when_they_are_no_yaml_then_that_is_told(tmp_path: Path) -> None:
+    (tmp_path / "3.2.11.yaml").write_text("{")
+    with pytest.raises(Permanent, match=r"the manifests in 3\.2\.11\.yaml are not to be read"):
+        Renderings(tmp_path).manifests_of("3.2.11", "")
+
+
+def test_namespace_when_made_then_it_is_the_platforms_and_known_by_its_instance() -> None:
+    assert namespace_of(ONE)["metadata"] == {
+        "name": "argocd-one",
+        "labels": {INSTANCE_LABEL: "one", "managed-gitops.redhat.com/platform": "true"},
+    }
+
+
+COMPARED: dict[str, tuple[Any, Any, bool]] = {
+    "the same": ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}, False),
+    "with defaults": ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": 3}, False),
+    "an empty field that is left out": ({"a": {}, "b": ""}, {}, False),
+    "another value": ({"a": {"b": 1}}, {"a": {"b": 2}}, True),
+    "a field that is missing": ({"a": {"b": 1}}, {"a": {}}, True),
+    "an element more": ({"a": [1]}, {"a": [1, 2]}, True),
+    "a value emptied": ({"a": ""}, {"a": "x"}, True),
+    "another type": ({"a": {"b": 1}}, {"a": "x"}, True),
+}
+
+
+@pytest.mark.parametrize(("wanted", "live", "expected"), COMPARED.values(), ids=COMPARED)
+def test_object_when_compared_then_what_others_have_added_does_not_count(
+    wanted: Any, live: Any, expected: bool
+) -> None:
+    assert differs(wanted, live) is expected

@@ -1,0 +1,144 @@
+"""The provisioner: what it tells of each installation, and that one keeps no other from being made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from services.agent.objects.fleet import Fleet
+from services.agent.provisioning.provisioner import REPORT_SECONDS, Provisioner
+from services.common.errors import GitOpsError, Permanent, Retry, Wait
+from services.common.kubernetes import Rejected
+from services.common.messages import EngineInstallation, FleetInstance
+from tests.unit.agent.instances_of_fleet import HERE, instance_row
+from tests.unit.fake_clock import FakeClock
+
+INTERVAL = 30.0
+
+
+@dataclass
+class FakeInstaller:
+    """Does what it is told to."""
+
+    errors: dict[str, GitOpsError] = field(default_factory=dict)
+    removed: bool = True
+    calls: list[str] = field(default_factory=list)
+
+    async def install(self, instance: FleetInstance) -> int:
+        self.calls.append(f"install {instance.id}")
+        if error := self.errors.get(instance.id):
+            raise error
+        return 0
+
+    async def remove(self, instance: FleetInstance) -> bool:
+        self.calls.append(f"remove {instance.id}")
+        if error := self.errors.get(instance.id):
+            raise error
+        return self.removed
+
+
+@dataclass
+class Reports:
+    """What was told, and whether it arrives."""
+
+    told: list[tuple[str, EngineInstallation]] = field(default_factory=list)
+    arrives: bool = True
+
+    def send_report(self, instance: str, event: EngineInstallation, delivered: object) -> None:
+        self.told.append((instance, event))
+        assert callable(delivered)
+        delivered(self.arrives)
+
+
+@asynccontextmanager
+async def running(
+    installer: FakeInstaller, *rows: FleetInstance
+) -> AsyncIterator[tuple[Provisioner, Reports, FakeClock, Fleet]]:
+    clock, reports, fleet = FakeClock(), Reports(), Fleet(HERE, rows)
+    provisioner = Provisioner(fleet, installer, reports, clock, INTERVAL)  # type: ignore[arg-type]
+    task = asyncio.create_task(provisioner.run())
+    await clock.advance(0)
+    yield provisioner, reports, clock, fleet
+    task.cancel()
+
+
+ONE, TWO = (instance_row(each, wanted_version="3.2.11") for each in ("one", "two"))
+RETIRED = instance_row("one", wanted_version="3.2.11", state="retired")
+
+
+async def test_installations_when_compared_then_only_those_that_are_ours_are() -> None:
+    installer = FakeInstaller()
+    others = instance_row("three", wanted_version="3.2.11", engine_cluster="other")
+    async with running(installer, ONE, TWO, instance_row("by-hand"), others) as (provisioner, reports, _, _):
+        assert installer.calls == ["install one", "install two"]
+        assert reports.told == [(each, EngineInstallation("Applied", "3.2.11", "")) for each in ("one", "two")]
+        assert provisioner.not_ready() == ""
+
+
+async def test_installation_when_nothing_has_changed_then_it_is_compared_often_and_told_each_minute() -> None:
+    installer = FakeInstaller()
+    async with running(installer, ONE) as (_, reports, clock, _):
+        await clock.advance(INTERVAL)
+        assert (len(installer.calls), len(reports.told)) == (2, 1)
+        await clock.advance(REPORT_SECONDS)
+        assert len(reports.told) == 2
+
+
+async def test_instance_when_it_comes_then_it_is_installed_at_once() -> None:
+    installer = FakeInstaller()
+    async with running(installer) as (provisioner, _, clock, fleet):
+        fleet.keep_rows([ONE])
+        provisioner.look_again()
+        await clock.advance(0)
+        assert installer.calls == ["install one"]
+
+
+FAILURES = {
+    "for good": (Permanent("no manifests"), "Failed", "no manifests"),
+    "refused": (Rejected("forbidden", 403), "Failed", "the API server refuses it: forbidden"),
+    "for now": (Retry("no answer"), "Applying", "no answer"),
+    "until something else": (Wait("it is being deleted"), "Applying", "it is being deleted"),
+}
+
+
+@pytest.mark.parametrize(("error", "phase", "message"), FAILURES.values(), ids=FAILURES)
+async def test_installation_when_it_fails_then_that_is_told_and_the_others_are_made(
+    error: GitOpsError, phase: str, message: str
+) -> None:
+    installer = FakeInstaller(errors={"one": error})
+    async with running(installer, ONE, TWO) as (_, reports, _, _):
+        assert reports.told == [
+            ("one", EngineInstallation(phase, "3.2.11", message)),
+            ("two", EngineInstallation("Applied", "3.2.11", "")),
+        ]
+
+
+async def test_instance_when_retired_then_it_is_removed_until_nothing_is_left_and_not_looked_at_again() -> None:
+    installer = FakeInstaller(removed=False)
+    async with running(installer, RETIRED) as (_, reports, clock, _):
+        assert reports.told == [("one", EngineInstallation("Removing", "3.2.11", ""))]
+        installer.removed = True
+        await clock.advance(INTERVAL)
+        assert reports.told[-1] == ("one", EngineInstallation("Removed", "", ""))
+        count = len(installer.calls)
+        await clock.advance(10 * INTERVAL)
+        assert len(installer.calls) == count
+
+
+async def test_instance_when_retired_and_a_tenant_has_something_there_then_it_is_not_removed_and_that_is_told() -> None:
+    installer = FakeInstaller(errors={"one": Wait("it still has Application web")})
+    async with running(installer, RETIRED) as (_, reports, _, _):
+        assert reports.told == [("one", EngineInstallation("Removing", "3.2.11", "it still has Application web"))]
+
+
+async def test_report_when_it_does_not_arrive_then_the_next_comparison_tells_it() -> None:
+    async with running(FakeInstaller(), ONE) as (_, reports, clock, _):
+        reports.arrives = False
+        await clock.advance(REPORT_SECONDS)
+        told = len(reports.told)
+        await clock.advance(INTERVAL)
+        assert len(reports.told) == told + 1

@@ -1,0 +1,117 @@
+"""A fleet that lives by the planner's own rules while its load changes: no process, no clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from services.planner.database.pool_queries import STAYS
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.scaling import needs_tenants, scale
+from services.planner.rows import TenantName
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
+from tests.unit.planner.given import at
+
+POOL = EnginePool("north", "general", 1, 20, 1, 2500, "3.2.11", "", at(0))
+
+
+def pool_fleet(instances: int, pool: EnginePool = POOL, **changes: object) -> Fleet:
+    """With so many instances of a pool, and nothing on them."""
+    rows = [
+        replace(
+            INSTANCE,
+            id=f"north-general-{number}",
+            namespace=f"argocd-{number}",
+            capacity=pool.capacity,
+            wanted_version=pool.version,
+            **changes,
+        )
+        for number in range(1, instances + 1)
+    ]
+    fleet = Fleet({CLUSTER.id: CLUSTER}, {row.id: row for row in rows}, {}, frozenset({"argocd"}))
+    return replace(fleet, pools={pool.key: pool})
+
+
+@dataclass
+class SimulatedFleet:
+    """Steps of time; installations and moves take one each."""
+
+    fleet: Fleet
+    patience: Patience = field(default_factory=Patience)
+    now: datetime = field(default_factory=lambda: at(0))
+    overloads: dict[str, Overload] = field(default_factory=dict)
+    moved_at: dict[UUID, datetime] = field(default_factory=dict)
+    moves: Counter[UUID] = field(default_factory=Counter)
+    """How often each tenant was moved."""
+
+    def place_evenly(self, sizes: Mapping[TenantName, int]) -> None:
+        """New tenants, one after the other."""
+        names = sorted(self.fleet.instances)
+        tenants = {
+            name: TenantHere(UUID(int=number + 1), 0, names[number % len(names)], size)
+            for number, (name, size) in enumerate(sizes.items())
+        }
+        self.fleet = replace(self.fleet, tenants=tenants)
+
+    def live(self, sizes: Mapping[TenantName, int], step: timedelta) -> None:
+        """Until the next step: what was ordered is done, tenants have so many Applications, and the planner looks."""
+        self.now += step
+        self._finish_moves()
+        self._resize(sizes)
+        self._decide()
+
+    @property
+    def serving(self) -> list[str]:
+        """Instances that are not retired."""
+        return [row.id for row in self.fleet.instances.values() if not row.is_retired]
+
+    def fullness(self) -> dict[str, float]:
+        """Of those that tenants are on, as a share of the capacity."""
+        rows = self.fleet.instances
+        return {known: held.deployments / rows[known].capacity for known, held in self.fleet.holdings.items()}
+
+    def _finish_moves(self) -> None:
+        tenants = dict(self.fleet.tenants)
+        for name, tenant in tenants.items():
+            move = self.fleet.moves.get(tenant.id)
+            if move is not None:
+                tenants[name] = replace(tenant, engine_instance_id=move.target)
+                self.moves[tenant.id] += 1
+                self.moved_at[tenant.id] = self.now
+        self.fleet = replace(self.fleet, tenants=tenants, moves={})
+
+    def _resize(self, sizes: Mapping[TenantName, int]) -> None:
+        tenants = {name: replace(each, deployments=sizes[name]) for name, each in self.fleet.tenants.items()}
+        count, size = Counter[str](), Counter[str]()
+        for each in tenants.values():
+            count[each.engine_instance_id] += 1
+            size[each.engine_instance_id] += each.deployments
+        holdings = {known: Holding(count[known], size[known], objects=True) for known in count}
+        health = {
+            row.id: InstanceHealth(row.id, 0, "Healthy", "", "", "", self.now, self.now, self.now, None)
+            for row in self.fleet.instances.values()
+            if row.state == "provisioning"
+        }
+        self.fleet = replace(self.fleet, tenants=tenants, holdings=holdings, health=health)
+
+    def _decide(self) -> None:
+        late = frozenset(known for known, moved in self.moved_at.items() if moved > self.now - STAYS)
+        burdens = Burdens(self.overloads, late)
+        seen = self.fleet if needs_tenants(self.fleet, burdens, self.now) else replace(self.fleet, tenants={})
+        scaling = scale(seen, burdens, self.now, self.patience)
+        changes = decide_orders(scaling.orders, self.fleet, self.now, moves_at_once=10_000)
+        assert all(record.outcome == "accepted" for record in changes.fleet_orders)
+        for row in changes.engine_instances:
+            self.fleet = self.fleet.with_instance(row)
+        for move in changes.moves_ordered:
+            self.fleet = self.fleet.with_move(move)
+        for pool in scaling.pools:
+            self.fleet = self.fleet.with_pool(pool)
+        for known in scaling.overloads_gone:
+            del self.overloads[known]
+        self.overloads |= {each.engine_instance_id: each for each in scaling.overloads}

@@ -1,0 +1,61 @@
+"""Orders about pools: what each rule accepts, refuses and leaves as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from services.common.messages import RemoveEnginePool, SetEnginePool
+from services.planner.domain.fleet.pool_rows import EnginePool
+from tests.unit.planner.fleet.test_fleet_orders import decided, fleet, outcome
+from tests.unit.planner.given import at
+
+WANTED = SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast")
+POOL = EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast", at(5), at(900), "one", "why")
+REFUSALS = {
+    "a cluster that nobody added": (
+        replace(WANTED, engine_cluster="south"),
+        "there is no engine cluster 'south': 'gitopsctl engine-clusters add' adds it",
+    ),
+    "a ring that is none": (replace(WANTED, ring="late"), "there is no ring 'late'"),
+    "more at least than at most": (replace(WANTED, minimum=3, maximum=2), "at least --min and at most --max instances"),
+    "less than none": (replace(WANTED, minimum=-1), "at least --min and at most --max instances"),
+    "too many": (replace(WANTED, maximum=1001), "between 0 and 1000"),
+    "less than none to spare": (replace(WANTED, spare=-1), "spare instances are between 0 and 1000, not -1"),
+    "no capacity": (replace(WANTED, capacity=0), "a capacity is between 1 and 1000000 Applications, not 0"),
+    "a version that is none": (replace(WANTED, version=""), "a version is one of Argo CD's, such as 3.2.11, not ''"),
+}
+
+
+@pytest.mark.parametrize(("order", "rule"), REFUSALS.values(), ids=REFUSALS)
+def test_pool_when_it_breaks_a_rule_then_it_is_refused_and_the_rule_is_named(order: SetEnginePool, rule: str) -> None:
+    changes = decided(fleet(), order)
+    result, message = outcome(changes)
+    assert (result, changes.engine_pools) == ("refused", ())
+    assert rule in message
+
+
+def test_pool_when_ordered_then_it_is_so_and_again_nothing_changes() -> None:
+    changes = decided(fleet(), WANTED)
+    (row,) = changes.engine_pools
+    assert row == replace(POOL, ordered_at=at(10), shrinks_at=None, leaving=None, message="")
+    again = decided(fleet().with_pool(row), WANTED, first=11)
+    assert (outcome(again), again.engine_pools) == (("unchanged", "it is so"), ())
+
+
+def test_pool_when_changed_then_the_instance_that_it_gives_up_is_not_forgotten() -> None:
+    (row,) = decided(fleet().with_pool(POOL), replace(WANTED, maximum=4)).engine_pools
+    assert (row.maximum, row.leaving, row.shrinks_at, row.message) == (4, "one", None, "")
+
+
+def test_pool_when_an_order_is_older_than_the_newest_then_nothing_changes() -> None:
+    result, message = outcome(decided(fleet().with_pool(POOL), replace(WANTED, maximum=4), first=4))
+    assert result == "unchanged"
+    assert message.startswith("a newer order")
+
+
+def test_pool_when_removed_then_its_row_goes_and_its_instances_stay() -> None:
+    changes = decided(fleet().with_pool(POOL), RemoveEnginePool("north", "general"))
+    assert (changes.engine_pools_gone, changes.engine_instances) == ((POOL,), ())
+    assert outcome(decided(fleet(), RemoveEnginePool("north", "general"))) == ("unchanged", "there is none")
