@@ -21,6 +21,7 @@ WHOLE_SYSTEM = (
     "e2e",
     "engine_clusters",
     "evacuation",
+    "growing",
     "node",
     "node_argocd",
     "node_upgrade",

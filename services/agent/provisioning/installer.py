@@ -43,6 +43,7 @@ FIELD_MANAGER = "gitops-service-provisioner"
 OURS = f"{MANAGED_BY}={MANAGER}"
 LOGINS = "argocd.argoproj.io/secret-type"
 """Secrets by which Argo CD knows clusters and repositories."""
+UNSHOWN = ("apiVersion", "kind", "stringData")
 
 
 class Installer:
@@ -160,5 +161,5 @@ def _is_ours(namespace: Manifest, instance: FleetInstance) -> bool:
 
 
 def _comparable(manifest: Manifest) -> Manifest:
-    """Without what the API server does not show as it was written."""
-    return {name: value for name, value in manifest.items() if name != "stringData"}
+    """Without what a list does not show, or not as it was written."""
+    return {name: value for name, value in manifest.items() if name not in UNSHOWN}

@@ -150,8 +150,10 @@ INSTALLATIONS_FAILED = Gauge(
     "1 while a provisioner cannot make an installation; engines show says why.",
     ["instance"],
 )
-INSTANCES_FAILED = Gauge(
-    "gitops_engine_instances_failed", "Engine instances that were not ready in time; engines show says why."
+INSTANCE_UNREADY = Gauge(
+    "gitops_engine_unready",
+    "1 for an engine instance that has never been ready for tenants, 2 once it should have been: engines show.",
+    ["instance"],
 )
 POOL_IN_WANT = Gauge(
     "gitops_engine_pool_in_want",

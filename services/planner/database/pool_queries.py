@@ -21,7 +21,7 @@ SELECT i.id FROM engine_pools p JOIN engine_instances i ON i.id = p.leaving WHER
 """
 HAS_POOL = "SELECT EXISTS (SELECT FROM engine_pools) OR EXISTS (SELECT FROM engine_overloads)"
 IN_WANT = "SELECT engine_cluster, ring, message <> '' FROM engine_pools"
-COUNT_FAILED = "SELECT count(*) FROM engine_instances WHERE state = 'failed'"
+UNREADY = "SELECT id, state = 'failed' FROM engine_instances WHERE state IN ('provisioning', 'failed')"
 
 
 def load_pools(connection: Connection[Any]) -> dict[PoolKey, EnginePool]:
@@ -52,7 +52,6 @@ def pools_in_want(connection: Connection[Any]) -> dict[PoolKey, bool]:
     return {(cluster, ring): wants for cluster, ring, wants in connection.execute(IN_WANT)}
 
 
-def count_failed(connection: Connection[Any]) -> int:
-    """Instances that were not ready in time."""
-    row = connection.execute(COUNT_FAILED).fetchone()
-    return int(row[0]) if row else 0
+def unready_instances(connection: Connection[Any]) -> dict[str, bool]:
+    """Instances that have never been ready for tenants, and of each whether it should have been by now."""
+    return dict(connection.execute(UNREADY).fetchall())

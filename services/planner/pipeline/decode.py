@@ -53,6 +53,7 @@ MAX_VERSION_DIGITS = 64
 TOLD = {each.value for each in Health} - {Health.UNKNOWN.value}
 """Of an instance by its agent."""
 PHASES = {each.value for each in InstallationPhase}
+"""Of an installation by its provisioner."""
 KEPT = "parked_events"
 """Stands for the topic in dead letters of what was kept in this table."""
 

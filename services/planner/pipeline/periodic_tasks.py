@@ -18,7 +18,7 @@ from psycopg import Connection
 from services.common.telemetry.metrics import (
     ENGINE_INSTANCES,
     ENGINE_REMEDIATIONS,
-    INSTANCES_FAILED,
+    INSTANCE_UNREADY,
     LEFT_BEHIND,
     ORPHANS_KEPT,
     POOL_IN_WANT,
@@ -209,7 +209,9 @@ class PeriodicTasks:
                 ENGINE_INSTANCES.labels(health).set(count)
             for state, count in periodic_queries.count_remediations(connection).items():
                 ENGINE_REMEDIATIONS.labels(state).set(count)
-            INSTANCES_FAILED.set(pool_queries.count_failed(connection))
+            INSTANCE_UNREADY.clear()
+            for instance, is_overdue in pool_queries.unready_instances(connection).items():
+                INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
             POOL_IN_WANT.clear()
             for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
                 POOL_IN_WANT.labels(cluster, ring).set(wants)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from services.cli.fleet import engines
 from services.common.messages import EngineHealth, Observation, RemoveEnginePool, SetEnginePool
-from services.planner.database.pool_queries import count_failed, find_leaving, has_pool, pools_in_want
+from services.planner.database.pool_queries import find_leaving, has_pool, pools_in_want, unready_instances
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue, ScalingDue
 from services.planner.domain.policy import Policy
@@ -113,6 +113,6 @@ def test_pool_when_an_instance_has_failed_then_that_is_counted_and_the_pool_says
     take(session, 2001, ordered(2001, SetEnginePool("default", "general", 3, 3, 0, 10, "3.2.11", "")))
     scale_at(session, 2002)
     with session.connection() as connection:
-        assert count_failed(connection) == 2
+        assert unready_instances(connection) == {ONE: True, TWO: True}
         assert pools_in_want(connection) == {("default", "general"): True}
     assert f"{ONE} has failed" in str(shown(database)["message"])

@@ -31,7 +31,8 @@ def test_page_when_compared_with_the_code_then_it_is_up_to_date_and_ci_checks_it
 
 def test_settings_when_a_service_has_some_then_the_page_shows_them() -> None:
     shown = {settings.__module__ for settings in SETTINGS.values()} | {"services.common.settings"}
-    assert shown == {f"services.{name}.settings" for name in SERVICES} | {"services.cli.installation.connect"}
+    others = {"services.cli.installation.connect", "services.agent.provisioning.settings"}
+    assert shown == {f"services.{name}.settings" for name in SERVICES} | others
 
 
 @pytest.mark.parametrize(("settings", "name"), DECLARED, ids=by_name)

@@ -129,9 +129,21 @@ def test_schema_when_an_older_one_wrote_then_it_is_backward_compatible(file: str
 
 @pytest.mark.parametrize(("row", "table"), ROWS.items(), ids=lambda item: getattr(item, "__name__", ""))
 def test_row_when_any_released_schema_wrote_it_then_its_reader_finds_all_that_it_needs(row: type, table: Table) -> None:
-    needed = {item.name for item in dataclasses.fields(row)} - {"deleted"} | {"__deleted"}
+    others = [item.name for item in dataclasses.fields(row) if item.default is dataclasses.MISSING]
+    needed = {*others} - {"deleted"} | {"__deleted"}
     for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[table]}.Value"]):
         assert needed <= {item["name"] for item in json.loads(path.read_text())["fields"]}, path.name
+
+
+def test_instance_when_a_schema_of_before_wrote_it_or_it_has_no_value_then_it_is_not_installed_by_us() -> None:
+    row: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(FleetInstance)), "")
+    before = {name: value for name, value in row.items() if name not in {"wanted_version", "profile"}}
+    for record in (before, before | {"wanted_version": None, "profile": None}):
+        read = FleetInstance.from_record(record | {"__deleted": "false"})
+        assert (read.wanted_version, read.profile) == ("", "")
+    assert (
+        FleetInstance.from_record(row | {"wanted_version": "3.2.11", "__deleted": "false"}).wanted_version == "3.2.11"
+    )
 
 
 def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_row_is_deleted() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from devstack.components.connect import CONFIGURATION as CONNECT
+from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import Rights, engine_topic, load_acls, load_topics, workspace_topic
@@ -46,10 +47,11 @@ def test_workspaces_when_there_are_two_then_their_watchers_share_no_topic_that_i
 
 
 def test_engine_clusters_when_there_are_two_then_their_agents_read_the_fleet_and_nothing_else_in_common() -> None:
-    ((one, first),) = load_acls(engine_cluster="eu-2").items()
-    ((other, second),) = load_acls(engine_cluster="default").items()
-    assert (one, other) == ("agent-eu-2", "agent-default")
-    assert {each for each in shared(first, second) if each[1] != "write"} == {("gitops.fleet", "read")}
+    here, there = load_acls(engine_cluster="eu-2"), load_acls(engine_cluster="default")
+    assert [*here, *there] == ["agent-eu-2", "provisioner-eu-2", "agent-default", "provisioner-default"]
+    for first in here.values():
+        for second in there.values():
+            assert {each for each in shared(first, second) if each[1] != "write"} == {("gitops.fleet", "read")}
 
 
 def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
@@ -59,16 +61,18 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
         "watcher-local": {consumer_group("local")},
         "planner": {PLANNER_GROUP},
         "agent-default": {AgentSettings.model_construct().consumer_group},
+        "provisioner-default": {ProvisionerSettings.model_construct().consumer_group},
         "connect": {connect["group.id"]},
     }
 
 
-def test_topic_when_written_then_by_one_service_only_but_for_dead_letters() -> None:
+def test_topic_when_written_then_by_one_service_only_but_for_dead_letters_and_observations() -> None:
     writers: dict[str, set[str]] = {}
     for name, rights in RIGHTS.items():
         for topic in (topic for topic, operations in rights.topics.items() if "write" in operations):
             writers.setdefault(topic, set()).add(name)
     assert writers.pop("gitops.dead-letters") == {"watcher-local", "planner", "agent-default"}
+    assert writers.pop("gitops.observations") == {"agent-default", "provisioner-default"}
     assert {topic: len(names) for topic, names in writers.items()} == dict.fromkeys(writers, 1)
 
 

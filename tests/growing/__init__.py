@@ -1,0 +1,1 @@
+"""Two engine clusters, each with an API server, an agent and an engine of its own."""
