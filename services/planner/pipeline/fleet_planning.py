@@ -27,7 +27,7 @@ from services.planner.domain.fleet.pool_rows import Burdens
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, is_of_tenants
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
-from services.planner.domain.fleet.scaling import needs_tenants, scale
+from services.planner.domain.fleet.scaling import needs_tenants, reason_to_hold, scale
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName
 
@@ -110,7 +110,7 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
     fleet, burdens = database.load_fleet_rows((), database.find_leaving(), ()), database.load_burdens(now)
     if needs_tenants(fleet, burdens, now):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    scaling = scale(fleet, burdens, now, policy.scaling)
+    scaling = scale(fleet, burdens, now, policy.scaling, reason_to_hold(fleet))
     decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
     return decided._replace(
         engine_pools=scaling.pools,

@@ -64,6 +64,12 @@ def needs_tenants(fleet: Fleet, burdens: Burdens, now: datetime) -> bool:
     )
 
 
+def reason_to_hold(fleet: Fleet) -> str:
+    """Why pools move no tenant now; empty if they may. Whatever else rearranges the fleet belongs here."""
+    fled = sorted(move.source for move in fleet.moves.values() if not move.is_over and fleet.is_down(move.source))
+    return f"tenants leave {fled[0]}, which is down" if fled else ""
+
+
 def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, held: str = "") -> Scaling:
     """The orders that bring all pools to their size and relieve their instances.
 

@@ -22,9 +22,10 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, TenantHere
-from services.planner.domain.fleet.scaling import OVERLOAD, TARGET, Scaling, scale, wanted_instances
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.scaling import OVERLOAD, TARGET, Scaling, reason_to_hold, scale, wanted_instances
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet
+from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at
 
 NOW = at(10_000)
@@ -157,6 +158,13 @@ def test_tenants_when_the_fleet_is_rearranged_by_somebody_else_then_none_is_move
     assert ordered(scaling) == []
     assert scaling.pools[0].message == f"{SECOND} waits to be given up: a rollout is under way"
     assert len(ordered(scaled(loaded({FIRST: (2000,)}), held="a rollout is under way"))) == 2
+
+
+def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none() -> None:
+    fleet = loaded({FIRST: (1,), SECOND: ()}).with_move(replace(MOVE, source=FIRST, target=SECOND))
+    assert reason_to_hold(fleet) == ""
+    down = InstanceHealth(FIRST, 0, "Down", "", "", "", None, NOW, NOW, None)
+    assert reason_to_hold(replace(fleet, health={FIRST: down})) == f"tenants leave {FIRST}, which is down"
 
 
 EXACT = replace(POOL, spare=0, maximum=2)
