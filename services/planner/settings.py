@@ -80,6 +80,11 @@ class PolicySettings(BaseSettings):
         ge=timedelta(0),
         description="How long an engine instance of a pool carries more than 85 % of its capacity until tenants leave.",
     )
+    rollout_interval: timedelta = Field(
+        default=timedelta(seconds=5),
+        gt=timedelta(0),
+        description="How often the rollout that is under way is looked at.",
+    )
 
     remediation: Literal["on", "off"] = Field(
         default="on", description="Whether planners do something by themselves for engine instances that are ill."
@@ -118,6 +123,7 @@ class PolicySettings(BaseSettings):
             ),
             provisioning_patience=self.provisioning_patience,
             scaling=Patience(self.shrink_patience, self.overload_patience),
+            rollout_interval=self.rollout_interval,
         )
 
     @field_validator("refused_kinds", mode="before")

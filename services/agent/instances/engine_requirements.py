@@ -15,7 +15,6 @@ from typing import Any
 
 import yaml
 
-from services.agent.instances.argocd_versions import READ, TESTED, Version, is_known, is_patched
 from services.agent.instances.workload_requirements import (
     CONTROLLER,
     REPO_SERVER,
@@ -26,6 +25,7 @@ from services.agent.instances.workload_requirements import (
     version_of,
 )
 from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP, INSTALLATION_ID
+from services.common.argocd_versions import READ, TESTED, Version, is_known, is_patched
 from services.common.kubernetes import Manifest
 
 CONFIG = "argocd-cm"

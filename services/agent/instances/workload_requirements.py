@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from services.agent.instances.argocd_versions import Version, parsed_version
+from services.common.argocd_versions import Version, parsed_version
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 

@@ -230,6 +230,57 @@ class RemoveEnginePool:
         return f"{self.engine_cluster}/{self.ring}"
 
 
+@dataclass(frozen=True, slots=True)
+class StartRollout:
+    """A version comes to the fleet, ring by ring: tenants move to new instances of it."""
+
+    version: str
+    """Of the engine."""
+    profile: str
+    """Configuration of the new instances; empty: the usual one."""
+    rings: tuple[str, ...]
+    """Which; none: all that have instances."""
+    soak_seconds: int
+    """How long each stage is looked at before the next."""
+    is_security: bool
+    """Soaks are shorter."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRollout:
+    """No further tenant moves by the rollout, and no gate is asked, until it is resumed."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRollout:
+    """A rollout that was paused goes on."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRollout:
+    """The tenants of the ring that the rollout is at go back, and it ends."""
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "rollout"
+
+
 Order = (
     AddEngineCluster
     | AddEngineInstance
@@ -248,6 +299,10 @@ Order = (
     | UnpinTenant
     | SetEnginePool
     | RemoveEnginePool
+    | StartRollout
+    | PauseRollout
+    | ResumeRollout
+    | AbortRollout
 )
 
 

@@ -111,6 +111,18 @@ class EngineHealth:
     """When its heartbeat Application was compared last; None: it has none, or it never was."""
     queue: int = 0
     """Applications that waited to be compared at every measurement since the last report: what stands in the queue."""
+    applications: int | None = None
+    """Tenants'; None: an agent of before, which does not tell, nor what follows."""
+    late: int = 0
+    """Not compared in time."""
+    failed_syncs: int = 0
+    """Applications whose last sync has failed."""
+    comparison_errors: int = 0
+    """Applications that could not be compared."""
+    comparison_p95_ms: int | None = None
+    """Since they were compared last: of 95 in 100 not more; None: there is none."""
+    sync_p95_ms: int | None = None
+    """For syncs that ended of late, likewise; None: none did."""
 
 
 class InstallationPhase(StrEnum):

@@ -181,6 +181,11 @@ ENGINE_REMEDIATIONS = Gauge(
     "acting; recovering; exhausted, as nothing is left that helps.",
     ["state"],
 )
+ROLLOUTS = Gauge(
+    "gitops_rollouts",
+    "1 for what the newest rollout of a version is: running, paused, reverting; done, failed or aborted for a day.",
+    ["state"],
+)
 READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
 
 

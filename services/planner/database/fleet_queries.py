@@ -16,6 +16,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
 from services.planner.database.pool_queries import load_pools
+from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.measured_load import load_of_objects, measured_load
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
@@ -157,7 +158,7 @@ DELETE FROM fleet_orders
 
 def load_fleet_rows(
     connection: Connection[Any],
-    engines: Collection[str],
+    engines: Mapping[str, Engine],
     orders: Collection[UUID] = (),
     closing: Collection[str] = (),
     tenants: Collection[TenantName] = (),
@@ -166,11 +167,13 @@ def load_fleet_rows(
 ) -> Fleet:
     """All rows, those of ``tenants``, and which of ``orders`` are decided.
 
-    Instances that are ``closing`` are locked, in a transaction, and so are moves if ``moves_locked``: no planner takes
-    a step of one meanwhile.
+    Instances that are ``closing``, or that the rollout gives up now, are locked, in a transaction, and so are moves if
+    ``moves_locked``: no planner takes a step of one meanwhile.
     """
-    if closing:
-        connection.execute(LOCK, (sorted(closing),))
+    rollout = load_rollout(connection)
+    closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
+    if closed:
+        connection.execute(LOCK, (sorted(closed),))
     moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted(tenants)
@@ -196,6 +199,9 @@ def load_fleet_rows(
         load_rules(connection),
         installations={each.engine_instance_id: each for each in installations},
         pools=load_pools(connection),
+        rollout=rollout,
+        figures=load_figures(connection, rollout) if rollout is not None else {},
+        knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
     )
 
 

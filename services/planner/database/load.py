@@ -22,6 +22,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.assignment_queries import ASSIGNMENTS, load_rules, rules_of
 from services.planner.database.columns import columns_of, names
 from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
+from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet.assignments import TenantPin
 from services.planner.domain.fleet.rows import InstanceHealth, Move
@@ -46,7 +47,7 @@ ValueT = TypeVar("ValueT")
 
 # Nothing is on a retired instance, and nothing comes to it.
 INSTANCES = f"""
-SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED}, engine, dedicated_to, capacity,
+SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
        state IN ('provisioning', 'failed')
   FROM engine_instances

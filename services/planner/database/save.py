@@ -31,6 +31,7 @@ from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.rollout_rows import EngineSample, Rollout
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
@@ -267,6 +268,13 @@ UPDATE moves AS known
             AND known.is_cancelled)
 """
 
+ROLLOUTS = upsert(
+    tables.rollouts,
+    Rollout,
+    kept=["version", "profile", "rings", "soak_seconds", "is_security", "actor", "ordered_at"],
+)
+ENGINE_SAMPLES = upsert(tables.engine_samples, EngineSample)
+
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""
   WITH formers AS (SELECT * FROM {recordset(Tenant, "replaced")}),
@@ -325,6 +333,8 @@ STATEMENTS = (
     Statement("fleet_orders", "fleet_orders", FLEET_ORDERS),
     Statement("moves_ordered", "moves", MOVES_ORDERED),
     Statement("moves", "moves", MOVES),
+    Statement("rollouts", "rollouts", ROLLOUTS),
+    Statement("engine_samples", "engine_samples", ENGINE_SAMPLES),
     Statement("tenants_replaced", "workspace_statuses", REPLACED),
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),

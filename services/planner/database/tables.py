@@ -269,6 +269,56 @@ moves = Table(
     comment="Tenants that go from one engine instance to another, and how far each has come. Pruned after a time.",
 )
 
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="The order's."),
+    Column("version", Text, nullable=False, comment="That comes to the fleet."),
+    Column("profile", Text, nullable=False, comment="Configuration of the new instances; empty: the usual one."),
+    Column("rings", Text, nullable=False, comment="In their order, comma separated."),
+    Column("soak_seconds", Integer, nullable=False, comment="As ordered: how long each stage is looked at."),
+    Column("is_security", Boolean, nullable=False, comment="Soaks are shorter."),
+    Column("step", Text, nullable=False),
+    Column("ring", Text, nullable=False, comment="Which it is at; empty before the first."),
+    Column("stage", Integer, nullable=False, comment="Percent of the ring's tenants; 0 before the first."),
+    Column("is_paused", Boolean, nullable=False, comment="Until an operator resumes it."),
+    Column("outcome", Text, nullable=False, comment="How it ends after its ring; empty: it goes on."),
+    Column("sources", Text, nullable=False, comment="Ids of the ring's old instances, JSON."),
+    Column("targets", Text, nullable=False, comment="Ids of its new instances, JSON."),
+    Column("baseline", Text, nullable=False, comment="Figures of the old instances before any tenant moved, JSON."),
+    Column("tenants", Integer, nullable=False, comment="Of the ring."),
+    Column("moved", Integer, nullable=False, comment="Those of them that are on new instances."),
+    Column("reason", Text, nullable=False, comment="What it waits for, or why it has stopped; empty: no words needed."),
+    Column("actor", Text, nullable=False, comment="Who ordered it, as it told."),
+    Column("ordered_at", _TIME, nullable=False),
+    Column("step_since", _TIME, nullable=False),
+    Column("moved_at", _TIME, nullable=False, comment="When moved changed last, or the step began."),
+    Column("due_at", _TIME, comment="When it is looked at next. Null: it is over, or paused."),
+    CheckConstraint(
+        "step IN ('ordered', 'provisioning', 'moving', 'soaking', 'draining', 'retiring', 'reverting', 'done',"
+        " 'failed', 'aborted')",
+        name="step",
+    ),
+    CheckConstraint("stage IN (0, 1, 10, 100)", name="stage"),
+    CheckConstraint("outcome IN ('', 'failed', 'aborted')", name="outcome"),
+    comment="Versions that come to the fleet ring by ring, and how far each has come. Pruned after a time.",
+)
+
+engine_samples = Table(
+    "engine_samples",
+    metadata,
+    Column("engine_instance_id", Text, primary_key=True, comment="No foreign key: as an agent told it."),
+    Column("sampled_at", _TIME, primary_key=True),
+    Column("applications", Integer, nullable=False),
+    Column("late", Integer, nullable=False, comment="Not compared in time."),
+    Column("failed_syncs", Integer, nullable=False, comment="Whose last sync has failed."),
+    Column("comparison_errors", Integer, nullable=False),
+    Column("comparison_p95_ms", BigInteger, comment="Since they were compared last. Null: there is none."),
+    Column("sync_p95_ms", BigInteger, comment="Of syncs that ended of late. Null: none did."),
+    Index(None, "sampled_at"),
+    comment="What agents count of each instance's Applications each minute, for rollouts. Pruned soon.",
+)
+
 tenants = Table(
     "tenants",
     metadata,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from services.kinds.gitops_deployment.left_behind import Resource, listed
@@ -19,6 +20,7 @@ from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.fleet.moves import NUMBERS
+from services.planner.domain.fleet.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.ids import operation_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -33,6 +35,8 @@ REISSUE_ACTOR = "gitopsctl"
 """Of the commands by which operators put a former spec in force again. The resource, and so its generation, stays."""
 MOVE = "Move"
 """Kind of an audit row that is of a tenant's move, and so of no custom resource."""
+ROLLOUT = "Rollout"
+"""Likewise of a rollout, and so of no tenant either."""
 Audited = Deployment | PlainResource
 Outcome = tuple[AuditState, str]
 COMPLETED: Outcome = ("Completed", "")
@@ -95,6 +99,35 @@ def move_record(move: Move) -> AuditRecord:
         trace_id="",
         created_at=move.step_since,
     )
+
+
+def rollout_records(rollout: Rollout | None, before: Rollout | None, now: datetime) -> tuple[AuditRecord, ...]:
+    """The audit row of what a rollout has come to; none if that is known."""
+    if rollout is None or (before is not None and _place(before) == _place(rollout)):
+        return ()
+    where = " ".join(filter(None, (rollout.ring, f"{rollout.stage} %" if rollout.stage else "")))
+    told = f"{'paused at ' if rollout.is_paused else ''}{rollout.step}{where and f': {where}'}"
+    record = AuditRecord(
+        id=operation_id(rollout.id, f"{_place(rollout)} {now.isoformat()}"),
+        deployment_id=rollout.id,
+        workspace="",
+        namespace="",
+        kind=ROLLOUT,
+        name=rollout.version,
+        generation=0,
+        action="update",
+        actor=rollout.actor,
+        state="Completed",
+        message=f"{told}{rollout.reason and f'; {rollout.reason}'}",
+        trace_id="",
+        created_at=now,
+    )
+    return (record,)
+
+
+def _place(rollout: Rollout) -> tuple[object, ...]:
+    """What is news of it, and no count."""
+    return (rollout.step, rollout.ring, rollout.stage, rollout.is_paused, rollout.outcome)
 
 
 def _adds_nothing(outcome: AuditOutcome, known: AuditOutcome | None) -> bool:

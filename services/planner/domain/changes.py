@@ -14,6 +14,7 @@ from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.rollout_rows import EngineSample, Rollout
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,
@@ -119,11 +120,15 @@ class Changes(NamedTuple):
     """New, or further by what is decided on the whole fleet: room, and orders to go back."""
     moves: tuple[Move, ...] = ()
     """Further by what was seen of their tenants."""
+    rollouts: tuple[Rollout, ...] = ()
+    """New, or further."""
+    engine_samples: tuple[EngineSample, ...] = ()
+    """What agents have counted."""
 
     @property
     def affects_placement(self) -> bool:
         """Whether where new tenants are placed follows from other rows of the fleet than before."""
-        fleet = (self.engine_instances, self.engine_health, self.remediations)
+        fleet = (self.engine_instances, self.engine_health, self.remediations, self.rollouts)
         return any((*fleet, self.assignments, self.assignments_gone, self.pins, self.pins_gone))
 
     @classmethod

@@ -65,6 +65,8 @@ class Policy:
     """How long the installation of an engine instance may take."""
     scaling: Patience = field(default_factory=Patience)
     """How long pools wait until they shrink, and overloaded instances until they are relieved."""
+    rollout_interval: timedelta = timedelta(seconds=5)
+    """How often the rollout that is under way is looked at."""
 
     remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
 

@@ -153,6 +153,9 @@ class Engine(Protocol):
     def needs_login(self, failure: str) -> bool:
         """Whether the message of a failed sync says that the repository cannot be read without a login."""
 
+    def knows_version(self, version: str) -> bool:
+        """Whether agents of this build work with this version, in the words in which they tell it."""
+
 
 def engine_key(engine: Engine, placement: Placement, key: EngineObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""

@@ -92,9 +92,12 @@ def _ordered(orders: Sequence[FleetOrder], database: FleetDatabase, policy: Poli
     closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
     named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
-    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
+    is_of_all = any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders)
+    if is_of_all or (fleet.rollout is not None and fleet.rollout.is_due(now)):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    return decide_orders(orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
+    return decide_orders(
+        orders, fleet, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval
+    )
 
 
 def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
@@ -110,6 +113,8 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
     fleet, burdens = database.load_fleet_rows((), database.find_leaving(), ()), database.load_burdens(now)
     if needs_tenants(fleet, burdens, now):
         fleet = replace(fleet, tenants=database.load_all_tenants())
+    if fleet.rollout is not None:  # it has a time of its own
+        fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
     scaling = scale(fleet, burdens, now, policy.scaling, reason_to_hold(fleet))
     decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
     return decided._replace(

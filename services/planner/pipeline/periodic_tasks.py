@@ -23,6 +23,7 @@ from services.common.telemetry.metrics import (
     ORPHANS_KEPT,
     POOL_IN_WANT,
     RESOURCES,
+    ROLLOUTS,
     STREAM_UNCONFIRMED,
     SWEEPS_REFUSED,
     TENANTS_IN_MEMORY,
@@ -30,7 +31,7 @@ from services.common.telemetry.metrics import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import fleet_queries, periodic_queries, pool_queries
+from services.planner.database import fleet_queries, periodic_queries, pool_queries, rollout_queries
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.pipeline.loop import Planner
 
@@ -43,6 +44,8 @@ PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
 TOLD_AGAIN_WITHIN = timedelta(hours=2)
 """What agents keep though no row desires it: many of their comparisons."""
+SAMPLES_KEPT = timedelta(days=2)
+"""The longest soak, with what is waited for beyond it, and more than once."""
 KEPT_UNSEEN = 500
 """So few events of a parked tenant are not looked at before they are planned."""
 
@@ -76,6 +79,7 @@ class PeriodicTasks:
             ("remedies", SECOND, self._remedy),
             ("scaling", 10 * SECOND, self._look_at_pools),
             ("provisioned", SECOND, self._look_at_installations),
+            ("rollout", QUARTER, self._look_at_rollout),
             ("compact", 10 * SECOND, self._compact),
             ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
         )
@@ -156,6 +160,10 @@ class PeriodicTasks:
         if found:
             planner.look_again([Event(ScalingDue(), partition, "")])
 
+    def _look_at_rollout(self, planner: Planner) -> None:
+        """The next step of the rollout that is under way may be taken."""
+        self._look_at_fleet(planner, partial(rollout_queries.is_rollout_due, now=planner.clock.now()))
+
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:
             tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
@@ -189,7 +197,9 @@ class PeriodicTasks:
                 periodic_queries.delete_ended_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
                 periodic_queries.delete_moves(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 fleet_queries.delete_orders(connection, now - self.audit_kept, PRUNED_AT_ONCE),
+                rollout_queries.delete_samples(connection, now - SAMPLES_KEPT, PRUNED_AT_ONCE),
             )
+            rollout_queries.delete_rollouts(connection, now - self.audit_kept)
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 
@@ -215,5 +225,7 @@ class PeriodicTasks:
             POOL_IN_WANT.clear()
             for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
                 POOL_IN_WANT.labels(cluster, ring).set(wants)
+            for state, count in rollout_queries.rollout_states(connection, planner.clock.now()).items():
+                ROLLOUTS.labels(state).set(count)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()

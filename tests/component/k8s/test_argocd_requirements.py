@@ -20,10 +20,10 @@ from devstack.setup.argocd_requirements import (
 )
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
-from services.agent.instances.argocd_versions import TESTED
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import Acceptance, Found, verdicts
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
+from services.common.argocd_versions import TESTED
 from services.common.kubernetes import Manifest
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT
 from tests.component.k8s.manifests import built, containers, install_argocd, of_kind, within, workloads

@@ -82,6 +82,9 @@ class Flux:
             {"health": {"status": word}} if word else {}, {"Sick": ("Sick", "!")} if word == "bad" else {}
         )
 
+    def knows_version(self, version: str) -> bool:
+        return version == "1.0.0"
+
     def needs_login(self, failure: str) -> bool:
         return False
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import SILENT, InstanceHealth
 
 
@@ -27,16 +28,21 @@ def decide_health(
         now: when that happens which tells no time.
         patience: how long an agent may be silent.
     """
-    health = dict(known)
+    health, samples = dict(known), dict[tuple[str, datetime], EngineSample]()
     for event in events:
         match event.message:
             case Observation(engine_instance_id=instance, event=EngineHealth() as told, observed_at=at):
                 before = health.get(instance)
                 if before is None or before.reported_at < at:
                     health[instance] = _reported(instance, told, event.partition, at, before, patience)
+                    if told.applications is not None:
+                        samples[instance, at] = _sample(instance, told, told.applications, at)
             case HealthDue(engine_instance_id=instance) if instance in health:
                 health[instance] = _silent(health[instance], now)
-    return Changes(engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)))
+    return Changes(
+        engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)),
+        engine_samples=tuple(samples.values()),
+    )
 
 
 def is_of_health(event: Event) -> bool:
@@ -64,6 +70,19 @@ def _reported(
         reported_at=at,
         due_at=at + patience,
         queue=told.queue,
+    )
+
+
+def _sample(instance: str, told: EngineHealth, applications: int, at: datetime) -> EngineSample:
+    return EngineSample(
+        engine_instance_id=instance,
+        sampled_at=at,
+        applications=applications,
+        late=told.late,
+        failed_syncs=told.failed_syncs,
+        comparison_errors=told.comparison_errors,
+        comparison_p95_ms=told.comparison_p95_ms,
+        sync_p95_ms=told.sync_p95_ms,
     )
 
 

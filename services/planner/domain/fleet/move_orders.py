@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime
+from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
 from services.planner.domain.fleet.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
+from services.planner.rows import TenantName
 
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
@@ -32,8 +34,10 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
     _require_suitable(target, source, ordered, fleet)
     _require_working(target, fleet)
     _require_movable(tenant, source, target)
-    _require_room(target, tenant, fleet)
-    return "", fleet.with_move(_ordered(ordered, order, tenant)).with_coming(target.id, tenant)
+    require_room(target, tenant, fleet)
+    require_left_to_rollout(source, target, fleet)
+    move = begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
+    return "", fleet.with_move(move).with_coming(target.id, tenant)
 
 
 def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
@@ -108,7 +112,8 @@ def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: Engi
         )
 
 
-def _require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
+def require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
+    """Raises Refused if the target's capacity is less than what it holds, and what the tenant has."""
     free = target.capacity - fleet.holding(target.id).deployments
     if tenant.deployments > free:
         raise Refused(
@@ -117,22 +122,48 @@ def _require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -
         )
 
 
-def _ordered(ordered: MoveTenant, order: FleetOrder, tenant: TenantHere) -> Move:
+def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow, fleet: Fleet) -> None:
+    """Raises Refused if the move would work against the rollout that is under way.
+
+    Nobody else brings tenants into its ring, out of it, or from its old instances to the new ones and back. Within the
+    old ones, and within the new ones, anybody may: those who move next are drawn, wherever they are.
+    """
+    held = held_by_rollout(fleet)
+    if held.isdisjoint({source.id, target.id}):
+        return
+    rollout = fleet.rollout
+    if rollout is not None and any({source.id, target.id} <= side for side in (rollout.source_ids, rollout.target_ids)):
+        return
+    ring = rollout.ring if rollout is not None else ""
+    raise Refused(f"ring {ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'")
+
+
+def held_by_rollout(fleet: Fleet) -> frozenset[str]:
+    """Ids of the instances whose tenants only the rollout moves: those of the ring that it is at."""
+    rollout = fleet.rollout
+    if rollout is None or rollout.is_over or not rollout.ring:
+        return frozenset()
+    return frozenset(each.id for each in fleet.instances.values() if each.ring == rollout.ring)
+
+
+def begun_move(known: UUID, name: TenantName, tenant: TenantHere, target: str, actor: str, at: datetime) -> Move:
+    """The row of a move that is ordered, under this id."""
+    workspace, namespace = name
     return Move(
-        id=order.id,
+        id=known,
         tenant_id=tenant.id,
-        workspace=ordered.workspace,
-        namespace=ordered.namespace,
+        workspace=workspace,
+        namespace=namespace,
         partition=tenant.partition,
         source=tenant.engine_instance_id,
-        target=ordered.target,
+        target=target,
         step="ordered",
         is_cancelled=False,
         reported="{}",
         message="",
-        actor=order.actor,
-        ordered_at=order.ordered_at,
-        step_since=order.ordered_at,
+        actor=actor,
+        ordered_at=at,
+        step_since=at,
         due_at=None,
     )
 

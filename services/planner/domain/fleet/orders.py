@@ -13,6 +13,7 @@ from typing import Any
 
 from services.common.json_values import canonical
 from services.common.messages import (
+    AbortRollout,
     AddEngineCluster,
     AddEngineInstance,
     AssignWorkspace,
@@ -22,17 +23,20 @@ from services.common.messages import (
     DrainEngineInstance,
     FleetOrder,
     MoveTenant,
+    PauseRollout,
     PinTenant,
     RebalanceFleet,
     RemoveEnginePool,
+    ResumeRollout,
     RetireEngineCluster,
     RetireEngineInstance,
     SetEnginePool,
+    StartRollout,
     UndrainEngineCluster,
     UndrainEngineInstance,
     UnpinTenant,
 )
-from services.planner.domain.audit import move_record
+from services.planner.domain.audit import move_record, rollout_records
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.assignment_orders import (
     assign_workspace,
@@ -45,11 +49,13 @@ from services.planner.domain.fleet.assignment_orders import (
 )
 from services.planner.domain.fleet.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
-from services.planner.domain.fleet.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.fleet.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
 from services.planner.domain.fleet.order_validation import require_label, require_one_of
 from services.planner.domain.fleet.pools import MOST_CAPACITY, change_pool, require_version
 from services.planner.domain.fleet.provisioning import settle_provisioning
 from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
+from services.planner.domain.fleet.rollout import settle_rollout
+from services.planner.domain.fleet.rollout_orders import change_rollout
 from services.planner.domain.fleet.rows import (
     CLASSES,
     RINGS,
@@ -102,6 +108,7 @@ def decide_orders(
     now: datetime,
     moves_at_once: int = 1,
     provisioning_patience: timedelta = timedelta(minutes=15),
+    rollout_interval: timedelta = timedelta(seconds=5),
 ) -> Changes:
     """What becomes of ``orders``, in their order, of instances that tenants have left, and of moves that may begin.
 
@@ -111,6 +118,7 @@ def decide_orders(
         now: when they are decided.
         moves_at_once: of each instance.
         provisioning_patience: how long the installation of an instance may take.
+        rollout_interval: how often a rollout is looked at.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
@@ -121,6 +129,7 @@ def decide_orders(
         records.append(_record(order, decision, now))
         after = decision.fleet
     after = settle_provisioning(after, now, provisioning_patience)
+    after = settle_rollout(after, now, rollout_interval)
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
@@ -131,7 +140,11 @@ def decide_orders(
         engine_pools_gone=tuple(row for row in fleet.pools.values() if row.key not in after.pools),
         fleet_orders=tuple(records),
         moves_ordered=moves,
-        audit_records=tuple(move_record(move) for move in moves if _is_new_step(move, fleet)),
+        rollouts=(after.rollout,) if after.rollout is not None and after.rollout != fleet.rollout else (),
+        audit_records=(
+            *(move_record(move) for move in moves if _is_new_step(move, fleet)),
+            *rollout_records(after.rollout, fleet.rollout, now),
+        ),
     )
 
 
@@ -159,7 +172,7 @@ def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
     return Decision("unchanged" if after is fleet else "accepted", message, after)
 
 
-def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:  # noqa: PLR0911 - one for each sort of order
     """What is told of it, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     given, at = order.order, order.ordered_at
     match given:
@@ -173,6 +186,8 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
             return _move_tenants(given, order, fleet)
         case AssignWorkspace():
             return assign_workspace(given, fleet, at)
+        case StartRollout() | PauseRollout() | ResumeRollout() | AbortRollout():
+            return change_rollout(given, order, fleet)
         case _:
             return _change_instance(given, fleet, at)
 
@@ -288,6 +303,7 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         require_active(known.engine_cluster, fleet)
     after = fleet.with_instance(replace(known, state=wanted, ordered_at=at, due_at=None, state_message=None))
     if wanted == "retired":
+        _require_unneeded(known, fleet)
         _require_empty(known, fleet)
         require_nobody_pinned(known, fleet)
         require_served(after)
@@ -301,6 +317,12 @@ def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -
     if tenants := fleet.holding(known.id).tenants:
         return f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
     return f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
+
+
+def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:
+    """The tenants of a ring that is being rolled out may have to go back to one that is empty by now."""
+    if known.id in held_by_rollout(fleet) and not known.is_unready:
+        raise Refused(f"ring {known.ring} is being rolled out, which gives its old instances up when all is well")
 
 
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:

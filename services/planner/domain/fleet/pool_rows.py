@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -36,6 +36,12 @@ class EnginePool:
     """The instance that is being given up."""
     message: str = ""
     """Why it does not have what it needs; empty: it has."""
+
+    def next_name(self, known: Iterable[str]) -> str:
+        """Of an instance that is added: after the highest number that was ever given out."""
+        prefix = f"{self.engine_cluster}-{self.ring}-"
+        numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
+        return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
     @property
     def key(self) -> PoolKey:
@@ -73,3 +79,8 @@ class Patience:
 
     shrink: timedelta = timedelta(hours=1)
     overload: timedelta = timedelta(minutes=10)
+
+
+def namespace_of(instance: str) -> str:
+    """Where an instance is installed that the planner adds."""
+    return f"gitops-service-argocd-{instance}"

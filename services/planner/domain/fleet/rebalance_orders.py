@@ -9,7 +9,7 @@ from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.measured_load import WAITING
-from services.planner.domain.fleet.move_orders import move_tenant
+from services.planner.domain.fleet.move_orders import held_by_rollout, move_tenant
 from services.planner.domain.fleet.rebalance import PlacedTenant, Relocation, rebalance
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused, TenantHere
 from services.planner.rows import Tenant, TenantName
@@ -48,11 +48,11 @@ def _even(under_way: int) -> str:
 
 
 def _relocations(fleet: Fleet) -> Iterator[Relocation]:
-    """Among instances of the same engine: no tenant leaves these."""
-    staying = load_staying(fleet)
+    """Among instances of the same engine: no tenant leaves these. A rollout has its ring to itself."""
+    staying, held = load_staying(fleet), held_by_rollout(fleet)
     alike: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
-        if not row.is_retired and row.engine in fleet.engines:
+        if not row.is_retired and row.engine in fleet.engines and row.id not in held:
             alike[row.engine].append(row)
     for rows in alike.values():
         known = {row.id: row for row in rows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -11,6 +11,7 @@ from uuid import UUID
 from services.common.messages import Health
 from services.planner.domain.fleet.assignments import PlacementRules
 from services.planner.domain.fleet.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.rollout_rows import Figures, Rollout
 from services.planner.rows import EngineInstance, TenantName
 
 ClusterState = Literal["active", "draining", "retired"]
@@ -293,6 +294,12 @@ class Fleet:
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
     """Those that grow and shrink by themselves."""
+    rollout: Rollout | None = None
+    """The one that is under way, or was until now."""
+    figures: Mapping[str, Figures] = field(default_factory=dict)
+    """By instance, of the time that the rollout's step asks for."""
+    knows_version: Callable[[str, str], bool] = lambda engine, version: True
+    """Whether this build works with a version of an engine."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it."""
@@ -308,6 +315,10 @@ class Fleet:
         candidate = row.as_candidate
         accepting = candidate.accepting and row.id not in self.cordoned
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
+
+    def with_rollout(self, rollout: Rollout) -> Fleet:
+        """With this row as the rollout."""
+        return replace(self, rollout=rollout)
 
     def with_move(self, move: Move) -> Fleet:
         """With this row in place of the one of its tenant."""

@@ -32,7 +32,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.orders import decide_order
-from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey
+from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, TenantHere
 from services.planner.rows import DEFAULT_ENGINE, TenantName
 
@@ -205,11 +205,11 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
     for _ in range(lacking):
-        name = _next_name(pool, scaler.fleet)
+        name = pool.next_name(scaler.fleet.instances)
         wanted = AddEngineInstance(
             id=name,
             engine_cluster=pool.engine_cluster,
-            namespace=f"gitops-service-argocd-{name}",
+            namespace=namespace_of(name),
             engine=DEFAULT_ENGINE,
             engine_class="shared",
             dedicated_to="",
@@ -221,13 +221,6 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
         if not scaler.give(wanted):
             return replace(pool, message=f"no instance is added: {scaler.refusal}")
     return replace(pool, message="")
-
-
-def _next_name(pool: EnginePool, fleet: Fleet) -> str:
-    """After the highest number that was ever given out."""
-    prefix = f"{pool.engine_cluster}-{pool.ring}-"
-    numbers = (known.removeprefix(prefix) for known in fleet.instances if known.startswith(prefix))
-    return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def _emptiest(scaler: _Scaler, members: Iterable[EngineInstanceRow]) -> str | None:

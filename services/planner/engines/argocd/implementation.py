@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from services.common.argocd_names import application_name, uid_of
+from services.common.argocd_versions import is_known, parsed_version
 from services.common.json_values import canonical
 from services.common.messages.compiled import AT_ONCE, RELEASE, RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
@@ -96,6 +97,11 @@ class ArgoCD:
     def needs_login(self, failure: str) -> bool:
         """See the interface."""
         return needs_login(failure)
+
+    def knows_version(self, version: str) -> bool:
+        """See the interface."""
+        parsed = parsed_version(version)
+        return parsed is not None and str(parsed) == version and is_known(parsed)
 
 
 @lru_cache(maxsize=4096)

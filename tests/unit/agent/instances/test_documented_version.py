@@ -8,7 +8,7 @@ import yaml
 
 from devstack.paths import ROOT
 from devstack.toolchain.install import ARGOCD_VARIANTS, NEWEST_ARGOCD
-from services.agent.instances.argocd_versions import READ, TESTED, is_patched, parsed_version
+from services.common.argocd_versions import READ, TESTED, is_patched, parsed_version
 
 README = (ROOT / "k8s" / "README.md").read_text()
 

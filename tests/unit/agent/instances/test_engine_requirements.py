@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS
-from services.agent.instances.argocd_versions import TESTED
 from services.agent.instances.engine_requirements import Acceptance, Found, Verdict, verdicts
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
 from services.common.argocd_names import INSTALLATION_ID
+from services.common.argocd_versions import TESTED
 from services.common.kubernetes import Manifest
 from tests.unit.agent.instances.shipped import CONFIG, PROJECT, SHIPPED, workloads_of
 

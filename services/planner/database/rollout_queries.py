@@ -1,0 +1,96 @@
+"""Reads rollouts, and the samples that they are judged by; forgets what is old of both."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+
+from services.planner.database.columns import names
+from services.planner.domain.fleet.rollout_rows import Figures, Rollout
+
+PAST = timedelta(hours=1)
+"""Of a ring's old instances: so long before it begins."""
+TOLD_FOR = timedelta(days=1)
+"""How one has ended is in the metrics for so long."""
+UNDER_WAY = "step NOT IN ('done', 'failed', 'aborted')"
+# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on.
+IS_CLOSED = """EXISTS (
+    SELECT FROM rollouts r
+     WHERE r.ring = engine_instances.ring AND r.step NOT IN ('done', 'failed', 'aborted')
+       AND (coalesce(nullif(engine_instances.version, ''), wanted_version, '') = r.version
+            AND coalesce(engine_instances.profile, '') = r.profile)
+        <> (r.stage = 100 AND r.step <> 'reverting'))
+"""
+"""Of a row of ``engine_instances``: a rollout has no new tenant placed on it."""
+ROLLOUT = f"SELECT {names(Rollout)} FROM rollouts WHERE {UNDER_WAY} ORDER BY ordered_at LIMIT 1"
+NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 1"
+FIGURES = """
+SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, sum(failed_syncs)::int8,
+       sum(comparison_errors)::int8, percentile_disc(0.5) WITHIN GROUP (ORDER BY comparison_p95_ms),
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY sync_p95_ms)
+  FROM engine_samples
+ WHERE sampled_at > %s
+ GROUP BY engine_instance_id
+"""
+IS_ROLLOUT_DUE = f"SELECT EXISTS (SELECT FROM rollouts WHERE {UNDER_WAY} AND due_at <= %s)"
+PRUNE_ROLLOUTS = f"DELETE FROM rollouts WHERE NOT ({UNDER_WAY}) AND step_since < %s"
+PRUNE_SAMPLES = """
+DELETE FROM engine_samples
+ WHERE (engine_instance_id, sampled_at) IN (SELECT engine_instance_id, sampled_at FROM engine_samples
+                                             WHERE sampled_at < %s ORDER BY sampled_at LIMIT %s)
+"""
+
+
+def load_rollout(connection: Connection[Any]) -> Rollout | None:
+    """The one that is under way."""
+    row = connection.execute(ROLLOUT).fetchone()
+    return None if row is None else Rollout(*row)
+
+
+def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
+    """Whether it is under way or not."""
+    row = connection.execute(NEWEST).fetchone()
+    return None if row is None else Rollout(*row)
+
+
+def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Figures]:
+    """By instance: since the step began, or before the first tenant moves, of the last hour before that."""
+    before = PAST if rollout.step == "provisioning" else timedelta(0)
+    return {
+        instance: Figures(*counted)
+        for instance, *counted in connection.execute(FIGURES, (rollout.step_since - before,))
+    }
+
+
+def rollout_states(connection: Connection[Any], now: datetime) -> dict[str, int]:
+    """1 for what the newest rollout is if it is under way, or ended within a day; 0 for all else."""
+    newest = load_newest_rollout(connection)
+    states = dict.fromkeys(("running", "paused", "reverting", "done", "failed", "aborted"), 0)
+    if newest is not None and (not newest.is_over or newest.step_since > now - TOLD_FOR):
+        states[shown_state(newest)] = 1
+    return states
+
+
+def shown_state(rollout: Rollout) -> str:
+    """In one word."""
+    if rollout.is_paused:
+        return "paused"
+    return rollout.step if rollout.is_over or rollout.step == "reverting" else "running"
+
+
+def is_rollout_due(connection: Connection[Any], now: datetime) -> bool:
+    """Whether the rollout is to be looked at."""
+    row = connection.execute(IS_ROLLOUT_DUE, (now,)).fetchone()
+    return row is not None and row[0]
+
+
+def delete_rollouts(connection: Connection[Any], before: datetime) -> int:
+    """Delete rows of rollouts that were over before ``before``; returns how many."""
+    return connection.execute(PRUNE_ROLLOUTS, (before,)).rowcount
+
+
+def delete_samples(connection: Connection[Any], before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` samples of before ``before``; returns how many."""
+    return connection.execute(PRUNE_SAMPLES, (before, limit)).rowcount

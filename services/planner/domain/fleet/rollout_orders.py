@@ -1,0 +1,149 @@
+"""Decides on orders about rollouts: to begin one, to pause, to resume and to abort it. Pure.
+
+What an order changes is the row; the steps follow from that (``rollout.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
+from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.fleet.rollout import lacking_room, release, reverted, ring_of, runs, shortages, withdrawn
+from services.planner.domain.fleet.rollout_rows import FINAL, REVERTIBLE, Rollout
+from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
+
+MOST_SOAK = timedelta(hours=24)
+RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
+
+
+def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    if isinstance(given, StartRollout):
+        return _start(given, order, fleet)
+    known = fleet.rollout
+    if known is None or known.is_over:
+        raise Refused("no rollout is under way")
+    match given:
+        case PauseRollout():
+            return _pause(known, fleet, order.ordered_at)
+        case ResumeRollout():
+            return _resume(known, fleet, order.ordered_at)
+        case AbortRollout():
+            return _abort(known, fleet, order.ordered_at)
+
+
+def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    known = fleet.rollout
+    if known is not None and not known.is_over:
+        raise Refused(f"a rollout of {release(known)} is under way, and there is one at a time: {known.step}")
+    if not 0 <= wanted.soak_seconds <= MOST_SOAK.total_seconds():
+        raise Refused(f"a soak is between 0 and {MOST_SOAK}, not {wanted.soak_seconds} s")
+    rollout = _ordered(wanted, order, _rings(wanted.rings, fleet))
+    members = [row for row in fleet.instances.values() if row.ring in rollout.ring_names and not row.is_retired]
+    _require_known_version(wanted.version, members, fleet)
+    serving = [row for row in members if not row.is_unready]
+    if serving and all(runs(row, rollout, fleet) for row in serving):
+        raise Refused(f"every instance of {_named(rollout.ring_names)} runs {release(rollout)}")
+    _require_room(rollout, fleet)
+    return f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}", fleet.with_rollout(rollout)
+
+
+def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:
+    at = order.ordered_at
+    return Rollout(
+        id=order.id,
+        version=wanted.version,
+        profile=wanted.profile,
+        rings=",".join(rings),
+        soak_seconds=wanted.soak_seconds,
+        is_security=wanted.is_security,
+        step="ordered",
+        ring="",
+        stage=0,
+        is_paused=False,
+        outcome="",
+        sources="[]",
+        targets="[]",
+        baseline="",
+        tenants=0,
+        moved=0,
+        reason="",
+        actor=order.actor,
+        ordered_at=at,
+        step_since=at,
+        moved_at=at,
+        due_at=at,
+    )
+
+
+def _rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
+    """Those that were named, or all that have instances; in the one order in which a version comes to them."""
+    used = {row.ring for row in fleet.instances.values() if not row.is_retired}
+    for ring in wanted:
+        if ring not in RINGS:
+            raise Refused(f"there is no ring '{ring[:MAX_LABEL]}', but {', '.join(RINGS)}")
+        if ring not in used:
+            raise Refused(f"no engine instance is in ring {ring}")
+    found = [ring for ring in RINGS if ring in (set(wanted) or used)]
+    if not found:
+        raise Refused("there is no engine instance")
+    return found
+
+
+def _require_known_version(version: str, members: Iterable[EngineInstanceRow], fleet: Fleet) -> None:
+    for engine in sorted({row.engine for row in members}):
+        if not fleet.knows_version(engine, version):
+            raise Refused(f"'{version[:MAX_LABEL]}' is no version of {engine} that agents of this build work with")
+
+
+def _require_room(rollout: Rollout, fleet: Fleet) -> None:
+    """In the first ring that is not there yet, unless its pool adds instances; of others it is told in their turn."""
+    for name in rollout.ring_names:
+        ring = ring_of(rollout, name, fleet)
+        if ring.sources:
+            for lacking in shortages(ring, fleet):
+                cluster, _, engine_class, _ = lacking.cell
+                if engine_class != "shared" or (cluster, name) not in fleet.pools:
+                    raise Refused(lacking_room(lacking, replace(rollout, ring=name)))
+            return
+
+
+def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if known.is_paused:
+        return "it is paused", fleet
+    if known.step == "reverting":
+        raise Refused(f"ring {known.ring} goes back: that is not paused")
+    paused = fleet.with_rollout(replace(known, is_paused=True, reason="an operator has paused it", due_at=None))
+    return "moves that have begun go on to their end", withdrawn(paused, at)
+
+
+def _resume(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """A soak begins anew: what was told while nobody judged it is not looked at."""
+    if not known.is_paused:
+        return "it is not paused", fleet
+    resumed = replace(known, is_paused=False, reason="", due_at=at, moved_at=at)
+    return "", fleet.with_rollout(replace(resumed, step_since=at) if known.step == "soaking" else resumed)
+
+
+def _abort(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if known.step == "reverting":
+        return f"ring {known.ring} goes back", fleet
+    if known.outcome:
+        return f"it ends after ring {known.ring}", fleet
+    reason = "an operator has aborted it"
+    if known.step in REVERTIBLE:
+        after = replace(reverted(known, "aborted", reason, at), due_at=at)
+        return f"the tenants of ring {known.ring} go back", fleet.with_rollout(after)
+    if known.step in FINAL:
+        after = replace(known, outcome="aborted", is_paused=False, reason=reason, due_at=at)
+        return f"ring {known.ring} does not go back any more; no other follows", fleet.with_rollout(after)
+    over = replace(known, step="aborted", is_paused=False, step_since=at, reason=reason, due_at=None)
+    return "none of the ring's tenants has moved", fleet.with_rollout(over)
+
+
+def _named(rings: Iterable[str]) -> str:
+    rings = list(rings)
+    return f"ring{'s' if len(rings) > 1 else ''} {', '.join(rings)}"

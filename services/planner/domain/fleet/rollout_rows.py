@@ -1,0 +1,151 @@
+"""Rows of a rollout as values: how far it is, and what agents have told of the instances that it is judged by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+RolloutStep = Literal[
+    "ordered", "provisioning", "moving", "soaking", "draining", "retiring", "reverting", "done", "failed", "aborted"
+]
+OVER: tuple[RolloutStep, ...] = ("done", "failed", "aborted")
+FINAL: tuple[RolloutStep, ...] = ("draining", "retiring")
+"""Steps from which the tenants of a ring do not go back: its old instances are given up."""
+REVERTIBLE: tuple[RolloutStep, ...] = ("moving", "soaking")
+"""Steps at which tenants of the ring may have moved, and its old instances could have all of them."""
+STAGES = (1, 10, 100)
+"""Percent of a ring's tenants that are on new instances, one after the other."""
+SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
+"""A rollout for security soaks a sixth of the time, but no less than this if that is not more than was ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A row of ``rollouts``: a version, or a configuration profile, that comes to the fleet ring by ring."""
+
+    id: UUID
+    """The order's."""
+    version: str
+    """Of the engine."""
+    profile: str
+    """Configuration of the new instances; empty: the usual one."""
+    rings: str
+    """In their order, comma separated."""
+    soak_seconds: int
+    """As ordered: how long each stage is looked at before the next."""
+    is_security: bool
+    """Soaks are shorter."""
+    step: RolloutStep
+    ring: str
+    """Which it is at; empty before the first."""
+    stage: int
+    """One of :data:`STAGES`; 0 before the first of a ring."""
+    is_paused: bool
+    """Nothing happens until an operator resumes it, or aborts."""
+    outcome: str
+    """How it ends when its ring is back, or done: ``failed`` or ``aborted``; empty: it goes on."""
+    sources: str
+    """JSON: ids of the ring's old instances."""
+    targets: str
+    """JSON: ids of its new ones."""
+    baseline: str
+    """JSON of the :class:`Figures` of the old instances before the first tenant moved; empty before that."""
+    tenants: int
+    """Of the ring."""
+    moved: int
+    """Those of them that are on new instances, and not on their way."""
+    reason: str
+    """What the step waits for, or why the rollout has stopped; empty if that needs no words."""
+    actor: str
+    ordered_at: datetime
+    step_since: datetime
+    moved_at: datetime
+    """When ``moved`` changed last, or the step began."""
+    due_at: datetime | None
+    """When it is looked at next; None: it is over, or paused."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows from it any more."""
+        return self.step in OVER
+
+    @property
+    def ring_names(self) -> tuple[str, ...]:
+        """In their order."""
+        return tuple(self.rings.split(","))
+
+    @property
+    def source_ids(self) -> frozenset[str]:
+        """Of the ring's old instances."""
+        return frozenset(json.loads(self.sources))
+
+    @property
+    def target_ids(self) -> frozenset[str]:
+        """Of its new ones."""
+        return frozenset(json.loads(self.targets))
+
+    @property
+    def soak(self) -> timedelta:
+        """How long each stage is looked at."""
+        ordered = timedelta(seconds=self.soak_seconds)
+        return min(ordered, max(ordered / SECURITY_TIMES, SECURITY_LEAST)) if self.is_security else ordered
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether it is to be looked at by ``now``."""
+        return self.due_at is not None and self.due_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """A row of ``engine_samples``: what an agent counted of an instance's Applications at one time."""
+
+    engine_instance_id: str
+    sampled_at: datetime
+    applications: int
+    late: int
+    """Not compared in time."""
+    failed_syncs: int
+    """Whose last sync has failed."""
+    comparison_errors: int
+    comparison_p95_ms: int | None
+    """Since they were compared last; None: there is none."""
+    sync_p95_ms: int | None
+    """Of the syncs that ended of late; None: there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Several samples of one or more instances: sums, and the middle one of the p95s (the largest of instances)."""
+
+    samples: int = 0
+    applications: int = 0
+    late: int = 0
+    failed_syncs: int = 0
+    comparison_errors: int = 0
+    comparison_p95_ms: int | None = None
+    sync_p95_ms: int | None = None
+
+
+NO_FIGURES = Figures()
+
+
+def together(parts: Iterable[Figures]) -> Figures:
+    """Those of several instances."""
+    parts = tuple(parts)
+    return Figures(
+        samples=sum(each.samples for each in parts),
+        applications=sum(each.applications for each in parts),
+        late=sum(each.late for each in parts),
+        failed_syncs=sum(each.failed_syncs for each in parts),
+        comparison_errors=sum(each.comparison_errors for each in parts),
+        comparison_p95_ms=_largest(each.comparison_p95_ms for each in parts),
+        sync_p95_ms=_largest(each.sync_p95_ms for each in parts),
+    )
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((each for each in values if each is not None), default=None)

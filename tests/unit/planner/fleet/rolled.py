@@ -1,0 +1,157 @@
+"""A fleet in memory through which a version is rolled: its planner's looks, moves that come to their ends, agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from services.common.messages import FleetOrder, Health, Order, StartRollout
+from services.planner.domain.changes import Changes
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.rows import TenantName
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
+from tests.unit.planner.given import at
+
+OLD, NEW = "3.1.16", "3.2.11"
+EVERY = timedelta(minutes=1)
+"""Between two looks."""
+START = StartRollout(NEW, "", (), 300, is_security=False)
+PAST = Figures(60, 600, 0, 0, 0, 60_000, 2_000)
+WELL = Figures(5, 50, 0, 0, 0, 60_000, 2_000)
+BAD = replace(WELL, comparison_errors=50)
+
+
+def instance(name: str, ring: str = "general", **changes: object) -> EngineInstanceRow:
+    return replace(INSTANCE, id=name, namespace=name, ring=ring, **changes)  # type: ignore[arg-type]
+
+
+def told(name: str, version: str, health: str = "Healthy", reason: str = "") -> InstanceHealth:
+    return InstanceHealth(name, 0, health, reason, "", version, at(1), at(1), at(1), None)
+
+
+@dataclass
+class Rolled:
+    """See the module. What agents tell of figures is a function of an instance's id."""
+
+    instances: dict[str, EngineInstanceRow]
+    health: dict[str, InstanceHealth]
+    tenants: dict[TenantName, TenantHere]
+    figures: Callable[[str], Figures] = lambda name: WELL
+    moves_at_once: int = 5
+    rollout: Rollout | None = None
+    moves: dict[UUID, Move] = field(default_factory=dict)
+    ended: list[Move] = field(default_factory=list)
+    now: datetime = field(default_factory=lambda: at(1000))
+    pools: dict[PoolKey, EnginePool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rings: Mapping[str, tuple[int, int]], tenants: int = 20) -> Rolled:
+        """With so many old and new instances in each ring, by its name; and so many tenants on each old one."""
+        rows: dict[str, EngineInstanceRow] = {}
+        health: dict[str, InstanceHealth] = {}
+        placed: dict[TenantName, TenantHere] = {}
+        for ring, counts in rings.items():
+            for version, count, word in zip((OLD, NEW), counts, ("old", "new"), strict=True):
+                for number in range(count):
+                    name = f"{ring}-{word}-{number}"
+                    rows[name], health[name] = instance(name, ring), told(name, version)
+                    for _ in range(tenants if word == "old" else 0):
+                        known = len(placed) + 1
+                        placed["local", f"team-{known}"] = TenantHere(UUID(int=known), known % 3, name, 2, objects=3)
+        return cls(rows, health, placed)
+
+    @property
+    def fleet(self) -> Fleet:
+        """As the planner would read it."""
+        on = Counter(each.engine_instance_id for each in self.tenants.values())
+        moving = Counter(place for move in self.moves.values() for place in (move.source, move.target))
+        held = {
+            name: Holding(on[name] + moving[name], 2 * on[name], objects=bool(on[name] + moving[name]))
+            for name in self.instances
+        }
+        is_past = self.rollout is not None and self.rollout.step == "provisioning"
+        figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
+        return Fleet(
+            {CLUSTER.id: CLUSTER}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
+            health=self.health, pools=self.pools, rollout=self.rollout, figures=figures,
+            knows_version=lambda _, version: version in (OLD, NEW),
+        )  # fmt: skip
+
+    def look(self, *orders: Order) -> Changes:
+        """Once, at the present time; what it changes is written."""
+        given = [FleetOrder(UUID(int=self._number() + n), "ada", self.now, each) for n, each in enumerate(orders)]
+        changes = decide_orders(given, self.fleet, self.now, self.moves_at_once)
+        self.instances |= {row.id: row for row in changes.engine_instances}
+        for move in changes.moves_ordered:
+            self._write(move)
+        for rollout in changes.rollouts:
+            self.rollout = rollout
+        self.pools |= {row.key: row for row in changes.engine_pools}
+        return changes
+
+    def step_moves(self) -> None:
+        """Each move that has begun by one step."""
+        for move in tuple(self.moves.values()):
+            if move.step in ("reserved", "preparing") and move.is_cancelled:
+                self._write(replace(move, step="cancelled"))
+            elif move.step == "reserved":
+                self._write(replace(move, step="preparing"))
+            elif move.step == "preparing":
+                self._write(replace(move, step="adopting"))
+                name = (move.workspace, move.namespace)
+                self.tenants[name] = replace(self.tenants[name], engine_instance_id=move.target)
+            elif move.step == "adopting":
+                self._write(replace(move, step="done"))
+
+    def live(self, *orders: Order) -> None:
+        """One look, and what happens until the next."""
+        self.look(*orders)
+        self.step_moves()
+        self.now += EVERY
+
+    def until_over(self, most: int = 2000) -> Rollout:
+        """The rollout as it ended; fails if it does not."""
+        for _ in range(most):
+            self.live()
+            if self.rollout is not None and self.rollout.is_over:
+                return self.rollout
+        raise AssertionError(self.rollout)
+
+    def until(self, step: str, stage: int = 0, most: int = 500) -> Rollout:
+        """The rollout at this step, and stage."""
+        for _ in range(most):
+            if self.rollout is not None and (self.rollout.step, stage or self.rollout.stage) == (
+                step,
+                self.rollout.stage,
+            ):
+                return self.rollout
+            self.live()
+        raise AssertionError(self.rollout)
+
+    def places(self) -> Counter[str]:
+        """How many tenants are on each instance."""
+        return Counter(each.engine_instance_id for each in self.tenants.values())
+
+    def states(self) -> dict[str, str]:
+        """Of each instance."""
+        return {name: row.state for name, row in sorted(self.instances.items())}
+
+    def hear(self, name: str, health: Health, reason: str = "ControllerNotReady") -> None:
+        """From the agent of an instance."""
+        self.health[name] = replace(self.health[name], health=health.value, reason=reason)
+
+    def _write(self, move: Move) -> None:
+        if move.is_over:
+            self.moves.pop(move.tenant_id, None)
+            self.ended.append(move)
+        else:
+            self.moves[move.tenant_id] = move
+
+    def _number(self) -> int:
+        return int(self.now.timestamp()) * 1000

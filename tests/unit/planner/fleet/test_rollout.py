@@ -1,0 +1,428 @@
+"""A version comes to the fleet ring by ring: each step, what ends it, and how a ring goes back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.common.messages import AbortRollout, Health, MoveTenant, PauseRollout, RebalanceFleet, ResumeRollout
+from services.planner.domain.fleet.move_orders import held_by_rollout
+from services.planner.domain.fleet.pool_rows import EnginePool
+from services.planner.domain.fleet.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
+from services.planner.domain.fleet.rollout_rows import NO_FIGURES, Rollout
+from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
+from tests.unit.planner.given import at
+
+ONE_RING = {"general": (1, 1)}
+SOURCE, TARGET = "general-old-0", "general-new-0"
+
+
+def begun(tenants: int = 20) -> Rolled:
+    rolled = Rolled.of(ONE_RING, tenants)
+    rolled.live(START)
+    return rolled
+
+
+def course(rolled: Rolled) -> list[tuple[str, int]]:
+    """Step and stage of the rollout, at each change, until it is over."""
+    seen: list[tuple[str, int]] = []
+    for _ in range(2000):
+        rollout = rolled.rollout
+        assert rollout is not None
+        if not seen or seen[-1] != (rollout.step, rollout.stage):
+            seen.append((rollout.step, rollout.stage))
+        if rollout.is_over:
+            return seen
+        rolled.live()
+    raise AssertionError(rolled.rollout)
+
+
+def test_ring_when_all_is_well_then_more_and_more_tenants_move_and_the_old_instance_is_given_up() -> None:
+    rolled = begun(200)
+    assert course(rolled) == [
+        ("provisioning", 0), ("moving", 1), ("soaking", 1), ("moving", 10), ("soaking", 10), ("moving", 100),
+        ("soaking", 100), ("draining", 100), ("retiring", 100), ("done", 100),
+    ]  # fmt: skip
+    assert rolled.places() == {TARGET: 200}
+    assert rolled.states() == {TARGET: "accepting", SOURCE: "retired"}
+    assert max(Counter(move.tenant_id for move in rolled.ended).values()) == 1
+
+
+def test_stage_when_reached_then_so_many_tenants_are_on_new_instances_and_no_more() -> None:
+    rolled = begun(200)
+    for stage, expected in ((1, 2), (10, 20), (100, 200)):
+        rolled.until("soaking", stage)
+        assert rolled.places()[TARGET] == expected
+
+
+def test_stages_when_a_ring_is_small_then_none_is_soaked_twice_for_the_same_tenants() -> None:
+    assert course(begun(3)) == [
+        ("provisioning", 0), ("moving", 1), ("soaking", 1), ("moving", 100), ("soaking", 100), ("draining", 100),
+        ("retiring", 100), ("done", 100),
+    ]  # fmt: skip
+
+
+def test_ring_when_nobody_is_in_it_then_its_old_instances_are_given_up_at_once() -> None:
+    assert course(begun(0)) == [("provisioning", 0), ("draining", 100), ("retiring", 100), ("done", 100)]
+
+
+def test_tenants_when_drawn_then_the_same_ones_each_time_and_those_with_applications_first() -> None:
+    def first(rolled: Rolled) -> set[tuple[str, str]]:
+        rolled.until("soaking", 10)
+        return {name for name, each in rolled.tenants.items() if each.engine_instance_id == TARGET}
+
+    assert first(begun(50)) == first(begun(50))
+    bare = Rolled.of(ONE_RING, 50)
+    bare.tenants = {
+        name: replace(each, deployments=2 if number < 3 else 0)
+        for number, (name, each) in enumerate(bare.tenants.items())
+    }
+    bare.live(START)
+    bare.until("soaking", 1)
+    (moved,) = (each for each in bare.tenants.values() if each.engine_instance_id == TARGET)
+    assert moved.deployments
+
+
+def test_rings_when_there_are_several_then_one_after_the_other_in_their_order() -> None:
+    rolled = Rolled.of({"general": (2, 2), "canary": (1, 1), "early": (1, 1)}, 5)
+    rolled.live(START)
+    seen: list[str] = []
+    for _ in range(500):
+        rollout = rolled.rollout
+        assert rollout is not None
+        if rollout.is_over:
+            break
+        if rollout.ring and (not seen or seen[-1] != rollout.ring):
+            seen.append(rollout.ring)
+        moving = {rolled.instances[move.source].ring for move in rolled.moves.values()}
+        assert moving <= {rollout.ring}
+        rolled.live()
+    assert seen == ["canary", "early", "general"]
+    assert {place for place in rolled.places() if "new" not in place} == set()
+
+
+def test_ring_when_it_lacks_instances_then_it_waits_for_them_and_says_what_it_needs() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 0)}, 5)
+    rolled.live(START)
+    for _ in range(100):
+        rolled.live()
+    rollout = rolled.rollout
+    assert rollout is not None
+    assert (rollout.ring, rollout.step) == ("general", "provisioning")
+    assert rollout.reason.startswith(
+        "ring general needs shared instances of 3.2.11 in cluster north with room for 10 Applications, and has room for"
+    )
+    rolled.instances["late"], rolled.health["late"] = instance("late"), told("late", NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {"canary-new-0": 5, "late": 5}
+
+
+def test_ring_when_nothing_was_told_of_one_of_its_instances_then_it_waits() -> None:
+    rolled = Rolled.of(ONE_RING)
+    del rolled.health[TARGET]
+    rolled.rollout = Rolled.of(ONE_RING).look(START).rollouts[0]
+    rolled.live()
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"no agent has told of engine instance {TARGET} yet"
+
+
+def test_instance_when_nobody_sees_its_version_then_it_is_old_unless_it_was_ordered_with_the_new_one() -> None:
+    rolled = begun()
+    assert rolled.rollout is not None
+    rolled.health = {name: replace(each, version="") for name, each in rolled.health.items()}
+    rolled.instances[TARGET] = replace(rolled.instances[TARGET], wanted_version=NEW)
+    ring = ring_of(rolled.rollout, "general", rolled.fleet)
+    assert ([row.id for row in ring.sources], [row.id for row in ring.targets]) == ([SOURCE], [TARGET])
+
+
+def test_instance_when_its_profile_is_another_then_it_is_old_though_it_runs_the_version() -> None:
+    rolled = Rolled.of(ONE_RING)
+    rolled.health[SOURCE] = told(SOURCE, NEW)
+    rolled.instances[TARGET] = replace(rolled.instances[TARGET], profile="fast")
+    rolled.live(replace(START, profile="fast"))
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 20}
+
+
+def test_gate_when_it_fails_then_the_tenants_of_the_ring_go_back_and_no_other_ring_follows() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 1)}, 20)
+    rolled.figures = lambda name: BAD if name == "canary-new-0" else WELL
+    rolled.live(START)
+    over = rolled.until_over()
+    assert (over.step, over.ring, over.stage) == ("failed", "canary", 1)
+    assert over.reason.startswith(
+        "at 1 %: engine instance canary-new-0: 10.0 of 10.0 Applications could not be compared"
+    )
+    assert rolled.places() == {"canary-old-0": 20, "general-old-0": 20}
+    assert rolled.states() == {
+        "canary-new-0": "drained", "canary-old-0": "accepting",
+        "general-new-0": "accepting", "general-old-0": "accepting",
+    }  # fmt: skip
+
+
+def test_gate_when_it_fails_at_the_last_stage_then_all_go_back() -> None:
+    rolled = begun(30)
+    rolled.until("soaking", 100)
+    rolled.figures = lambda _: BAD
+    assert rolled.until_over().step == "failed"
+    assert rolled.places() == {SOURCE: 30}
+
+
+def test_gate_when_too_little_is_told_then_it_waits_and_at_last_fails() -> None:
+    rolled = begun()
+    rolled.figures = lambda _: NO_FIGURES
+    soaking = rolled.until("soaking")
+    over = rolled.until_over()
+    assert over.step == "failed"
+    assert "too little was told in 0:35:00" in over.reason
+    assert rolled.now - soaking.step_since >= soaking.soak + DATA_PATIENCE
+
+
+def test_gate_when_the_past_was_not_told_then_it_is_waited_for_and_then_left_out() -> None:
+    rolled = begun()
+    first = rolled.rollout
+    assert first is not None
+    rolled.rollout = replace(first, step_since=rolled.now - DATA_PATIENCE)
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.step == "moving"
+
+
+def test_soak_when_it_is_for_security_then_it_is_a_sixth_but_no_less_than_five_minutes() -> None:
+    def soak(seconds: int) -> timedelta:
+        rolled = Rolled.of(ONE_RING)
+        rolled.live(replace(START, soak_seconds=seconds, is_security=True))
+        assert rolled.rollout is not None
+        return rolled.rollout.soak
+
+    assert [soak(each) for each in (3600, 1800, 60, 0)] == [
+        timedelta(minutes=10), timedelta(minutes=5), timedelta(minutes=1), timedelta(0),
+    ]  # fmt: skip
+
+
+def test_new_instance_when_it_is_down_then_the_ring_goes_back_at_once() -> None:
+    rolled = begun()
+    rolled.until("soaking")
+    rolled.hear(TARGET, Health.DOWN)
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("failed", f"at 1 %: engine instance {TARGET} is down: ControllerNotReady")
+
+
+@pytest.mark.parametrize(("instance_down", "reason"), [(SOURCE, "X"), (TARGET, "AgentSilent")])
+def test_instance_when_what_is_wrong_says_nothing_of_the_version_then_the_rollout_waits(
+    instance_down: str, reason: str
+) -> None:
+    rolled = begun()
+    rolled.until("soaking")
+    rolled.hear(instance_down, Health.DOWN if reason == "X" else Health.UNKNOWN, reason)
+    before = rolled.places()
+    for _ in range(100):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.places()) == ("soaking", before)
+    assert rolled.rollout.reason == f"engine instance {instance_down} is down: {reason}"
+
+
+POOL = EnginePool("north", "general", 1, 1, 0, 30, OLD, "", at(1))
+
+
+def test_ring_when_it_has_a_pool_then_its_instances_are_ordered_and_the_pool_is_of_the_version_afterwards() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 20)
+    rolled.pools = {POOL.key: POOL}
+    rolled.live(START)
+    rolled.live()
+    ordered = {name: row for name, row in rolled.instances.items() if name != SOURCE}
+    assert {row.wanted_version for row in ordered.values()} == {NEW}
+    assert [(row.id, row.state, row.capacity) for row in ordered.values()] == [
+        ("north-general-1", "provisioning", 30), ("north-general-2", "provisioning", 30),
+    ]  # fmt: skip
+    rolled.live()
+    assert len(rolled.instances) == 3
+    for name in ordered:
+        rolled.health[name] = told(name, NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.places().keys() == ordered.keys()
+    assert rolled.pools[POOL.key] == replace(POOL, version=NEW)
+
+
+def test_instance_when_an_old_one_joins_meanwhile_then_the_ring_is_not_done_before_it_is_given_up_too() -> None:
+    rolled = begun(5)
+    rolled.until("soaking", 100)
+    rolled.instances["late"], rolled.health["late"] = instance("late"), told("late", OLD)
+    assert rolled.until_over().step == "done"
+    assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", "late": "retired"}
+
+
+def test_rollout_when_paused_then_no_further_move_begins_until_it_is_resumed() -> None:
+    rolled = begun(60)
+    rolled.until("moving", 100)
+    rolled.live()
+    rolled.live(PauseRollout())
+    for _ in range(20):
+        rolled.live()
+    paused = rolled.places()
+    for _ in range(100):
+        rolled.live()
+    assert rolled.places() == paused
+    assert not rolled.moves
+    rolled.live(ResumeRollout())
+    assert rolled.until_over().step == "done"
+
+
+def test_soak_when_resumed_then_it_begins_anew() -> None:
+    rolled = begun()
+    rolled.until("soaking")
+    rolled.live(PauseRollout())
+    rolled.now += timedelta(hours=1)
+    resumed_at = rolled.now
+    rolled.live(ResumeRollout())
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.step_since) == ("soaking", resumed_at)
+
+
+def test_rollout_when_aborted_then_the_ring_goes_back() -> None:
+    rolled = begun(60)
+    rolled.until("moving", 100)
+    rolled.live()
+    rolled.live(AbortRollout())
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("aborted", "an operator has aborted it")
+    assert rolled.places() == {SOURCE: 60}
+
+
+def test_rollout_when_aborted_while_the_old_instances_are_given_up_then_it_ends_after_this_ring() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 1)}, 5)
+    rolled.live(START)
+    rolled.until("draining")
+    rolled.live(AbortRollout())
+    over = rolled.until_over()
+    assert (over.step, over.ring) == ("aborted", "canary")
+    assert rolled.places() == {"canary-new-0": 5, "general-old-0": 5}
+
+
+def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_with_the_rule() -> None:
+    rolled = begun(20)
+    name = ("local", "team-7")
+    rolled.tenants[name] = replace(rolled.tenants[name], deployments=5000)
+    rolled.until("moving", 100)
+    for _ in range(int(STALLED_AFTER / EVERY) + 40):
+        rolled.live()
+    rollout = rolled.rollout
+    assert rollout is not None
+    assert rollout.is_paused
+    assert "no tenant has arrived for 1:00:00" in rollout.reason
+    assert "local/team-7: engine instance general-new-0 has room for" in rollout.reason
+    assert rolled.places() == {SOURCE: 1, TARGET: 19}
+
+
+def test_tenant_when_it_comes_to_an_old_instance_in_the_last_moment_then_it_moves_before_that_is_given_up() -> None:
+    rolled = begun(5)
+    rolled.until("retiring")
+    rolled.tenants["local", "late"] = replace(rolled.tenants["local", "team-1"], engine_instance_id=SOURCE)
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 6}
+
+
+AGAINST = {
+    "to the new one": MoveTenant("local", "team-1", TARGET),
+    "out of the ring": MoveTenant("local", "team-1", "canary-old-0"),
+}
+
+
+@pytest.mark.parametrize("order", AGAINST.values(), ids=AGAINST)
+def test_move_when_ordered_by_somebody_else_then_the_rollout_is_not_worked_against(order: MoveTenant) -> None:
+    rolled = Rolled.of({"general": (2, 1), "canary": (1, 0)}, 5)
+    rolled.instances["canary-old-0"] = replace(rolled.instances["canary-old-0"], ring="early")
+    rolled.live(replace(START, rings=("general",)))
+    rolled.until("soaking")
+    rolled.tenants["local", "team-1"] = replace(rolled.tenants["local", "team-1"], engine_instance_id=SOURCE)
+    (record,) = rolled.look(order).fleet_orders
+    assert record.outcome == "refused"
+    assert "ring general is being rolled out, which moves its tenants" in record.message
+
+
+def test_move_when_it_is_between_two_old_instances_then_anybody_may_order_it() -> None:
+    rolled = Rolled.of({"general": (2, 1)}, 5)
+    rolled.live(START)
+    rolled.until("soaking")
+    name, _ = next((name, each) for name, each in rolled.tenants.items() if each.engine_instance_id == SOURCE)
+    (record,) = rolled.look(MoveTenant(*name, "general-old-1")).fleet_orders
+    assert record.outcome == "accepted"
+
+
+def test_rebalance_when_a_ring_is_rolled_out_then_it_leaves_that_alone_and_evens_the_others() -> None:
+    rolled = Rolled.of({"general": (1, 1), "early": (1, 1)}, 20)
+    rolled.live(replace(START, rings=("general",)))
+    rolled.until("soaking")
+    assert held_by_rollout(rolled.fleet) == {SOURCE, TARGET}
+    changes = rolled.look(RebalanceFleet())
+    assert {(move.source, move.target) for move in changes.moves_ordered} == {("early-old-0", "early-new-0")}
+
+
+def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_it_is_one() -> None:
+    assert [stage_tenants(1, each) for each in (0, 1, 99, 100, 101, 1000)] == [0, 1, 1, 1, 2, 10]
+
+
+LOOKS = st.lists(
+    st.tuples(
+        st.sampled_from(["well", "well", "well", "well", "well", "bad", "silent"]),
+        st.sampled_from([None, None, None, None, None, None, PauseRollout(), ResumeRollout(), AbortRollout()]),
+        st.booleans(),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rings=st.dictionaries(
+        st.sampled_from(["canary", "early", "general"]), st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1
+    ),
+    tenants=st.integers(0, 12),
+    looks=LOOKS,
+)
+def test_rollout_when_gates_say_anything_and_operators_anything_then_it_ends_and_nobody_moves_more_than_there_and_back(
+    rings: dict[str, tuple[int, int]], tenants: int, looks: list[tuple[str, object, bool]]
+) -> None:
+    rolled = Rolled.of(rings, tenants)
+    said = {"well": WELL, "bad": BAD, "silent": NO_FIGURES}
+    rolled.live(START)
+    for word, order, moves in looks:
+        rolled.figures = lambda name, word=word: said[word] if "new" in name else WELL  # type: ignore[misc]
+        rolled.look(*([order] if order is not None else []))  # type: ignore[arg-type]
+        _require_one_ring(rolled)
+        if moves:
+            rolled.step_moves()
+        rolled.now += EVERY
+    rolled.figures = lambda _: WELL
+    if rolled.rollout is not None and rolled.rollout.is_paused:
+        rolled.live(ResumeRollout())
+    over = rolled.until_over()
+    assert over.step in ("done", "failed", "aborted")
+    _require_ended(rolled, over)
+
+
+def _require_one_ring(rolled: Rolled) -> None:
+    rollout = rolled.rollout
+    assert rollout is not None
+    rings = {rolled.instances[place].ring for move in rolled.moves.values() for place in (move.source, move.target)}
+    assert rings <= {rollout.ring}
+    assert all(rolled.instances[move.source].state != "retired" for move in rolled.moves.values())
+
+
+def _require_ended(rolled: Rolled, over: Rollout) -> None:
+    """Whole rings are new or old; each tenant has moved at most once there, and once back."""
+    for ring in {row.ring for row in rolled.instances.values()}:
+        words = {place.split("-")[1] for place in rolled.places() if place.startswith(ring)}
+        assert len(words) <= 1
+        assert words <= ({"new"} if over.step == "done" else {"new", "old"})
+    done = Counter((move.tenant_id, "new" in move.target) for move in rolled.ended if move.step == "done")
+    assert max(done.values(), default=0) <= 1
+    there = {tenant for tenant, is_forward in done if is_forward}
+    assert {tenant for tenant, is_forward in done if not is_forward} <= there

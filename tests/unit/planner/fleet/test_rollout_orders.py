@@ -1,0 +1,133 @@
+"""Orders about rollouts: what each rule accepts, refuses and leaves as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from services.common.messages import AbortRollout, Order, PauseRollout, ResumeRollout, RetireEngineInstance
+from tests.unit.planner.fleet.rolled import EVERY, START, Rolled
+
+PAUSE, RESUME, ABORT = PauseRollout(), ResumeRollout(), AbortRollout()
+ONE_RING, ROOMLESS = {"general": (1, 1)}, {"general": (1, 0)}
+CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] = {
+    "of all rings": (
+        ONE_RING | {"early": (1, 1)},
+        [START],
+        "accepted",
+        "rings early, general, each stage soaks 0:05:00",
+    ),
+    "of one ring": (ONE_RING, [replace(START, rings=("general",))], "accepted", "ring general, each stage"),
+    "a second one": (ONE_RING, [START, START], "refused", "of 3.2.11 is under way, and there is one at a time"),
+    "after one was aborted": (ONE_RING, [START, ABORT, START], "accepted", ""),
+    "a version that nobody knows": (ONE_RING, [replace(START, version="2.9.0")], "refused", "'2.9.0' is no version of"),
+    "a version of any length": (ONE_RING, [replace(START, version="3" * 9999)], "refused", "is no version of argocd"),
+    "the present version": (
+        ONE_RING | {"general": (0, 1)},
+        [START],
+        "refused",
+        "every instance of ring general runs 3",
+    ),
+    "another profile of it": (
+        {"general": (0, 1)},
+        [replace(START, profile="fast")],
+        "refused",
+        "needs shared instances of 3.2.11 with profile",
+    ),
+    "a ring that is none": (
+        ONE_RING,
+        [replace(START, rings=("late",))],
+        "refused",
+        "there is no ring 'late', but canary",
+    ),
+    "an empty ring": (ONE_RING, [replace(START, rings=("early",))], "refused", "no engine instance is in ring early"),
+    "an empty fleet": ({}, [START], "refused", "there is no engine instance"),
+    "without room": (
+        ROOMLESS,
+        [START],
+        "refused",
+        "general needs shared instances of 3.2.11 in cluster north with room",
+    ),
+    "a soak of years": (ONE_RING, [replace(START, soak_seconds=10**9)], "refused", "a soak is between 0 and 1 day"),
+    "a soak that ended before it began": (ONE_RING, [replace(START, soak_seconds=-1)], "refused", "a soak is between"),
+    "paused": (ONE_RING, [START, PAUSE], "accepted", "moves that have begun go on to their end"),
+    "paused twice": (ONE_RING, [START, PAUSE, PAUSE], "unchanged", "it is paused"),
+    "resumed": (ONE_RING, [START, PAUSE, RESUME], "accepted", ""),
+    "resumed though it goes on": (ONE_RING, [START, RESUME], "unchanged", "it is not paused"),
+    "aborted at once": (ONE_RING, [START, ABORT], "accepted", "none of the ring's tenants has moved"),
+    "aborted twice": (ONE_RING, [START, ABORT, ABORT], "refused", "no rollout is under way"),
+    "paused though there is none": (ONE_RING, [PAUSE], "refused", "no rollout is under way"),
+    "resumed though there is none": (ONE_RING, [RESUME], "refused", "no rollout is under way"),
+    "aborted though there is none": (ONE_RING, [ABORT], "refused", "no rollout is under way"),
+}
+
+
+@pytest.mark.parametrize(("rings", "orders", "expected", "words"), CASES.values(), ids=CASES)
+def test_order_when_it_is_about_a_rollout_then_its_outcome_names_the_rule(
+    rings: dict[str, tuple[int, int]], orders: Sequence[Order], expected: str, words: str
+) -> None:
+    record = Rolled.of(rings, 3).look(*orders).fleet_orders[-1]
+    assert record.outcome == expected
+    assert words in record.message
+
+
+MEANWHILE: dict[str, tuple[str, Order, str, str]] = {
+    "aborted while tenants move": ("moving", ABORT, "accepted", "the tenants of ring general go back"),
+    "aborted while it soaks": ("soaking", ABORT, "accepted", "the tenants of ring general go back"),
+    "aborted too late": ("draining", ABORT, "accepted", "ring general does not go back any more; no other follows"),
+    "an old instance retired": (
+        "soaking",
+        RetireEngineInstance("general-old-0"),
+        "refused",
+        "ring general is being rolled",
+    ),
+}
+
+
+@pytest.mark.parametrize(("step", "order", "expected", "words"), MEANWHILE.values(), ids=MEANWHILE)
+def test_order_when_a_rollout_has_begun_then_it_depends_on_how_far_that_is(
+    step: str, order: Order, expected: str, words: str
+) -> None:
+    rolled = Rolled.of(ONE_RING, 3)
+    rolled.live(START)
+    rolled.until(step)
+    (record,) = rolled.look(order).fleet_orders
+    assert record.outcome == expected
+    assert words in record.message
+
+
+@pytest.mark.parametrize(
+    ("order", "expected", "words"),
+    [(PAUSE, "refused", "ring general goes back: that is not paused"), (ABORT, "unchanged", "ring general goes back")],
+)
+def test_order_when_a_ring_goes_back_then_it_does(order: Order, expected: str, words: str) -> None:
+    rolled = Rolled.of(ONE_RING, 3)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.live(ABORT)
+    (record,) = rolled.look(order).fleet_orders
+    assert (record.outcome, record.message) == (expected, words)
+
+
+def test_order_when_abort_comes_again_while_old_instances_are_given_up_then_it_is_known() -> None:
+    rolled = Rolled.of(ONE_RING, 3)
+    rolled.live(START)
+    rolled.until("draining")
+    rolled.live(ABORT)
+    (record,) = rolled.look(ABORT).fleet_orders
+    assert (record.outcome, record.message) == ("unchanged", "it ends after ring general")
+
+
+def test_rollout_when_it_goes_on_then_each_step_is_an_audit_row_and_no_look_beside() -> None:
+    rolled = Rolled.of(ONE_RING, 3)
+    told = [each.message for each in rolled.look(START).audit_records if each.kind == "Rollout"]
+    while rolled.rollout is not None and not rolled.rollout.is_over:
+        rolled.step_moves()
+        told += [each.message for each in rolled.look().audit_records if each.kind == "Rollout"]
+        rolled.now += EVERY
+    assert told == [
+        "provisioning: general", "moving: general 1 %", "soaking: general 1 %", "moving: general 100 %",
+        "soaking: general 100 %", "draining: general 100 %", "retiring: general 100 %", "done: general 100 %",
+    ]  # fmt: skip
