@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 WHOLE_SYSTEM = (
     "argocd",
+    "argocd_versions",
     "chaos",
     "containers",
     "drills",

@@ -114,6 +114,9 @@ class AgentSettings(ServiceSettings):
     health_interval_seconds: float = Field(
         default=10, gt=0, description="Between two measurements of how an Argo CD is; three of five are believed."
     )
+    health_report_seconds: float = Field(
+        default=60, gt=0, description="Between two reports of how an Argo CD is, if that has not changed."
+    )
     heartbeat_repository: str = Field(
         default="",
         description="Git repository that every Argo CD of the cluster can always read without a login, for the "

@@ -1,7 +1,8 @@
 """Measures one engine instance again and again, judges it, and reports what becomes of it.
 
 Only while the instance is this agent's; who takes it over begins anew. A judgement is reported when it is another, and
-else every minute: of an instance of which nothing is heard for longer nobody knows how it is.
+else every minute, with what was counted of Applications. Of an instance of which nothing is heard for longer nobody
+knows how it is.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 
-REPORT_SECONDS = 60.0
-"""Between two reports of what has not changed."""
 MESSAGE_CHARACTERS = 500
 
 
@@ -83,7 +82,7 @@ class HealthWatch:
             metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
 
     def _report(self, judgement: Judgement, signals: Signals, queue: int) -> None:
-        if _is_as(judgement, self._told) and self._clock.time() - self._told_at < REPORT_SECONDS:
+        if _is_as(judgement, self._told) and self._clock.time() - self._told_at < self._settings.health_report_seconds:
             return
         self._log_change(judgement)
         event = EngineHealth(
@@ -93,6 +92,12 @@ class HealthWatch:
             version=self._engine.version,
             heartbeat_at=signals.heartbeat.reconciled_at if signals.heartbeat is not None else None,
             queue=queue,
+            applications=signals.applications.total,
+            late=signals.applications.late,
+            failed_syncs=signals.applications.failed_syncs,
+            comparison_errors=signals.applications.comparison_errors,
+            comparison_p95_ms=signals.applications.comparison_p95_ms,
+            sync_p95_ms=signals.applications.sync_p95_ms,
         )
         self._told, self._told_at = judgement, self._clock.time()
         self._queue.start_over()

@@ -6,18 +6,21 @@ no signal then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from services.agent.objects.live import LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
-from services.agent.objects.reconciliation import REFRESH, SKIP
+from services.agent.objects.reconciliation import REFRESH, SKIP, time_of
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
 CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
 NAME_LABEL = "app.kubernetes.io/name"
+P95 = 0.95
+SYNCED_OF_LATE = timedelta(minutes=15)
 OFTEN, OF_LATE = 3, timedelta(minutes=10)
 """A container that was restarted so many times, the last time so recently, does not stay up."""
 
@@ -59,6 +62,14 @@ class ApplicationsSignal:
     lacking_repo_server: int = 0
     lacking_projects: int = 0
     """AppProjects of these."""
+    failed_syncs: int = 0
+    """Those whose last sync has failed."""
+    comparison_errors: int = 0
+    """Those that could not be compared."""
+    comparison_p95_ms: int | None = None
+    """Since they were compared last; None: none ever was."""
+    sync_p95_ms: int | None = None
+    """Of syncs that have ended within :data:`SYNCED_OF_LATE`; None: none has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +189,32 @@ def applications_signal(
         longest_wait_seconds=refreshes.follow(asked, now),
         lacking_repo_server=len(lacking),
         lacking_projects=len({text_of(dict_of(each.owned.get("spec")).get("project")) for each in lacking}),
+        failed_syncs=sum(each.operation.has_failed for each in ours.values()),
+        comparison_errors=sum(bool(each.reconciliation.comparison_error) for each in ours.values()),
+        comparison_p95_ms=p95_ms(
+            now - each.reconciliation.reconciled_at
+            for each in ours.values()
+            if each.reconciliation.reconciled_at is not None
+        ),
+        sync_p95_ms=p95_ms(_syncs(ours.values(), now)),
     )
+
+
+def p95_ms(durations: Iterable[timedelta]) -> int | None:
+    """Milliseconds that 95 in 100 do not exceed; None if there are none. Clocks that differ make none negative."""
+    ordered = sorted(durations)
+    if not ordered:
+        return None
+    nearest = ordered[math.ceil(P95 * len(ordered)) - 1]
+    return max(0, round(nearest / timedelta(milliseconds=1)))
+
+
+def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[timedelta]:
+    """How long those took that have ended of late."""
+    for each in applications:
+        began, ended = time_of(each.operation.started_at), time_of(each.operation.finished_at)
+        if began is not None and ended is not None and not each.operation.in_progress and now - ended <= SYNCED_OF_LATE:
+            yield ended - began
 
 
 def late_applications(

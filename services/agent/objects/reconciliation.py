@@ -40,14 +40,16 @@ def reconciliation_of(manifest: Manifest) -> Reconciliation:
     status = dict_of(manifest.get("status"))
     errors = (each for each in dicts_of(status.get("conditions")) if each.get("type") == COMPARISON_ERROR)
     return Reconciliation(
-        created_at=_time(manifest["metadata"].get("creationTimestamp")),
-        reconciled_at=_time(status.get("reconciledAt")),
+        created_at=time_of(manifest["metadata"].get("creationTimestamp")),
+        reconciled_at=time_of(status.get("reconciledAt")),
         comparison_error=next((text_of(each.get("message")) for each in errors), ""),
     )
 
 
-def _time(value: object) -> datetime | None:
+def time_of(value: object) -> datetime | None:
+    """The time that Argo CD wrote; None if that is none, or of no time zone."""
     try:
-        return datetime.fromisoformat(text_of(value))
+        read = datetime.fromisoformat(text_of(value))
     except ValueError:
         return None
+    return read if read.tzinfo is not None else None

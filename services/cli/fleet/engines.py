@@ -17,6 +17,7 @@ from services.cli.fleet import (
     engine_pools,
     engine_rebalance,
     engine_remedies,
+    engine_rollouts,
 )
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
@@ -51,6 +52,7 @@ app.command("pin")(engine_assignments.pin)
 app.command("unpin")(engine_assignments.unpin)
 app.command("assignments")(engine_assignments.list_assignments)
 app.command("orders")(engine_orders.list_orders)
+app.add_typer(engine_rollouts.app, name="rollout")
 app.add_typer(engine_pools.app, name="pool")
 
 LOOK_EVERY_SECONDS = 2.0

@@ -27,6 +27,8 @@ OTHERS = {
     "engine_health": "a row for each instance that an agent has told of, brought up to date: test_engine_health.py",
     "engine_installations": "a row for each instance that a provisioner has told of, brought up to date",
     "engine_pools": "a row for each ring of a cluster that operators have made a pool of",
+    "rollouts": "a row for each that operators order, which goes a time after it is over: test_rollout.py",
+    "engine_samples": "a row each minute for each instance, which goes after two days: test_rollout.py",
     "engine_overloads": "a row for each instance that is overloaded",
     "kept_orphans": "a row for each instance; what no agent has told for two hours goes",
 }

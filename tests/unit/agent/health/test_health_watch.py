@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from services.agent.health.health_watch import REPORT_SECONDS
 from services.agent.health.heartbeat import NAME
 from services.agent.objects.reconciliation import REFRESH
 from services.common.errors import Retry
@@ -21,6 +20,7 @@ from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import EPOCH
 
 EVERY = 10.0
+REPORT_SECONDS = 60.0
 DEADLINE = 60.0
 INSTANCE = "argocd"
 SETTINGS = {

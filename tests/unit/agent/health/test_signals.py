@@ -121,6 +121,35 @@ def test_refresh_when_it_is_not_taken_up_then_it_is_told_how_long_it_waits_since
     assert measured(asked, refreshes=refreshes, later=60).longest_wait_seconds == 0
 
 
+def synced(began: str, ended: str, phase: str = "Succeeded") -> LiveObject:
+    manifest = {
+        "metadata": {"uid": "1", "resourceVersion": "1", "creationTimestamp": ago(days=1)},
+        "status": {"operationState": {"phase": phase, "startedAt": began, "finishedAt": ended}},
+    }
+    return live_object(APPLICATION_KIND, manifest)
+
+
+def test_syncs_when_some_have_failed_then_these_are_counted_and_the_times_of_those_that_ended_of_late() -> None:
+    found = measured(
+        synced(ago(minutes=2), ago(minutes=1)),
+        synced(ago(minutes=2), ago(minutes=1, seconds=50), "Failed"),
+        synced(ago(days=2), ago(days=1), "Error"),
+        synced(ago(minutes=1), "", "Running"),
+    )
+    assert (found.failed_syncs, found.sync_p95_ms) == (2, 60_000)
+
+
+@pytest.mark.parametrize("began", ["", "yesterday", "2026-01-01T11:59:00", 7])
+def test_sync_when_its_time_is_none_then_it_is_left_out(began: Any) -> None:
+    assert measured(synced(began, ago(minutes=1))).sync_p95_ms is None
+
+
+def test_comparisons_when_they_fail_then_they_are_counted_and_how_old_they_are_is_told() -> None:
+    found = measured(*(application(ago(seconds=each)) for each in range(1, 101)), application(error="no such path"))
+    assert (found.comparison_errors, found.comparison_p95_ms) == (1, 95_000)
+    assert measured().comparison_p95_ms is None
+
+
 UNAVAILABLE = (
     'rpc error: code = Unavailable desc = connection error: desc = "dial tcp 10.0.0.1:8081: connection refused"'
 )

@@ -1,0 +1,182 @@
+"""``gitopsctl engines rollout``: a version, or a configuration profile, that comes to the fleet ring by ring."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pydantic
+import typer
+from rich.live import Live
+
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_decision, try_order
+from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.common.errors import InvalidConfiguration
+from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
+from services.common.startup import await_dependency
+from services.planner.database.rollout_queries import load_newest_rollout, shown_state
+from services.planner.domain.fleet.rollout import NUMBERS, ring_of, stage_tenants
+from services.planner.domain.fleet.rollout_rows import STAGES, Rollout
+from services.planner.domain.fleet.rows import Fleet
+
+app = typer.Typer(help="A version that comes to the fleet ring by ring.", no_args_is_help=True)
+
+LOOK_EVERY_SECONDS = 1.0
+DURATION = pydantic.TypeAdapter(timedelta)
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours"}
+COLUMNS = {
+    "version": "version",
+    "state": "state",
+    "ring": "ring",
+    "number": "",
+    "step": "step",
+    "stage": "stage %",
+    "moved": "moved",
+    "tenants": "of",
+    "since": "since",
+    "reason": "reason",
+}
+PLANNED = {
+    "ring": "ring",
+    "old": "old instances",
+    "new": "new instances",
+    "tenants": "tenants",
+    "stages": "moved by stage",
+}
+
+
+def duration(text: Any) -> timedelta:
+    """Such as 90s, 30m, 1h, or ISO 8601. Raises BadParameter."""
+    if isinstance(text, timedelta):
+        return text
+    number, unit = str(text)[:-1], UNITS.get(str(text)[-1:])
+    try:
+        return timedelta(**{unit: int(number)}) if unit else DURATION.validate_python(text)
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter("it is a number with s, m or h, such as 1h") from error
+
+
+VERSION = typer.Argument(..., metavar="VERSION", help="Of Argo CD, such as 3.2.11.")
+PROFILE = typer.Option("", "--profile", help="Configuration of the new instances; if not given, the usual one.")
+RINGS = typer.Option("", "--rings", help="Which, comma separated; if not given, all that have instances.")
+SOAK = typer.Option("1h", "--soak", parser=duration, metavar="DURATION", help="For which each stage is looked at.")
+SECURITY = typer.Option(False, "--security", help="A sixth of the soak, but no less than five minutes of it.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on showing it, as a table, until it is over.")
+
+
+@app.command()
+def start(
+    version: str = VERSION,
+    profile: str = PROFILE,
+    rings: str = RINGS,
+    soak: Any = SOAK,
+    url: str = URL,
+    timeout: float = WAIT,
+    *,
+    security: bool = SECURITY,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Order that a version comes to the fleet: in each ring tenants move to new instances of it, stage by stage.
+
+    --dry-run shows the rings, and how many tenants would move at each stage.
+    """
+    wanted = tuple(filter(None, map(str.strip, rings.split(","))))
+    order = StartRollout(version, profile, wanted, int(soak.total_seconds()), is_security=security)
+    if not dry_run:
+        give_order(order, url, timeout, dry_run=False)
+        return
+    tried = try_order(order, url, timeout)
+    if tried.outcome == "accepted":
+        print_rows(planned_rows(tried.fleet), PLANNED, Output.TABLE, nothing="")
+    tell_decision(order, tried)
+
+
+@app.command()
+def pause(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that no further tenant moves, and no gate is asked, until the rollout is resumed."""
+    give_order(PauseRollout(), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def resume(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that a rollout that is paused goes on; a soak begins anew."""
+    give_order(ResumeRollout(), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def abort(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+    """Order that the tenants of the present ring go back, if they still can, and that no other ring follows."""
+    give_order(AbortRollout(), url, timeout, dry_run=dry_run)
+
+
+@app.command()
+def status(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, watch: bool = WATCH) -> None:
+    """Show the newest rollout: its ring and stage, how many tenants have moved, what it waits for, or why it ended."""
+    if watch and output is not Output.TABLE:
+        raise InvalidConfiguration("--watch shows a table; leave out --output")
+    with Live(console=console(), auto_refresh=False) as live:
+        while watch:
+            rollout = _newest(url, timeout)
+            live.update(table_of(status_rows(rollout), COLUMNS), refresh=True)
+            if rollout is None or rollout.is_over:
+                return
+            time.sleep(LOOK_EVERY_SECONDS)
+    print_rows(status_rows(_newest(url, timeout)), COLUMNS, output, nothing="no rollout has been ordered")
+
+
+def planned_rows(planned: Fleet) -> list[Row]:
+    """What would become of each ring."""
+    rollout = planned.rollout
+    return [] if rollout is None else [_planned_row(rollout, ring, planned) for ring in rollout.ring_names]
+
+
+def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
+    ring = ring_of(replace(rollout, ring=name), name, planned)
+    tenants = sum(planned.holding(row.id).tenants for row in (*ring.sources, *ring.targets))
+    stages = dict.fromkeys(stage_tenants(stage, tenants) for stage in STAGES)
+    return {
+        "ring": name,
+        "old": ", ".join(row.id for row in ring.sources),
+        "new": ", ".join(row.id for row in ring.targets),
+        "tenants": tenants,
+        "stages": ", ".join(map(str, stages)),
+    }
+
+
+def status_rows(rollout: Rollout | None) -> list[Row]:
+    """The one there is."""
+    if rollout is None:
+        return []
+    row = {
+        "id": str(rollout.id),
+        "version": rollout.version,
+        "profile": rollout.profile,
+        "rings": list(rollout.ring_names),
+        "state": shown_state(rollout),
+        "ring": rollout.ring,
+        "number": NUMBERS[rollout.step],
+        "step": rollout.step,
+        "stage": rollout.stage,
+        "moved": rollout.moved,
+        "tenants": rollout.tenants,
+        "since": rollout.step_since,
+        "reason": rollout.reason,
+        "soakSeconds": int(rollout.soak.total_seconds()),
+        "oldInstances": sorted(rollout.source_ids),
+        "newInstances": sorted(rollout.target_ids),
+        "dueAt": rollout.due_at,
+        "actor": rollout.actor,
+        "orderedAt": rollout.ordered_at,
+    }
+    return [row]
+
+
+def _newest(url: str, timeout: float) -> Rollout | None:
+    def look() -> Rollout | None:
+        with connected(url) as connection:
+            return load_newest_rollout(connection)
+
+    return await_dependency("database", look, timeout)

@@ -1,0 +1,128 @@
+"""What operators type about rollouts, and what they are shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from services.cli.fleet import engine_rollouts, engines, fleet_orders
+from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
+from services.planner.domain.fleet.rollout_rows import Rollout
+from tests.unit.planner.fleet.rolled import START, Rolled
+
+URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
+ROLLED = Rolled.of({"canary": (1, 1), "general": (2, 1)}, 30)
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
+    """Orders that were sent; the database shows a fleet that no version is rolled through, and all is accepted."""
+    orders: list[FleetOrder] = []
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: ROLLED.fleet)
+    monkeypatch.setattr(fleet_orders, "load", lambda _: None)
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
+    monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
+    return orders
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner(env={"DATABASE_OWNER_URL": URL}).invoke(engines.app, ["rollout", *arguments])
+
+
+TYPED: dict[str, tuple[tuple[str, ...], Any]] = {
+    "all rings": (("start", "3.2.11"), StartRollout("3.2.11", "", (), 3600, is_security=False)),
+    "some rings": (
+        ("start", "3.2.11", "--rings", "canary, general", "--soak", "90s", "--security"),
+        StartRollout("3.2.11", "", ("canary", "general"), 90, is_security=True),
+    ),
+    "a profile": (
+        ("start", "3.2.11", "--profile", "fast", "--soak", "PT30M"),
+        StartRollout("3.2.11", "fast", (), 1800, is_security=False),
+    ),
+    "a soak of minutes": (("start", "3", "--soak", "5m"), StartRollout("3", "", (), 300, is_security=False)),
+    "pause": (("pause",), PauseRollout()),
+    "resume": (("resume",), ResumeRollout()),
+    "abort": (("abort",), AbortRollout()),
+}
+
+
+@pytest.mark.parametrize(("arguments", "order"), TYPED.values(), ids=TYPED)
+def test_command_when_typed_then_it_is_this_order(
+    sent: list[FleetOrder], arguments: tuple[str, ...], order: object
+) -> None:
+    assert typed(*arguments).stdout == "rollout: accepted\n"
+    assert [each.order for each in sent] == [order]
+
+
+@pytest.mark.parametrize("soak", ["", "h", "1.5h", "1x", "soon", "9" * 30 + "h"])
+def test_soak_when_it_is_no_duration_then_it_is_refused_before_anything_is_sent(
+    sent: list[FleetOrder], soak: str
+) -> None:
+    result = typed("start", "3.2.11", "--soak", soak)
+    assert (result.exit_code, sent) == (2, [])
+    assert "such as 1h" in result.stderr
+
+
+def test_rollout_when_only_tried_then_each_ring_is_shown_with_how_many_move_at_each_stage(
+    sent: list[FleetOrder],
+) -> None:
+    lines = typed("start", "3.2.11", "--dry-run").stdout.splitlines()
+    assert lines[1].split() == ["canary", "canary-old-0", "canary-new-0", "30", "1,", "3,", "30"]
+    assert lines[2].split() == [
+        "general", "general-old-0,", "general-old-1", "general-new-0", "60", "1,", "6,", "60",
+    ]  # fmt: skip
+    assert lines[3] == "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"
+    assert sent == []
+
+
+def test_rollout_when_only_tried_and_a_rule_is_broken_then_that_is_told(sent: list[FleetOrder]) -> None:
+    result = typed("start", "1.0.0", "--dry-run")
+    assert (result.exit_code, sent) == (1, [])
+    assert "would be refused, '1.0.0' is no version of argocd" in result.stderr
+
+
+def rolled(**changes: Any) -> Rollout:
+    (rollout,) = Rolled.of({"general": (1, 1)}, 3).look(START).rollouts
+    return replace(rollout, **changes)
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, *found: Rollout | None) -> None:
+    looks = iter(found)
+    monkeypatch.setattr(engine_rollouts, "_newest", lambda *_: next(looks))
+
+
+def test_status_when_nothing_was_ordered_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown(monkeypatch, None)
+    assert typed("status").stdout == "no rollout has been ordered\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "running"),
+        ({"is_paused": True}, "paused"),
+        ({"step": "reverting"}, "reverting"),
+        ({"step": "failed"}, "failed"),
+        ({"step": "done"}, "done"),
+    ],
+)
+def test_status_when_asked_for_then_it_says_in_a_word_how_it_is(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], state: str
+) -> None:
+    shown(monkeypatch, rolled(**changes))
+    (row,) = json.loads(typed("status", "-o", "json").stdout)
+    assert row["state"] == state
+
+
+def test_status_when_watched_then_it_is_shown_until_the_rollout_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_rollouts, "LOOK_EVERY_SECONDS", 0)
+    over = rolled(step="failed", reason="at 1 %: too many")
+    shown(monkeypatch, rolled(), over)
+    told = typed("status", "--watch")
+    assert told.exit_code == 0
+    assert "at 1 %: too many" in told.stdout
+    assert "--watch shows a table" in str(typed("status", "--watch", "-o", "json").exception)
