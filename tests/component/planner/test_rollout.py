@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from uuid import UUID
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -34,6 +34,7 @@ VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
 TENANTS = 12
 START = StartRollout("3.2.11", "", (), 120, is_security=False)
 EVERY = timedelta(seconds=60)
+POLICY = Policy(moves_at_once=5)
 # What planners of tenants and agents do, but at once: test_moves.py is about that.
 ARRIVED = """
   WITH begun AS (UPDATE moves SET step = 'done' WHERE step = 'reserved' AND NOT is_cancelled
@@ -48,15 +49,13 @@ STATES = "SELECT id, state FROM engine_instances ORDER BY id"
 MOVES = "SELECT target, count(*), count(DISTINCT tenant_id) FROM moves WHERE step = 'done' GROUP BY 1 ORDER BY 1"
 
 
-class Crash(BaseException):
-    """The process ends here."""
-
-
 @dataclass
 class Fleet:
-    """Two instances of two versions; tenants on the old one. Each look is another process."""
+    """Two instances of two versions; tenants on the old one. Each look that ends somewhere is another process."""
 
     database: Database
+    session: DatabaseSession
+    """Of the process that goes on."""
     crashes: str = ""
     """Where each process ends that looks: ``before`` the commit, ``after`` it; empty: nowhere."""
     now: datetime = field(default_factory=lambda: at(10_000))
@@ -65,35 +64,38 @@ class Fleet:
     course: list[tuple[str, int]] = field(default_factory=list)
     """Step and stage, at each change."""
 
-    def take(self, *events: Event, crash: str = "") -> None:
-        """One process, that plans these."""
-        with closing(DatabaseSession(self.database.planner_url, ENGINES)) as session:
-            changes = plan_batch(events, session, Policy(moves_at_once=5), self.now)
-            if crash == "before":
-                session.write_changes(changes, ())
-                return
-            session.save_changes(changes, ())
+    def take(self, *events: Event) -> None:
+        """Plan these, and commit."""
+        self.session.save_changes(plan_batch(events, self.session, POLICY, self.now), ())
+
+    def look(self) -> None:
+        """At the rollout. Whoever does it again finds what a process that ended has left."""
+        if self.crashes:
+            with closing(DatabaseSession(self.database.planner_url, ENGINES)) as ending:
+                changes = plan_batch([Event(FleetDue(), 0, "")], ending, POLICY, self.now)
+                if self.crashes == "before":
+                    ending.write_changes(changes, ())
+                else:
+                    ending.save_changes(changes, ())
+        self.take(Event(FleetDue(), 0, ""))
 
     def order(self, order: Order) -> None:
         """One that an operator gives."""
-        number = int(self.now.timestamp())
-        self.take(Event(FleetOrder(UUID(int=number), "ada", self.now, order), 0, ""))
+        self.take(Event(FleetOrder(uuid4(), "ada", self.now, order), 0, ""))
 
     def tell(self) -> None:
         """Of both instances, by their agents."""
-        for name, version in VERSIONS.items():
-            errors = self.failing if name == NEW else 0
-            event = EngineHealth("Healthy", "", "", version, self.now, 12, 0, 0, errors, 30_000, 1_000)
-            self.take(Event(Observation("", "", name, "", "", self.now, event), 0, ""))
+        healthy = EngineHealth("Healthy", "", "", "", self.now, 12, 0, 0, 0, 30_000, 1_000)
+        told = {
+            name: replace(healthy, version=version, comparison_errors=self.failing if name == NEW else 0)
+            for name, version in VERSIONS.items()
+        }
+        self.take(*(Event(Observation("", "", name, "", "", self.now, each), 0, "") for name, each in told.items()))
 
     def live(self) -> Rollout:
         """A minute: agents tell, planners look, moves come to their ends."""
         self.tell()
-        if self.crashes == "before":
-            self.take(Event(FleetDue(), 0, ""), crash="before")
-        self.take(Event(FleetDue(), 0, ""))
-        if self.crashes == "after":
-            self.take(Event(FleetDue(), 0, ""))
+        self.look()
         with psycopg.connect(self.database.owner_url) as owner:
             owner.execute(ARRIVED)
             owner.execute(GONE_BACK)
@@ -121,17 +123,17 @@ class Fleet:
 @pytest.fixture
 def fleet(database: Database) -> Iterator[Fleet]:
     """The new instance joins when all tenants are on the old one."""
-    made = Fleet(database)
     with psycopg.connect(database.owner_url) as owner:
         add_instance(owner, OLD, "argocd-old")
-    for number in range(TENANTS):
-        made.take(changed(1, namespace=f"team-{number}", uid=f"uid-{number}"))
-    with psycopg.connect(database.owner_url) as owner:
-        add_instance(owner, NEW, "argocd-new")
-    for _ in range(3):
-        made.tell()
-        made.now += EVERY
-    return made
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+        made = Fleet(database, session)
+        made.take(*(changed(1, namespace=f"team-{number}", uid=f"uid-{number}") for number in range(TENANTS)))
+        with psycopg.connect(database.owner_url) as owner:
+            add_instance(owner, NEW, "argocd-new")
+        for _ in range(3):
+            made.tell()
+            made.now += EVERY
+        yield made
 
 
 COURSE = [

@@ -126,16 +126,19 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
     """Raises Refused if the move would work against the rollout that is under way.
 
     Nobody else brings tenants into its ring, out of it, or from its old instances to the new ones and back. Within the
-    old ones, and within the new ones, anybody may: those who move next are drawn, wherever they are.
+    old ones, and within the new ones, anybody may: those who move next are drawn, wherever they are. From an instance
+    that is down they go anywhere but to new ones, which are still on trial.
     """
-    held = held_by_rollout(fleet)
-    if held.isdisjoint({source.id, target.id}):
+    rollout, places = fleet.rollout, {source.id, target.id}
+    if rollout is None or held_by_rollout(fleet).isdisjoint(places):
         return
-    rollout = fleet.rollout
-    if rollout is not None and any({source.id, target.id} <= side for side in (rollout.source_ids, rollout.target_ids)):
+    if places <= rollout.source_ids or places <= rollout.target_ids:
         return
-    ring = rollout.ring if rollout is not None else ""
-    raise Refused(f"ring {ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'")
+    if fleet.is_down(source.id) and target.id not in rollout.target_ids:
+        return
+    raise Refused(
+        f"ring {rollout.ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"
+    )
 
 
 def held_by_rollout(fleet: Fleet) -> frozenset[str]:

@@ -356,6 +356,26 @@ def test_move_when_it_is_between_two_old_instances_then_anybody_may_order_it() -
     assert record.outcome == "accepted"
 
 
+EVACUATED = {
+    "out of the ring": ("canary-old-0", "accepted"),
+    "to another old one": ("general-old-1", "accepted"),
+    "to the new one": (TARGET, "refused"),
+}
+
+
+@pytest.mark.parametrize(("target", "outcome"), EVACUATED.values(), ids=EVACUATED)
+def test_move_when_it_is_from_an_instance_that_is_down_then_only_new_ones_are_closed_to_it(
+    target: str, outcome: str
+) -> None:
+    rolled = Rolled.of({"general": (2, 1), "canary": (1, 0)}, 5)
+    rolled.live(replace(START, rings=("general",)))
+    rolled.until("soaking")
+    rolled.hear(SOURCE, Health.DOWN)
+    name, _ = next((name, each) for name, each in rolled.tenants.items() if each.engine_instance_id == SOURCE)
+    (record,) = rolled.look(MoveTenant(*name, target)).fleet_orders
+    assert record.outcome == outcome
+
+
 def test_rebalance_when_a_ring_is_rolled_out_then_it_leaves_that_alone_and_evens_the_others() -> None:
     rolled = Rolled.of({"general": (1, 1), "early": (1, 1)}, 20)
     rolled.live(replace(START, rings=("general",)))
