@@ -67,6 +67,8 @@ def needs_tenants(fleet: Fleet, burdens: Burdens, now: datetime) -> bool:
 def reason_to_hold(fleet: Fleet) -> str:
     """Why pools move no tenant now; empty if they may. Whatever else rearranges the fleet belongs here."""
     fled = sorted(move.source for move in fleet.moves.values() if not move.is_over and fleet.is_down(move.source))
+    if fleet.rollout is not None and not fleet.rollout.is_over:
+        return "a rollout is under way"
     return f"tenants leave {fled[0]}, which is down" if fled else ""
 
 
