@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.cli.owner_connection import connected
-from services.cli.replay.complete_lists import LoggedLists, Scope, listed_kinds, read_lists
+from services.cli.replay.complete_lists import Gap, LoggedLists, Scope, listed_kinds, read_lists
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import COMMANDS, TopicPartition
@@ -74,6 +74,28 @@ def watch_replay(reached: Callable[[], Offsets], what: str, first: Offsets, ends
         bar.update(task, completed=done)
     seconds = time.monotonic() - began
     typer.echo(f"{what}: {total} messages in {seconds:.1f} s, {total / max(seconds, LOOK_EVERY_SECONDS):.0f} a second")
+
+
+def needs_newer_lists(settings: KafkaSettings, workspaces: Sequence[str], first: Offsets, ends: Offsets) -> bool:
+    """Whether what is replayed from ``first`` to ``ends`` may lack resources that only a newer list would show.
+
+    Of any of these ``workspaces``. Raises Retry.
+    """
+    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    of_commands = {source: end for source, end in ends.items() if source.topic == COMMANDS}
+    lists = read_lists(settings, COMMANDS, codec, since=first, until=of_commands)
+    return bool(unreplayed_lists(lists, workspaces, first))
+
+
+def unreplayed_lists(lists: LoggedLists, workspaces: Iterable[str], first: Offsets) -> list[Gap]:
+    """What neither ``lists``, which are replayed, nor a backup has of a workspace and a kind.
+
+    A partition that is taken up behind its beginning goes on where the backup ends, so nothing of it is missed.
+    """
+    resumed = {
+        number for number, oldest in lists.first_offsets.items() if first[TopicPartition(COMMANDS, number)] > oldest
+    }
+    return [gap for gap in lists.find_gaps(workspaces, listed_kinds()) if gap.scope.partition not in resumed]
 
 
 def require_newer_lists(url: str, settings: KafkaSettings, workspaces: Sequence[str]) -> None:

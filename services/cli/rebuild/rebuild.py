@@ -9,9 +9,10 @@ to what is asked for today. The steps are an operator's, who sees between them w
 3. ``rebuild start`` tells it which instances there are, and where tenants were: a placement was decided once, and an
    instance that was added since would have it come out otherwise. Crash: run it again.
 4. Planners are started, and replay. Watchers and agents are restarted: they report all there is.
-5. ``rebuild follow`` waits for that, and compares the tables with their topics. Nothing is written.
+5. ``rebuild follow`` waits for the replay, and compares the tables with their topics. Nothing is written. It waits for
+   the watchers' lists, too, if the log has none: what is lacking would be taken from what is deployed.
 6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
-7. ``rebuild sweep`` withdraws what the topics have and no row.
+7. ``rebuild sweep`` waits for the lists, and withdraws what the topics have and no row.
 
 A database that was restored from a backup is not empty: ``rebuild start --restored`` takes the place of 2 and 3.
 Planners go on at the consumer offsets that the backup holds, and replay what has happened since.
@@ -35,6 +36,7 @@ from services.cli.rebuild.live_placements import parse_kubeconfigs, read_placeme
 from services.cli.rebuild.progress import (
     Offsets,
     count_replayed,
+    needs_newer_lists,
     positions,
     read_offsets,
     require_newer_lists,
@@ -128,7 +130,10 @@ def start(
 
 @app.command()
 def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT, without: list[str] | None = WITHOUT) -> None:
-    """Wait until planners have replayed the logs and newer lists, and tell how the tables differ from their topics."""
+    """Wait until planners have replayed the logs, and tell how the tables differ from their topics.
+
+    If what was replayed has no complete list of each kind, wait for newer ones, too.
+    """
     settings = load(KafkaSettings)
 
     def replayed() -> Offsets:
@@ -137,9 +142,11 @@ def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT, without
     with _to_be_repeated("rebuild follow"):
         names = _awaited_workspaces(settings, without or (), timeout)
         first, ends = await_dependency("database", lambda: positions(url), timeout)
+        is_lacking = await_dependency("Kafka", lambda: needs_newer_lists(settings, names, first, ends), timeout)
         watch_replay(replayed, "replayed", first, ends)
-        # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
-        await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
+        if is_lacking:
+            # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
+            await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
         # What watchers and agents have reported since, and users have changed.
         watch_replay(replayed, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
         topics = StreamedTopics(settings, SchemaRegistry(settings))

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from services.cli.rebuild.progress import count_replayed, not_listed
+from services.cli.rebuild.progress import count_replayed, not_listed, unreplayed_lists
 from services.cli.rebuild.rebuild import _placements
 from services.cli.rebuild.streamed_topics import row_of
-from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope
+from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope, listed_kinds
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, TopicPartition
 from services.planner.domain.fleet.rows import EngineInstanceRow
@@ -90,3 +90,26 @@ def test_kind_when_a_list_of_it_was_taken_up_that_began_after_the_rebuild_then_i
     scope = Scope("local", "Secret", 0)
     lists = LoggedLists({0: 0}, {scope: newest} if newest is not None else {})
     assert not_listed(lists, [scope], {TopicPartition(COMMANDS, 0): 8}, 100) == missing
+
+
+EPOCH = 1_000_000
+"""Of a list, in milliseconds."""
+
+
+@pytest.mark.parametrize(
+    ("first", "oldest", "oldest_time", "listed", "is_lacking"),
+    [
+        pytest.param(0, 0, 0.0, listed_kinds(), False, id="an empty database, a log from which nothing was ever taken"),
+        pytest.param(7, 7, 1.0, listed_kinds(), False, id="a list that began behind the oldest message"),
+        pytest.param(7, 7, 999.0, listed_kinds(), True, id="the beginning of the list was taken away"),
+        pytest.param(0, 0, 0.0, listed_kinds()[1:], True, id="no list of one kind, as in a log that was made anew"),
+        pytest.param(8, 7, 999.0, [], False, id="a backup goes on within the log"),
+        pytest.param(7, 7, 999.0, [], True, id="the log begins behind the backup"),
+    ],
+)
+def test_replay_when_it_is_over_then_it_lacks_a_list_unless_the_log_or_the_backup_has_it(
+    first: int, oldest: int, oldest_time: float, listed: list[str], *, is_lacking: bool
+) -> None:
+    newest = {Scope("local", kind, 0): CompleteList(EPOCH, 9) for kind in listed}
+    lists = LoggedLists({0: oldest}, newest, {0: oldest_time})
+    assert bool(unreplayed_lists(lists, ["local"], {TopicPartition(COMMANDS, 0): first})) == is_lacking

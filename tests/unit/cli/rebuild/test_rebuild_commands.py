@@ -148,8 +148,11 @@ def test_sweep_when_the_database_stays_away_then_it_says_what_to_run_next(sweep:
     assert str(error).endswith("connection refused; once it does, run 'gitopsctl rebuild sweep' again")
 
 
-def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any]) -> Any:
-    """Up to the end of the replay; ``answers`` are what the database says of how far planners are."""
+def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *, is_lacking: bool = True) -> Any:
+    """Up to the end of the replay; ``answers`` are what the database says of how far planners are.
+
+    Then a log that ``is_lacking`` lists has newer ones waited for; in the end ``_logs`` is asked how far it goes now.
+    """
 
     def read(_: str) -> Any:
         answer = next(answers)
@@ -157,14 +160,19 @@ def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any]) -> Any:
             raise answer
         return answer
 
-    def end(*_: object) -> None:
-        raise InvalidConfiguration("what comes next is of no interest here")
+    def end(reason: str) -> Callable[..., None]:
+        def act(*_: object) -> None:
+            raise InvalidConfiguration(reason)
+
+        return act
 
     monkeypatch.setattr(progress, "LOOK_EVERY_SECONDS", 0.01)
     monkeypatch.setattr(rebuild, "added_workspaces", lambda _: ["local"])
     monkeypatch.setattr(rebuild, "positions", lambda _: ({LOG: 0}, {LOG: 5}))
     monkeypatch.setattr(rebuild, "read_offsets", read)
-    monkeypatch.setattr(rebuild, "require_newer_lists", end)
+    monkeypatch.setattr(rebuild, "needs_newer_lists", lambda *_: is_lacking)
+    monkeypatch.setattr(rebuild, "require_newer_lists", end("it waits for newer lists"))
+    monkeypatch.setattr(rebuild, "_logs", end("it goes on at once"))
     return CliRunner().invoke(rebuild.app, ["follow", "--timeout", "0.5"], env=ENVIRONMENT)
 
 
@@ -173,6 +181,21 @@ def test_replay_when_the_database_is_away_for_a_moment_then_it_is_followed_to_it
 ) -> None:
     outcome = follow(monkeypatch, iter([{LOG: 1}, AWAY, {LOG: 3}, AWAY, {LOG: 5}]))
     assert outcome.stdout.startswith("replayed: 5 messages in ")
+
+
+@pytest.mark.parametrize(
+    ("is_lacking", "goes_on"),
+    [
+        pytest.param(True, "it waits for newer lists", id="the log lacks a list"),
+        pytest.param(False, "it goes on at once", id="what was replayed is whole: users' changes wait no longer"),
+    ],
+)
+def test_replay_when_it_is_over_then_newer_lists_are_waited_for_only_if_the_log_lacks_one(
+    monkeypatch: pytest.MonkeyPatch, *, is_lacking: bool, goes_on: str
+) -> None:
+    error = follow(monkeypatch, iter([{LOG: 5}]), is_lacking=is_lacking).exception
+    assert isinstance(error, InvalidConfiguration)
+    assert str(error) == goes_on
 
 
 def test_replay_when_the_database_stays_away_then_it_says_what_to_run_next(monkeypatch: pytest.MonkeyPatch) -> None:
