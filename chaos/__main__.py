@@ -84,7 +84,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     faults: Annotated[int, typer.Option(help="How many.")] = 30,
     longest: Annotated[float, typer.Option(min=1, help="Seconds that a fault lasts at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
-    deadline: Annotated[float, typer.Option(help="Seconds to wait until everything is as it must be.")] = 300,
+    deadline: Annotated[float, typer.Option(help="Seconds to wait for less to be wrong, until nothing is.")] = 300,
     steady: Annotated[float, typer.Option(help="Seconds for which all must stay so then.")] = 45,
     shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
     argocd: Annotated[bool, typer.Option("--argocd", help="Real Argo CD in place of its simulator.")] = False,

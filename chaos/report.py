@@ -58,6 +58,7 @@ class Report:
             "seconds": round(self.outcome.seconds, 1),
             "syncs_seen": len(self.record.starts.runs),
             "sync_runs_judged_strictly": self.verdict.strictly_judged,
+            "sync_runs_that_the_api_server_failed": self.record.starts.failed,
             "failed_calls": self.record.failed_calls,
             "failed_queries": self.record.failed_queries,
             "witness_gaps": len(self.record.witness_gaps),
@@ -84,6 +85,7 @@ def print_report(console: Console, report: Report) -> None:
         table.add_row(f"targets of {name}", ", ".join(f"{number} {what}" for what, number in sorted(targets.items())))
     runs = content["there_is"]["sync runs"]
     table.add_row("sync runs judged strictly", f"{content['sync_runs_judged_strictly']} of {runs}")
+    table.add_row("failed by the API server", f"{content['sync_runs_that_the_api_server_failed']} sync runs")
     table.add_row(
         "calls made to fail", f"{content['failed_calls']} to API servers, {content['failed_queries']} queries"
     )

@@ -1,4 +1,4 @@
-"""How often each sync run was started, as versions of Applications show it. Pure.
+"""How often each sync run was started, and which the API server failed, as versions of Applications show it. Pure.
 
 A start shows twice: the field ``operation`` appears with the run in its info, and ``status.operationState`` has a time
 at which the run started. The first tells two starts within one second apart, the second those of which the field was
@@ -13,6 +13,9 @@ from chaos.api import RUN_INFO
 from services.common.kubernetes import Manifest
 
 IN_PROGRESS = {"Running", "Terminating"}
+FAILED = {"Failed", "Error"}
+UNANSWERED = ("objects failed to apply", "failed to record sync to history", "connection refused", "EOF")
+"""In the message of an operation that failed because the API server did: Argo CD does not try again then."""
 
 
 class SyncStarts:
@@ -23,6 +26,8 @@ class SyncStarts:
         """Newest version of each Application that was noted, and the runs in its field ``operation``; by uid."""
         self._appearances: Counter[str] = Counter()
         self._times: dict[str, set[str]] = defaultdict(set)
+        self._failed: set[tuple[str, str]] = set()
+        """Runs and phases."""
 
     def note(self, application: Manifest) -> None:
         """One version; versions older than the last one noted, which a list may show, tell nothing new."""
@@ -39,6 +44,8 @@ class SyncStarts:
         self._appearances.update(requested - requested_before - put_back)
         for run in shown:
             self._times[run].add(state["startedAt"])
+            if state.get("phase") in FAILED and any(words in state.get("message", "") for words in UNANSWERED):
+                self._failed.add((run, state["phase"]))
         self._versions[meta["uid"]] = version, requested
 
     @property
@@ -49,6 +56,15 @@ class SyncStarts:
     def count(self, run: str) -> int:
         """How often the run with this uid was started, at least."""
         return max(self._appearances[run], len(self._times.get(run, ())))
+
+    @property
+    def failed(self) -> int:
+        """How many failed because the API server did."""
+        return len({run for run, _ in self._failed})
+
+    def was_failed(self, run: str, phase: str) -> bool:
+        """Whether the run with this uid ended in this phase because the API server failed."""
+        return (run, phase) in self._failed
 
     def times(self, run: str) -> list[str]:
         """At which it is known to have started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import dataclass
 
@@ -34,14 +35,26 @@ class Patience:
     """How long somebody looks, in seconds."""
 
     deadline: float
-    """Until nothing differs."""
+    """In which less and less differs, until nothing does: on a busy machine much may be under way for long."""
     steady: float
     """After that: what is right must stay so, whatever looks at it by the clock."""
 
 
+@dataclass(slots=True)
+class _Fewest:
+    """Differences that were ever left, and when there were no more for the first time, in seconds."""
+
+    number: float = math.inf
+    at: float = 0
+
+    def note(self, number: int, now: float) -> None:
+        if number < self.number:
+            self.number, self.at = number, now
+
+
 async def await_convergence(kube: KubeClient, facts: Facts, record: Record, patience: Patience) -> Verdict:
-    """Look again and again, until nothing has differed for long enough or the time is up."""
-    began = time.monotonic()
+    """Look again and again, until nothing has differed for long enough, or what differs has not become less."""
+    began, fewest = time.monotonic(), _Fewest()
     since: float | None = None
     while True:
         try:
@@ -56,8 +69,9 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, pati
             since = None
         elif since is None:
             since = passed
+        fewest.note(len(differences), passed)
         is_steady = since is not None and passed - since >= patience.steady
-        if is_steady or (differences and passed > patience.deadline):
+        if is_steady or (differences and passed - fewest.at > patience.deadline):
             counts = {
                 "deployments": len(world.deployments),
                 "environments": len(world.environments),

@@ -22,7 +22,7 @@ class Judgement:
     differences: list[Difference]
     """Empty: everything is as it must be."""
     strictly_judged: int
-    """Sync runs that must have succeeded, and been seen to start exactly once."""
+    """Sync runs that must have succeeded unless the API server failed, and been seen to start exactly once."""
 
 
 def judge(world: World, facts: Facts, record: Record) -> Judgement:

@@ -12,6 +12,7 @@ from chaos.record import Asked, Gap
 from chaos.sync_starts import SyncStarts
 from tests.unit.chaos.scene import (
     ASKED_AT,
+    BEGUN,
     CLUSTER,
     ENGINE,
     HOME,
@@ -237,6 +238,25 @@ def test_run_when_nobody_watched_before_or_after_it_lived_then_it_is_told_that_n
 def test_run_when_nothing_stood_in_its_way_and_it_did_not_succeed_then_it_is_told(scene: Scene, phase: str) -> None:
     scene.objects["run"]["status"]["operation"]["phase"] = phase
     assert scene.sorts() == ["sync"]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown", "differs"),
+    [
+        pytest.param("one or more objects failed to apply (dry run)", "Failed", [], id="the API server was away"),
+        pytest.param("one or more objects failed to apply (dry run)", "Error", ["sync"], id="another end is shown"),
+        pytest.param("Operation terminated", "Failed", ["sync"], id="somebody ended it"),
+        pytest.param("error getting app project", "Failed", ["sync"], id="it lacked what is ours"),
+    ],
+)
+def test_run_when_argo_cd_failed_it_then_that_has_to_be_shown_and_to_be_the_api_servers_fault(
+    scene: Scene, message: str, shown: str, differs: list[str]
+) -> None:
+    ended = syncing("u-run", BEGUN, version=ASKED_AT + 2)
+    ended["status"]["operationState"] |= {"phase": "Failed", "message": message}
+    scene.record.starts.note(ended)
+    scene.objects["run"]["status"]["operation"]["phase"] = shown
+    assert scene.sorts() == differs
 
 
 def test_run_when_somebody_deleted_its_application_then_it_may_have_failed_but_has_ended(scene: Scene) -> None:

@@ -53,6 +53,20 @@ async def test_run_when_something_differs_once_more_then_what_was_right_before_d
     assert (verdict.seconds, verdict.differences) == (11, [])
 
 
+async def test_run_when_less_and_less_differs_then_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    Looks(monkeypatch, *[WRONG * 3] * 15, *[WRONG * 2] * 15, *[WRONG] * 15, [])
+    verdict = await await_convergence(NOTHING, NOTHING, Record(), Patience(deadline=20, steady=10))
+    assert (verdict.seconds, verdict.differences) == (45, [])
+
+
+async def test_run_when_what_differs_comes_and_goes_then_it_is_not_waited_for_any_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Looks(monkeypatch, *[WRONG, WRONG * 2] * 30)
+    verdict = await await_convergence(NOTHING, NOTHING, Record(), Patience(deadline=20, steady=10))
+    assert (verdict.seconds, verdict.differences) == (21, WRONG * 2)
+
+
 async def test_run_when_something_differs_after_the_deadline_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     Looks(monkeypatch, WRONG)
     verdict = await await_convergence(NOTHING, NOTHING, Record(), Patience(deadline=20, steady=10))
