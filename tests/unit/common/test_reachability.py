@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from services.common.errors import Retry
-from services.common.reachability import SILENT_SECONDS, Reachability
+from services.common.reachability import ANSWER_SECONDS, CALM_SECONDS, MOST_STRAIN, SILENT_SECONDS, Reachability
 from tests.unit.fake_clock import FakeClock
 
 
 @dataclass
 class Server:
-    """Answers, refuses, or says nothing."""
+    """Answers at once or slowly, refuses, or says nothing."""
 
     mode: str = "answers"
     asked: int = 0
+    clock: FakeClock = field(default_factory=FakeClock)
     silence: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self) -> None:
@@ -26,6 +27,8 @@ class Server:
             raise Retry("connection refused")
         if self.mode == "hangs":
             await self.silence.wait()
+        if self.mode == "is slow":
+            await self.clock.sleep(3 * ANSWER_SECONDS)
 
 
 @pytest.fixture
@@ -99,4 +102,51 @@ async def test_process_when_a_server_falls_silent_and_answers_then_it_leaves_and
     ):
         server.mode = mode
         await clock.until(lambda expected=expected: done == expected)
+    alternating.cancel()
+
+
+@dataclass
+class Member:
+    """Of a group; when it left, by the clock."""
+
+    clock: FakeClock
+    left_at: list[float] = field(default_factory=list)
+    joined: int = 0
+
+    async def leave(self) -> None:
+        self.left_at.append(self.clock.time())
+
+    async def join(self) -> None:
+        self.joined += 1
+
+
+async def test_process_when_a_server_is_slow_to_all_then_it_leaves_once_until_the_server_was_calm_for_long(
+    clock: FakeClock,
+) -> None:
+    server, member = Server("is slow", clock=clock), Member(clock)
+    reachability = Reachability("it", server.ask, clock)
+    alternating = asyncio.create_task(reachability.leave_while_silent(member.leave, member.join))
+    await clock.until(lambda: clock.time() > 10 * CALM_SECONDS)
+    assert (len(member.left_at), member.joined) == (1, 1)
+
+    server.mode, calm_since = "answers", clock.time()
+    await clock.until(lambda: clock.time() > calm_since + CALM_SECONDS + MOST_STRAIN * ANSWER_SECONDS)
+    lost_at, server.mode = clock.time(), "hangs"
+    await clock.until(lambda: len(member.left_at) == 2)
+    assert clock.time() - lost_at <= SILENT_SECONDS + 3
+    alternating.cancel()
+
+
+async def test_process_when_a_server_refuses_again_and_again_then_it_leaves_as_soon_each_time(
+    clock: FakeClock,
+) -> None:
+    server, member = Server(clock=clock), Member(clock)
+    reachability = Reachability("it", server.ask, clock)
+    alternating = asyncio.create_task(reachability.leave_while_silent(member.leave, member.join))
+    for number in range(1, 5):
+        lost_at, server.mode = clock.time(), "refuses"
+        await clock.until(lambda number=number: len(member.left_at) == number)
+        assert clock.time() - lost_at <= SILENT_SECONDS + 3
+        server.mode = "answers"
+        await clock.until(lambda number=number: member.joined == number)
     alternating.cancel()
