@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,9 @@ def docker(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[s
     return outcome
 
 
-def compose(*arguments: str, profiles: Sequence[str] = (), check: bool = True) -> subprocess.CompletedProcess[str]:
-    """``docker compose`` with the project's file, as the README says it."""
-    chosen = [word for profile in profiles for word in ("--profile", profile)]
-    return docker("compose", "--file", str(COMPOSE / "compose.yaml"), *chosen, *arguments, check=check)
+def compose(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """``docker compose`` with the project's file; a profile is an option before the command."""
+    return docker("compose", "--file", str(COMPOSE / "compose.yaml"), *arguments, check=check)
 
 
 def left_over() -> str:

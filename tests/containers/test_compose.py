@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,24 +17,20 @@ from tests.e2e.tenant import Tenant, fresh_tenant
 pytestmark = pytest.mark.short
 
 
-@contextmanager
-def up(*profiles: str) -> Iterator[None]:
-    """The whole stack, every service healthy; with its data removed in the end."""
-    try:
-        begun = compose(
-            "up", "--detach", "--wait", "--wait-timeout", str(READY_SECONDS), profiles=profiles, check=False
-        )
-        assert begun.returncode == 0, begun.stderr[-2000:] + compose("logs", "--tail", "15", profiles=profiles).stdout
-        yield
-    finally:
-        compose("down", "--volumes", "--timeout", "5", profiles=profiles)
-
-
 @pytest.fixture(scope="module")
 def running(stack_image: str) -> Iterator[None]:
-    """The stack with the simulator, which plays Argo CD."""
-    with up("simulator"):
+    """The whole stack, every service healthy. No profile is named: compose/.env has the simulator play Argo CD."""
+    try:
+        begun = compose("up", "--detach", "--wait", "--wait-timeout", str(READY_SECONDS), check=False)
+        assert begun.returncode == 0, begun.stderr[-2000:] + compose("logs", "--tail", "15").stdout
         yield
+    finally:
+        take_down()
+
+
+def take_down() -> None:
+    """With its data."""
+    compose("down", "--volumes", "--timeout", "5")
 
 
 @pytest.fixture
@@ -72,5 +67,5 @@ async def test_deployment_when_created_then_it_is_synced_and_when_deleted_then_i
 
 def test_stack_when_it_is_taken_down_then_nothing_of_it_is_left(running: None) -> None:
     assert left_over()
-    compose("down", "--volumes", "--timeout", "5", profiles=["simulator"])
+    take_down()
     assert left_over() == ""

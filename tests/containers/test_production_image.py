@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,14 @@ for name in names:
     if not name.endswith("__main__"):
         importlib.import_module(name)
 print(len(names))
+"""
+LIST_DATA = """
+from services.common import package_data
+left_out = {"__pycache__", "released"}  # the latter is for tests of compatibility
+for folder in (package_data.AVRO_SCHEMAS, package_data.CRDS, package_data.MIGRATIONS, package_data.RBAC):
+    for name in sorted(path.relative_to(folder.parent) for path in folder.rglob("*") if path.is_file()):
+        if not left_out & set(name.parts):
+            print(name)
 """
 
 
@@ -62,11 +71,27 @@ def test_service_when_run_without_settings_then_it_names_them_in_one_line(image:
     assert outcome.stderr.count("\n") == 1
 
 
-def test_gitopsctl_when_run_from_the_image_then_it_has_its_data_and_no_command_of_developers(image: str) -> None:
+def test_gitopsctl_when_run_from_the_image_then_it_has_no_command_of_developers(image: str) -> None:
     outcome = run(image, "--help", program="gitopsctl")
     assert outcome.returncode == 0, outcome.stderr
     assert "database" in outcome.stdout
     assert "toolchain" not in outcome.stdout
+
+
+def test_data_when_listed_then_every_schema_migration_and_manifest_of_the_sources_is_in_the_image(image: str) -> None:
+    outcome = run(image, "-c", LIST_DATA, program="python")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "migrations/env.py" in outcome.stdout
+    assert outcome.stdout == output_of(sys.executable, "-c", LIST_DATA)
+
+
+def test_health_check_when_nothing_serves_then_it_fails_within_its_time(image: str) -> None:
+    # That it succeeds where a service is ready: Compose waits for it (test_compose.py).
+    (found,) = json.loads(docker("image", "inspect", image).stdout)
+    _, program, *arguments = found["Config"]["Healthcheck"]["Test"]
+    outcome = run(image, *arguments, program=program)
+    assert outcome.returncode == 1
+    assert "Connection refused" in outcome.stderr
 
 
 def test_user_when_nobody_says_otherwise_then_it_is_not_root(image: str) -> None:

@@ -33,7 +33,7 @@ def _tidy(image: str) -> Iterator[None]:
     """Nothing of a test that failed is left to the next."""
     yield
     (ROOT / "kubeconfig").unlink(missing_ok=True)
-    compose("down", "--volumes", "--timeout", "5", profiles=["argocd"])
+    compose("--profile", "argocd", "down", "--volumes", "--timeout", "5")
 
 
 @pytest.mark.usefixtures("_tidy")

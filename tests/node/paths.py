@@ -150,6 +150,17 @@ class Source:
         return {name for name, outcome in attempts.items() if outcome == "open"}
 
 
+def address_of(source: Source, kubectl: Kubectl) -> str:
+    """Of the pod itself."""
+    found = kubectl.get("pod", f"--namespace={source.namespace}", source.pod)["status"]["podIP"]
+    return str(found)
+
+
+def elsewhere_than(address: str, places: Mapping[str, Place]) -> dict[str, Place]:
+    """The places that a pod with this address can be kept from: it always gets to itself."""
+    return {name: place for name, place in places.items() if place.address != address}
+
+
 def stand_in(namespace: str, name: str, labels: Mapping[str, str], ports: tuple[int, ...]) -> dict[str, Any]:
     """A pod that listens on ``ports``, over TCP and UDP, as restricted as ours are."""
     return {

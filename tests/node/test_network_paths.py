@@ -25,6 +25,8 @@ from tests.node.paths import (
     RESERVED_PLACES,
     Place,
     Source,
+    address_of,
+    elsewhere_than,
     labelled,
     on_this_machine,
     stand_in,
@@ -213,12 +215,6 @@ def policies_of_overlays() -> list[dict[str, Any]]:
     return [backup, connect, keeper]
 
 
-def address_of(source: Source, kubectl: Kubectl) -> str:
-    """Of the pod itself."""
-    found = kubectl.get("pod", f"--namespace={source.namespace}", source.pod)["status"]["podIP"]
-    return str(found)
-
-
 @pytest.fixture(scope="module")
 def places(kubectl: Kubectl, sources: Mapping[str, Source], api_port: int) -> Iterator[dict[str, Place]]:
     """Everything that somebody may or may not reach."""
@@ -265,26 +261,29 @@ SAME_AS = {"api server": "api server itself"}
 """What is reached by its Service is reached without."""
 
 
+def reached_by(name: str) -> set[str]:
+    """Where the pod gets to, as the table says."""
+    return PATHS[name] | {SAME_AS[place] for place in PATHS[name] if place in SAME_AS}
+
+
 @pytest.fixture(scope="module")
 def reached(
     kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
 ) -> Iterator[dict[str, Future[set[str]]]]:
-    """Where each gets to of all places that are not itself."""
+    """Where each pod of the tables gets to, of all places that are not itself."""
 
     def of(source: Source) -> set[str]:
-        own = address_of(source, kubectl)
-        return source.reached(kubectl, {name: place for name, place in places.items() if place.address != own})
+        return source.reached(kubectl, elsewhere_than(address_of(source, kubectl), places))
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        yield {name: pool.submit(of, source) for name, source in sources.items()}
+        yield {name: pool.submit(of, sources[name]) for name in (PATHS | VISITORS)}
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_pod_when_it_connects_then_it_gets_to_the_places_of_the_table_alone(
     reached: Mapping[str, Future[set[str]]], name: str
 ) -> None:
-    expected = PATHS[name] | {SAME_AS[place] for place in PATHS[name] if place in SAME_AS}
-    assert reached[name].result() == expected
+    assert reached[name].result() == reached_by(name)
 
 
 @pytest.mark.parametrize("name", VISITORS)

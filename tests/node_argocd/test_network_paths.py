@@ -17,6 +17,8 @@ from tests.node.paths import (
     OF_ALL,
     Place,
     Source,
+    address_of,
+    elsewhere_than,
     labelled,
     on_this_machine,
     stand_in,
@@ -91,30 +93,31 @@ def _is_running(pod: dict[str, Any]) -> bool:
 @pytest.fixture(scope="module")
 def places(stack: HostedStack, kubectl: Kubectl, sources: Mapping[str, Source]) -> Iterator[dict[str, Place]]:
     """Everything that somebody may or may not reach."""
-
-    def address(name: str) -> str:
-        found = kubectl.get("pod", f"--namespace={sources[name].namespace}", sources[name].pod)["status"]["podIP"]
-        return str(found)
-
+    addresses = {name: address_of(sources[name], kubectl) for name in PODS}
     with on_this_machine(ELSEWHERE.values()):
-        yield {
-            **OF_ALL,
-            "git": Place(NODE, GIT),
-            "api server itself": Place(NODE, int(stack.state.recall("ports")["kube-apiserver"])),
-            "redis": Place(address("redis"), 6379),
-            "repo server": Place(address("repo server"), 8081),
-            "repo server's metrics": Place(address("repo server"), 8084),
-            "controller's metrics": Place(address("controller"), 8082),
-            "other repo server": Place(address("other repo server"), 8081),
-            "other repo server's metrics": Place(address("other repo server"), 8084),
-        }
+        yield places_of(addresses, int(stack.state.recall("ports")["kube-apiserver"]))
+
+
+def places_of(addresses: Mapping[str, str], api_port: int) -> dict[str, Place]:
+    """By name, where Argo CD's pods have these addresses, and the API server listens on this port."""
+    return {
+        **OF_ALL,
+        "git": Place(NODE, GIT),
+        "api server itself": Place(NODE, api_port),
+        "redis": Place(addresses["redis"], 6379),
+        "repo server": Place(addresses["repo server"], 8081),
+        "repo server's metrics": Place(addresses["repo server"], 8084),
+        "controller's metrics": Place(addresses["controller"], 8082),
+        "other repo server": Place(addresses["other repo server"], 8081),
+        "other repo server's metrics": Place(addresses["other repo server"], 8084),
+    }
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_pod_when_it_connects_then_it_gets_to_the_places_of_the_table_alone(
     kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place], name: str
 ) -> None:
-    others = {place: target for place, target in places.items() if place != name and not place.startswith(f"{name}'s")}
+    others = elsewhere_than(address_of(sources[name], kubectl), places)
     assert sources[name].reached(kubectl, others) == PATHS[name]
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from devstack.paths import ROOT
-from tests.node.paths import ELSEWHERE
-from tests.node.test_network_paths import GUARDED, PATHS, VISITORS
+from tests.node import test_network_paths as of_node
+from tests.node.paths import ELSEWHERE, elsewhere_than
+from tests.node.test_network_paths import GUARDED, PATHS, STAND_INS, VISITORS, reached_by
+from tests.node_argocd import test_network_paths as of_argocd
 
 PAGE = ROOT / "docs" / "network-paths.md"
 RESERVED = ("metadata", "private", "provider's", "reserved", "benchmarks'")
+API_PORT = 1
+"""Any that no place has otherwise."""
 
 
 def out() -> Iterator[str]:
@@ -41,3 +45,28 @@ def test_page_when_read_then_its_tables_are_those_that_are_tried() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and "---" not in line]
     heads = ["| pod | gets to |", "| place | let in |", "| place | address tried | let out to it |"]
     assert [row for row in rows if row not in heads] == [*out(), *inwards(), *elsewhere()]
+
+
+def outcomes_of_node() -> tuple[int, int]:
+    """How many connections of tests/node the tables allow, and how many they refuse."""
+    addresses = {name: f"address of {name}" for name in (*PATHS, *STAND_INS, "DNS")}
+    places = of_node.places_of(addresses, API_PORT)
+    allowed = sum(len(reached_by(name)) for name in PATHS) + sum(map(len, VISITORS.values()))
+    tried = sum(len(elsewhere_than(addresses[name], places)) for name in PATHS)
+    tried += sum(len(elsewhere_than(addresses[name], places).keys() & GUARDED) for name in VISITORS)
+    return allowed, tried - allowed
+
+
+def outcomes_of_argocd() -> tuple[int, int]:
+    """The same of Argo CD's own pods; the two that no policy holds for are not counted."""
+    addresses = {name: f"address of {name}" for name in of_argocd.PODS}
+    places = of_argocd.places_of(addresses, API_PORT)
+    confined = of_argocd.PATHS.keys() & addresses.keys()
+    allowed = sum(len(of_argocd.PATHS[name]) for name in confined)
+    return allowed, sum(len(elsewhere_than(addresses[name], places)) for name in confined) - allowed
+
+
+def test_page_when_it_counts_connections_then_they_are_those_that_are_tried() -> None:
+    page = " ".join(PAGE.read_text().split())
+    for allowed, refused in (outcomes_of_node(), outcomes_of_argocd()):
+        assert f"{allowed:,} connections are let through, {refused:,} get no answer" in page
