@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0031"
+revision = "0030"
 down_revision = "0029"
 branch_labels = None
 depends_on = None
