@@ -104,12 +104,15 @@ def _is_news(before: Remediation | None, row: Remediation) -> bool:
     """Whether a remedy is taken, or its instance is well after one."""
     if row.state == "well":
         return before is not None and bool(before.rung)
-    return before is None or before.number != row.number
+    return _is_taken(before, row)
 
 
 def _is_ordered(before: Remediation | None, row: Remediation) -> bool:
-    is_taken = before is None or before.number != row.number
-    return is_taken and row.rung in [*Remedy]
+    return _is_taken(before, row) and row.rung in [*Remedy]
+
+
+def _is_taken(before: Remediation | None, row: Remediation) -> bool:
+    return row.number != (before.number if before is not None else 0)
 
 
 def _is_over(before: Remediation, row: Remediation) -> bool:

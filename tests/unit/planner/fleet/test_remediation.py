@@ -142,7 +142,7 @@ def test_remedy_when_it_is_not_ill_for_long_then_none_is_ordered_until_it_is() -
     tried = ladder()
     tried.tell("Down", "ControllerNotReady")
     assert [tried.look(second).engine for second in (0, 59)] == [(), ()]
-    assert tried.rows["i0"].state == "waiting"
+    assert (tried.rows["i0"].state, tried.audit) == ("waiting", [])
     (order,) = tried.look(60).engine
     assert (order.engine_instance_id, order.kind, order.desired) == ("i0", REMEDY, "present")
     assert order.manifest == f'{{"number":{order.name},"remedy":"RestartController"}}'
