@@ -202,7 +202,9 @@ def _require_health(told: EngineHealth) -> None:
 
 
 def _checked_order(order: FleetOrder) -> FleetOrder:
-    _storable(order.actor, *(value for value in asdict(order.order).values() if isinstance(value, str)))
+    values = asdict(order.order).values()
+    lists = (each for value in values if isinstance(value, tuple | list) for each in value)
+    _storable(order.actor, *(value for value in (*values, *lists) if isinstance(value, str)))
     return order
 
 

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
+from services.planner.domain.fleet.assignment_orders import require_unpinned
 from services.planner.domain.fleet.gates import Verdict, is_enough, judge
 from services.planner.domain.fleet.move_orders import begun_move, require_room
 from services.planner.domain.fleet.placement import order_of
@@ -429,6 +430,8 @@ def _send(
             break
         tenant = fleet.tenants[name]
         try:
+            if rollout.step != "reverting":
+                require_unpinned(name, fleet)
             target = _target(tenant, to, rollout, fleet)
         except Refused as refused:
             rule = f"{'/'.join(name)}: {refused}"
@@ -443,7 +446,7 @@ def _target(tenant: TenantHere, to: frozenset[str], rollout: Rollout, fleet: Fle
     """The first of the tenant's own order that has room; who goes back had room. Raises Refused."""
     cell = _cell(fleet.instances[tenant.engine_instance_id])
     alike = [fleet.instances[each] for each in to if _cell(fleet.instances[each]) == cell]
-    working = [row for row in alike if row.state in _TAKING and not fleet.is_down(row.id)]
+    working = [row for row in alike if row.state in _TAKING and not _is_ill(row.id, fleet)]
     if not working:
         raise Refused(f"no instance of ring {rollout.ring} in cluster {cell[0]} can have it")
     rules: list[Refused] = []
@@ -456,6 +459,10 @@ def _target(tenant: TenantHere, to: frozenset[str], rollout: Rollout, fleet: Fle
         else:
             return each.id
     raise rules[0]
+
+
+def _is_ill(instance: str, fleet: Fleet) -> bool:
+    return fleet.is_down(instance) or instance in fleet.cordoned
 
 
 def _cell(row: EngineInstanceRow) -> Cell:

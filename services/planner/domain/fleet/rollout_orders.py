@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.fleet.order_validation import require_label
 from services.planner.domain.fleet.rollout import lacking_room, release, reverted, ring_of, runs, shortages, withdrawn
 from services.planner.domain.fleet.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
@@ -41,6 +42,8 @@ def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, 
         raise Refused(f"a rollout of {release(known)} is under way, and there is one at a time: {known.step}")
     if not 0 <= wanted.soak_seconds <= MOST_SOAK.total_seconds():
         raise Refused(f"a soak is between 0 and {MOST_SOAK}, not {wanted.soak_seconds} s")
+    if wanted.profile:
+        require_label("a profile", wanted.profile)
     rollout = _ordered(wanted, order, _rings(wanted.rings, fleet))
     members = [row for row in fleet.instances.values() if row.ring in rollout.ring_names and not row.is_retired]
     _require_known_version(wanted.version, members, fleet)

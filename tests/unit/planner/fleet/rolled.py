@@ -63,7 +63,7 @@ class Rolled:
                     rows[name], health[name] = instance(name, ring), told(name, version)
                     for _ in range(tenants if word == "old" else 0):
                         known = len(placed) + 1
-                        placed["local", f"team-{known}"] = TenantHere(UUID(int=known), known % 3, name, 2, objects=3)
+                        placed["local", f"team-{known}"] = TenantHere(UUID(int=known), known % 3, name, 2, load=3)
         return cls(rows, health, placed)
 
     @property

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] =
         "refused",
         "needs shared instances of 3.2.11 with profile",
     ),
+    "a profile that is no name": (ONE_RING, [replace(START, profile="a b")], "refused", "a profile is a DNS label"),
     "a ring that is none": (
         ONE_RING,
         [replace(START, rings=("late",))],
