@@ -101,17 +101,19 @@ async def test_provisioner_when_it_has_its_own_rights_alone_then_it_installs_and
 async def test_provisioner_when_it_would_write_anywhere_else_then_the_api_server_refuses(
     provisioner: KubeClient, namespace: str
 ) -> None:
-    forbidden = {
-        "to a namespace that it has not made": (CONFIG_MAP, _config(namespace)),
-        "to that of our services": (CONFIG_MAP, _config(HOME)),
-        "a namespace that is no instance's": (NAMESPACE, _namespace(f"other-{uuid4().hex[:8]}")),
-        "a binding of another account": (CLUSTER_ROLE_BINDING, _binding("somebody", "gitops-service-argocd")),
-        "a binding to another role": (CLUSTER_ROLE_BINDING, _binding("argocd-application-controller", "cluster-admin")),
-    }
-    for resource, manifest in forbidden.values():
-        with pytest.raises(Rejected):
+    controller = "argocd-application-controller"
+    forbidden = (
+        (CONFIG_MAP, _config(namespace), "only to namespaces that it has made"),
+        (CONFIG_MAP, _config(HOME), "only to namespaces that it has made"),
+        (NAMESPACE, _namespace(f"other-{uuid4().hex[:8]}"), "only namespaces of engine instances"),
+        (CLUSTER_ROLE_BINDING, _binding("somebody", "gitops-service-argocd"), "binds only application controllers"),
+        # RBAC comes first: it may not give away what it does not have.
+        (CLUSTER_ROLE_BINDING, _binding(controller, "cluster-admin"), "attempting to grant RBAC permissions"),
+    )
+    for resource, manifest, why in forbidden:
+        with pytest.raises(Rejected, match=why):
             await provisioner.create_object(resource, manifest, field_manager=FIELD_MANAGER)
-    with pytest.raises(Rejected):
+    with pytest.raises(Rejected, match="only namespaces of engine instances"):
         await provisioner.delete_object(NAMESPACE, None, namespace)
     labelled = {"metadata": {"labels": {INSTANCE_LABEL: "mine"}}}
     with pytest.raises(Rejected):
