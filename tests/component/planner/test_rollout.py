@@ -85,7 +85,9 @@ class Fleet:
 
     def tell(self) -> None:
         """Of both instances, by their agents."""
-        healthy = EngineHealth("Healthy", "", "", "", self.now, 12, 0, 0, 0, 30_000, 1_000)
+        healthy = EngineHealth(
+            "Healthy", "", "", "", self.now, applications=12, comparison_p95_ms=30_000, sync_p95_ms=1_000
+        )
         told = {
             name: replace(healthy, version=version, comparison_errors=self.failing if name == NEW else 0)
             for name, version in VERSIONS.items()
@@ -130,6 +132,7 @@ def fleet(database: Database) -> Iterator[Fleet]:
         made.take(*(changed(1, namespace=f"team-{number}", uid=f"uid-{number}") for number in range(TENANTS)))
         with psycopg.connect(database.owner_url) as owner:
             add_instance(owner, NEW, "argocd-new")
+        session.refresh_fleet()
         for _ in range(3):
             made.tell()
             made.now += EVERY
