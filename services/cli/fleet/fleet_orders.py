@@ -94,7 +94,7 @@ def fleet(url: str, order: Order | None = None) -> Fleet:
         shown = load_fleet_rows(connection, ENGINES, tenants=tenants)
         if isinstance(order, ORDERS_OF_ALL_TENANTS):
             return replace(shown, tenants=load_all_tenants(connection, ENGINES))
-        return shown if order is not None else replace(shown, load=load_measured(connection))
+        return shown if order is not None else replace(shown, load=load_measured(connection, ENGINES))
 
 
 def operator() -> str:

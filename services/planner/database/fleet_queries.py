@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -11,13 +11,13 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from services.common.messages import REMEDY, Health, InstallationPhase, RowKind
+from services.common.messages import REMEDY, Health, InstallationPhase
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.rollout_queries import load_figures, load_rollout
-from services.planner.domain.fleet.measured_load import load_of_objects, measured_load
+from services.planner.domain.fleet.measured_load import measured_load
 from services.planner.domain.fleet.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
     OUT_OF_REACH,
@@ -107,11 +107,14 @@ SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(
  ORDER BY t.id
 """
 OBJECTS = "SELECT lane, kind, count(*) FROM engine_resources GROUP BY lane, kind"
+CARRIED = """
+SELECT e.engine_instance_id, i.engine, e.kind, count(*)
+  FROM engine_resources e JOIN engine_instances i ON i.id = e.engine_instance_id
+ GROUP BY e.engine_instance_id, i.engine, e.kind
+"""
 # A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
-CARRIED = f"""
-SELECT engine_instance_id, kind, count(*) FROM engine_resources GROUP BY engine_instance_id, kind
- UNION ALL
-SELECT m.target, '{RowKind.APPLICATION}', count(*)
+BOUND_FOR = """
+SELECT m.target, count(*)
   FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
  WHERE m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
  GROUP BY m.target
@@ -211,13 +214,15 @@ def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
     return {row.engine_instance_id: row for row in rows}
 
 
-def load_measured(connection: Connection[Any]) -> dict[str, int]:
-    """What each instance carries, by its id; none of one that carries nothing."""
-    counts: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for instance, kind, count in connection.execute(CARRIED):
-        counts[instance].append((kind, count))
+def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[str, int]:
+    """What each instance carries, by its id; none of one that carries nothing, as far as this build knows its engine."""
+    objects = Counter[str]()
+    for instance, engine, kind, count in connection.execute(CARRIED):
+        objects[instance] += engines[engine].load_of(kind) * count if engine in engines else 0
+    coming: dict[str, int] = dict(connection.execute(BOUND_FOR).fetchall())
     queues: dict[str, int] = dict(connection.execute(QUEUES).fetchall())
-    return {each: measured_load(counts[each], queues.get(each, 0)) for each in {*counts, *queues}}
+    known = {*objects, *coming, *queues}
+    return {each: measured_load(objects[each], coming.get(each, 0), queues.get(each, 0)) for each in known}
 
 
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
@@ -226,10 +231,13 @@ def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine])
     for lane, kind, count in connection.execute(OBJECTS):
         objects[lane].append((kind, count))
     found = {}
-    for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS):
-        here = TenantHere(*rest)
-        held = objects.get(engines[engine].lane(here.id), ()) if engine in engines else ()
-        found[workspace, namespace] = replace(here, load=load_of_objects(held))
+    for workspace, namespace, *rest, name in connection.execute(ALL_TENANTS):
+        here, engine = TenantHere(*rest), engines.get(name)
+        if engine is not None:
+            here = replace(
+                here, load=sum(engine.load_of(kind) * count for kind, count in objects[engine.lane(here.id)])
+            )
+        found[workspace, namespace] = here
     return found
 
 

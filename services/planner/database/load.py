@@ -199,7 +199,7 @@ def _load_rows(
 def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
     """The engine instances, what each carries, and what operators have assigned."""
     fleet = _fleet(connection.execute(INSTANCES), engines)
-    return replace(fleet, load=load_measured(connection), rules=load_rules(connection))
+    return replace(fleet, load=load_measured(connection, engines), rules=load_rules(connection))
 
 
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:

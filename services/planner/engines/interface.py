@@ -22,6 +22,8 @@ from services.planner.rows import EngineInstance, EngineKey, EngineObjectKey, En
 
 MAX_MANIFEST = 1024 * 1024
 """Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
+DEPLOYMENT_LOAD = 10
+"""The work with the object of one deployment: the unit in which load is measured is a tenth of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,9 @@ class Engine(Protocol):
 
     def lane(self, tenant: UUID) -> str:
         """Name under which all of a tenant's rows are kept in order."""
+
+    def load_of(self, kind: str) -> int:
+        """The work that the engine has with an object of the kind; :data:`DEPLOYMENT_LOAD` with a deployment's."""
 
     def deployment_key(self, uid: str) -> EngineObjectKey:
         """Of the object that a deployment becomes."""

@@ -37,8 +37,9 @@ from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.measured_load import WAITING, WEIGHTS
+from services.planner.domain.fleet.measured_load import WAITING
 from services.planner.domain.policy import Policy
+from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
@@ -187,9 +188,9 @@ def test_load_when_measured_then_objects_count_by_their_kinds_with_what_waits_an
     ((instance,),) = rows(database, PLACED)
     told = Observation("", "", str(instance), "", "", at(5), EngineHealth("Healthy", "", "", "3.2.11", None, 4))
     session.save_changes(planned(session, Event(told, 0, "")), ())
-    carried = WEIGHTS["Application"] + WEIGHTS["AppProject"]
+    carried = LOADS["Application"] + LOADS["AppProject"]
     with psycopg.connect(database.owner_url) as owner:
-        assert load_measured(owner)[str(instance)] == carried + 4 * WAITING
+        assert load_measured(owner, ENGINES)[str(instance)] == carried + 4 * WAITING
         assert [each.load for each in load_all_tenants(owner, ENGINES).values()] == [carried]
         assert load_fleet_rows(owner, ENGINES).health[str(instance)].queue == 4
 

@@ -15,7 +15,7 @@ from devstack.paths import ROOT
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
-from services.planner.engines.interface import Confinement, Manifest, Placement, Target
+from services.planner.engines.interface import DEPLOYMENT_LOAD, Confinement, Manifest, Placement, Target
 from services.planner.rows import EngineInstance, EngineObjectKey
 from tests.unit.planner.given import (
     Applied,
@@ -42,6 +42,9 @@ class Flux:
 
     def lane(self, tenant: UUID) -> str:
         return f"flux/{tenant}"
+
+    def load_of(self, kind: str) -> int:
+        return DEPLOYMENT_LOAD if kind == "Release" else 0
 
     def deployment_key(self, uid: str) -> EngineObjectKey:
         return ("Release", uid)

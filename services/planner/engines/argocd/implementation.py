@@ -19,6 +19,7 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
 from services.planner.engines.argocd.application_status import read_application_status
+from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.argocd.names import project_name
 from services.planner.engines.argocd.repository_access import needs_login
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
@@ -40,6 +41,10 @@ class ArgoCD:
     def lane(self, tenant: UUID) -> str:
         """Name of the tenant's AppProject."""
         return _lane(tenant)
+
+    def load_of(self, kind: str) -> int:
+        """See the interface."""
+        return LOADS.get(kind, 0)
 
     def deployment_key(self, uid: str) -> EngineObjectKey:
         """See the interface."""

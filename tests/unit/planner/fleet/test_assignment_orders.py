@@ -279,7 +279,7 @@ def test_order_when_it_is_about_placement_then_its_outcome_names_the_rule(
     assert result == expected, message
     assert words in message
     if expected != "accepted":
-        assert (changes.has_assignments, changes.engine_instances, changes.moves_ordered) == (False, (), ())
+        assert (changes.affects_placement, changes.moves_ordered) == (False, ())
 
 
 def test_workspace_when_assigned_and_taken_back_then_its_row_comes_and_goes() -> None:

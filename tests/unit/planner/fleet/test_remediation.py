@@ -306,7 +306,10 @@ def test_evacuation_when_an_instance_has_no_room_then_its_tenants_go_to_one_that
 
 NOWHERE = {
     "there is none": ((), "no other instance takes it"),
-    "it is in another region": ((replace(instances(2)[1], region="us"),), "no other instance takes it"),
+    "it is in another region": (
+        (replace(instances(2)[1], region="us"),),
+        "region of engine instance i1 is 'us', not 'eu'",
+    ),
     "it is full": ((replace(instances(2)[1], capacity=1),), "has room for 1 Applications"),
 }
 
