@@ -27,6 +27,8 @@ FIRST, SECOND = ENGINE_NAMESPACES
 NEW, VERSION = "second-of-3-2", "3.2.11"
 TENANTS = 3
 ROLLED_SECONDS = 240
+BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {\n"
+"""What does not look like a manifest Argo CD passes over."""
 
 
 @dataclass
@@ -125,7 +127,7 @@ async def test_ring_when_its_new_instance_does_worse_then_its_tenants_go_back_an
         others = [each for number, each in enumerate(crowd.tenants) if number != moved]
         histories = [await watching.enter_async_context(watched(kube, each.namespace)) for each in crowd.tenants]
         views = [await watching.enter_async_context(seen_by_user(each)) for each in others]
-        crowd.sources[moved].write("broken.yaml", "{")
+        crowd.sources[moved].write("broken.yaml", BROKEN)
         failed = await crowd.until(state="failed")
         assert "could not be compared" in failed["reason"]
         assert crowd.places() == {FIRST: TENANTS}
