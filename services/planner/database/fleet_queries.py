@@ -215,7 +215,7 @@ def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
 
 
 def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[str, int]:
-    """What each instance carries, by its id; none of one that carries nothing, as far as this build knows its engine."""
+    """What each instance carries, by its id; none of one that carries nothing that this build knows."""
     objects = Counter[str]()
     for instance, engine, kind, count in connection.execute(CARRIED):
         objects[instance] += engines[engine].load_of(kind) * count if engine in engines else 0

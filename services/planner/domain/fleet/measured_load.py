@@ -3,7 +3,8 @@
 A load is a whole number, in tenths of a deployment's object: in tenths of an Application, for Argo CD. How much each
 kind of object counts is the engine's to say (``Engine.load_of``). A deployment that waits to be compared is asked for
 more comparisons than its instance makes: it counts once more. Only what has waited for a whole minute is told as the
-queue (``EngineHealth.queue``), so the burst of a restart or of a push to a shared repository places no tenant elsewhere.
+queue (``EngineHealth.queue``), so the burst of a restart or of a push to a shared repository places no tenant
+elsewhere.
 """
 
 from __future__ import annotations

@@ -308,7 +308,7 @@ NOWHERE = {
     "there is none": ((), "no other instance takes it"),
     "it is in another region": (
         (replace(instances(2)[1], region="us"),),
-        "region of engine instance i1 is 'us', not 'eu'",
+        "engine instance i1 is 'us', not 'eu'",
     ),
     "it is full": ((replace(instances(2)[1], capacity=1),), "has room for 1 Applications"),
 }
