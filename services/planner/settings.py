@@ -14,7 +14,7 @@ from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
-from services.planner.domain.fleet.pool_rows import Patience
+from services.planner.domain.fleet.pools.pool_rows import Patience
 from services.planner.domain.policy import CONFINING_KINDS, Policy, RemedyPolicy, SweepGuard
 
 

@@ -45,7 +45,7 @@ from services.common.kafka import (
 )
 from services.common.kafka import TopicPartition as Source
 from services.common.messages import DeadLetter
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 
 ARRIVAL_SECONDS = 15
 COMPACTION_SECONDS = 90

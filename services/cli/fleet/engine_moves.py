@@ -14,7 +14,7 @@ from services.common.errors import InvalidConfiguration
 from services.common.messages import CancelMove, MoveTenant
 from services.common.startup import await_dependency
 from services.planner.database.columns import names
-from services.planner.domain.fleet.moves import NUMBERS
+from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rows import Move
 
 TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")

@@ -8,7 +8,7 @@ from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_deci
 from services.cli.output import Output, Row, print_rows
 from services.cli.owner_connection import URL
 from services.common.messages import RebalanceFleet
-from services.planner.domain.fleet.measured_load import WAITING, in_applications
+from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
 from services.planner.domain.fleet.rows import Fleet
 
 TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "step"}

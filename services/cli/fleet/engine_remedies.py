@@ -8,8 +8,8 @@ from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import load_remediations
-from services.planner.domain.fleet.remediation_rows import Remediation
-from services.planner.domain.fleet.remedy_orders import REMEDIATION
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remedy_orders import REMEDIATION
 
 PAST = typer.Option(False, "--past", help="What was done until now instead, for as long as the audit is kept.")
 COLUMNS = {

@@ -18,8 +18,8 @@ from services.common.errors import InvalidConfiguration
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
 from services.common.startup import await_dependency
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
-from services.planner.domain.fleet.rollout import NUMBERS, ring_of, stage_tenants
-from services.planner.domain.fleet.rollout_rows import STAGES, Rollout
+from services.planner.domain.fleet.rollouts.rollout import NUMBERS, ring_of, stage_tenants
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Rollout
 from services.planner.domain.fleet.rows import Fleet
 
 app = typer.Typer(help="A version that comes to the fleet ring by ring.", no_args_is_help=True)

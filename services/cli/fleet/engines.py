@@ -33,7 +33,7 @@ from services.common.messages import (
 )
 from services.common.settings import parse_engine_namespaces
 from services.common.startup import await_dependency
-from services.planner.domain.fleet.measured_load import in_applications
+from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow, Fleet
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE

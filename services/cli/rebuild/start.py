@@ -22,7 +22,7 @@ from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
 from services.planner.database import tables
 from services.planner.database.columns import document, upsert
 from services.planner.database.positions import Position, resume, take_up
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 
 IS_EMPTY = f"""

@@ -26,7 +26,7 @@ from services.common.kafka import (
     workspace_topic,
 )
 from services.common.messages import EngineResource, RowKind, WorkspaceResource
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import TenantName
 

@@ -18,7 +18,7 @@ from services.common.errors import Unavailable
 from services.planner.database import tables
 from services.planner.database.columns import names
 from services.planner.database.session import DatabaseSession, connect
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 

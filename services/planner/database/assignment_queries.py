@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from services.planner.database.columns import names
-from services.planner.domain.fleet.assignments import PlacementRules, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 
 ASSIGNMENTS = f"SELECT {names(WorkspaceAssignment)} FROM workspace_assignments"
 PINS = f"SELECT {names(TenantPin)} FROM tenant_pins"

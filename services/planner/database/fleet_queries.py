@@ -17,8 +17,8 @@ from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.rollout_queries import load_figures, load_rollout
-from services.planner.domain.fleet.measured_load import measured_load
-from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.placement.measured_load import measured_load
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
     OUT_OF_REACH,
     ROOM_AGAIN,

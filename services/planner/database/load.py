@@ -24,7 +24,7 @@ from services.planner.database.columns import columns_of, names
 from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
 from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.fleet.assignments import TenantPin
+from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState

@@ -18,7 +18,7 @@ from services.common.api_resource import SECRET
 from services.common.messages import Health
 from services.planner.database.columns import names
 from services.planner.domain.events import Due, Event, HealthDue, MoveDue
-from services.planner.domain.fleet.remediation_rows import RemediationState
+from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus

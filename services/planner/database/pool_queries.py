@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from services.planner.database.columns import names
-from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, PoolKey
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, PoolKey
 
 POOLS = f"SELECT {names(EnginePool)} FROM engine_pools ORDER BY engine_cluster, ring"
 OVERLOADS = f"SELECT {names(Overload)} FROM engine_overloads"

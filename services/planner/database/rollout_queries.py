@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from services.planner.database.columns import names
-from services.planner.domain.fleet.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 
 PAST = timedelta(hours=1)
 """Of a ring's old instances: so long before it begins."""

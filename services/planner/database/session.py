@@ -47,8 +47,8 @@ from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet.pool_rows import Burdens
-from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.pools.pool_rows import Burdens
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus

@@ -19,8 +19,8 @@ from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rules import OVER
-from services.planner.domain.fleet.moves import NUMBERS
-from services.planner.domain.fleet.rollout_rows import Rollout
+from services.planner.domain.fleet.moves.moves import NUMBERS
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.ids import operation_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant

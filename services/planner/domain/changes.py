@@ -11,10 +11,10 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
-from services.planner.domain.fleet.assignments import PinKey, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.pool_rows import EnginePool, Overload
-from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.rollout_rows import EngineSample, Rollout
+from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Rollout
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
     EngineInstanceRow,

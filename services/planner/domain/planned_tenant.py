@@ -10,7 +10,7 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.fleet.moves import HALTED
+from services.planner.domain.fleet.moves.moves import HALTED
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy

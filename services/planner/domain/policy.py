@@ -10,7 +10,7 @@ from services.common.api_resource import GroupKind
 from services.common.platform_namespaces import is_platform
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.limits import Limits
-from services.planner.domain.fleet.pool_rows import Patience
+from services.planner.domain.fleet.pools.pool_rows import Patience
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
-from services.planner.domain.fleet.orphans import instance_of
+from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan

@@ -14,20 +14,25 @@ from uuid import UUID
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.health import decide_health, is_of_health
-from services.planner.domain.fleet.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_OF_ALL_TENANTS,
     ORDERS_THAT_CLOSE,
     decide_orders,
 )
-from services.planner.domain.fleet.orphans import decide_orphans, instance_of
-from services.planner.domain.fleet.pool_rows import Burdens
-from services.planner.domain.fleet.remediation_rows import Remediation
-from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told, is_of_remedy, is_of_tenants
+from services.planner.domain.fleet.pools.pool_rows import Burdens
+from services.planner.domain.fleet.pools.scaling import needs_tenants, reason_to_hold, scale
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remedy_orders import (
+    decide_remedies,
+    decide_told,
+    is_of_remedy,
+    is_of_tenants,
+)
+from services.planner.domain.fleet.reports.health import decide_health, is_of_health
+from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
+from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
-from services.planner.domain.fleet.scaling import needs_tenants, reason_to_hold, scale
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName
 

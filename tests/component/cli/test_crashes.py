@@ -28,7 +28,7 @@ from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
 from services.common.messages import EngineResource, WorkspaceResource
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.component.cli.test_backup import gitopsctl, rows
 from tests.component.conftest import Database

@@ -36,8 +36,8 @@ from services.planner.database.fleet_queries import load_all_tenants, load_fleet
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.measured_load import WAITING
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.policy import Policy
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES

@@ -20,7 +20,7 @@ from services.planner.database.periodic_queries import count_remediations
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, RemediesDue
-from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.policy import Policy, RemedyPolicy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch

@@ -21,7 +21,7 @@ from services.planner.database.rollout_queries import (
 )
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue
-from services.planner.domain.fleet.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch

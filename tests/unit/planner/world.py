@@ -18,7 +18,7 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
-from services.planner.domain.fleet.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked

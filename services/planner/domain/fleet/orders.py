@@ -38,7 +38,11 @@ from services.common.messages import (
 )
 from services.planner.domain.audit import move_record, rollout_records
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet.assignment_orders import (
+from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
+from services.planner.domain.fleet.moves.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
+from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
+from services.planner.domain.fleet.order_validation import require_label, require_one_of
+from services.planner.domain.fleet.placement.assignment_orders import (
     assign_workspace,
     dedicate_instance,
     pin_tenant,
@@ -47,15 +51,11 @@ from services.planner.domain.fleet.assignment_orders import (
     require_served,
     unpin_tenant,
 )
-from services.planner.domain.fleet.assignments import PinKey, PlacementRules
-from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
-from services.planner.domain.fleet.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
-from services.planner.domain.fleet.order_validation import require_label, require_one_of
-from services.planner.domain.fleet.pools import MOST_CAPACITY, change_pool, require_version
-from services.planner.domain.fleet.provisioning import settle_provisioning
-from services.planner.domain.fleet.rebalance_orders import rebalance_fleet
-from services.planner.domain.fleet.rollout import settle_rollout
-from services.planner.domain.fleet.rollout_orders import change_rollout
+from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
+from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, require_version
+from services.planner.domain.fleet.pools.provisioning import settle_provisioning
+from services.planner.domain.fleet.rollouts.rollout import settle_rollout
+from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rows import (
     CLASSES,
     RINGS,

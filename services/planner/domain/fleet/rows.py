@@ -9,9 +9,9 @@ from typing import Literal
 from uuid import UUID
 
 from services.common.messages import Health
-from services.planner.domain.fleet.assignments import PlacementRules
-from services.planner.domain.fleet.pool_rows import EnginePool, PoolKey
-from services.planner.domain.fleet.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.placement.assignments import PlacementRules
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.rows import EngineInstance, TenantName
 
 ClusterState = Literal["active", "draining", "retired"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.planner.domain.fleet.assignments import PlacementRules
-from services.planner.domain.fleet.placement import place
+from services.planner.domain.fleet.placement.assignments import PlacementRules
+from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.interface import Engine, Placement
 from services.planner.rows import EngineInstance, Tenant

@@ -23,7 +23,7 @@ from services.kinds.shared.resource import Cause, Check
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.events import Event, MoveDue
-from services.planner.domain.fleet.moves import KEEPING, Seen, due_time, next_step
+from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.indexed_rows import IndexedRows
 from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, withdraw_objects

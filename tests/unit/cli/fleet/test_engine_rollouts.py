@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_rollouts, engines, fleet_orders
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
-from services.planner.domain.fleet.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from tests.unit.planner.fleet.rolled import START, Rolled
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"

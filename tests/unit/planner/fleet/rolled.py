@@ -11,8 +11,8 @@ from uuid import UUID
 from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.pool_rows import EnginePool, PoolKey
-from services.planner.domain.fleet.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE

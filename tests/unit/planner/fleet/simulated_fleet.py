@@ -10,9 +10,9 @@ from uuid import UUID
 
 from services.planner.database.pool_queries import STAYS
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.pools.scaling import needs_tenants, scale
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
-from services.planner.domain.fleet.scaling import needs_tenants, scale
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at

@@ -20,7 +20,7 @@ from services.common.messages import (
     RetireEngineInstance,
     UnpinTenant,
 )
-from services.planner.domain.fleet.assignments import PlacementRules, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE

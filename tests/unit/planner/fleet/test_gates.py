@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.planner.domain.fleet.gates import FEWEST_SAMPLES, judge, most_affected
-from services.planner.domain.fleet.rollout_rows import NO_FIGURES, Figures, together
+from services.planner.domain.fleet.rollouts.gates import FEWEST_SAMPLES, judge, most_affected
+from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Figures, together
 
 PAST = Figures(60, 6000, 60, 120, 120, 90_000, 4_000)
 """An hour of a hundred Applications: one of them is late at any time, and two fail."""

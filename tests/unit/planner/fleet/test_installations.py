@@ -9,8 +9,8 @@ import pytest
 from services.common.errors import Poison
 from services.common.messages import EngineInstallation, InstallationPhase, Observation
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.installations import decide_installations
 from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.reports.installations import decide_installations
 from services.planner.domain.fleet.rows import Installation
 from services.planner.pipeline.decode import _checked_observation
 from tests.unit.planner.fleet.test_fleet_orders import fleet

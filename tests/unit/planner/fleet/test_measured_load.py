@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.common.messages import RowKind
-from services.planner.domain.fleet.measured_load import WAITING, in_applications, measured_load
+from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications, measured_load
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
 

@@ -17,7 +17,7 @@ from services.common.messages.compiled import RELEASE
 from services.common.messages.observation import ObservationEvent
 from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.moves import NUMBERS
+from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rows import Move
 from services.planner.rows import EngineRow
 from tests.unit.planner.given import (

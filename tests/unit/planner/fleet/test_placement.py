@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import Wait
-from services.planner.domain.fleet.assignments import Affinity, PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.placement import BOUND, place
+from services.planner.domain.fleet.placement.assignments import Affinity, PlacementRules, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.placement import BOUND, place
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from services.common.messages import RemoveEnginePool, SetEnginePool
-from services.planner.domain.fleet.pool_rows import EnginePool
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from tests.unit.planner.fleet.test_fleet_orders import decided, fleet, outcome
 from tests.unit.planner.given import at
 

@@ -12,7 +12,7 @@ import pytest
 from services.common.errors import Wait
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.placement import place
+from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
 from services.planner.rows import Tenant
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, INSTANCE, decided, fleet, outcome

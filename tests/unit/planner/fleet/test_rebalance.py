@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.planner.domain.fleet.assignments import Affinity
-from services.planner.domain.fleet.placement import BOUND, place
-from services.planner.domain.fleet.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.placement.assignments import Affinity
+from services.planner.domain.fleet.placement.placement import BOUND, place
 from services.planner.domain.ids import tenant_id
 from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
 

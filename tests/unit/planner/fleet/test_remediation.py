@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.remediation import HELPS, is_ill
-from services.planner.domain.fleet.remediation_rows import Remediation
-from services.planner.domain.fleet.remedy_orders import decide_remedies, decide_told
+from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import EngineKey, EngineRow

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.common.messages import AbortRollout, Health, MoveTenant, PauseRollout, RebalanceFleet, ResumeRollout
-from services.planner.domain.fleet.move_orders import held_by_rollout
-from services.planner.domain.fleet.pool_rows import EnginePool
-from services.planner.domain.fleet.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
-from services.planner.domain.fleet.rollout_rows import NO_FIGURES, Rollout
+from services.planner.domain.fleet.moves.move_orders import held_by_rollout
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
+from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.given import at
 

@@ -21,9 +21,16 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
-from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.pools.scaling import (
+    OVERLOAD,
+    TARGET,
+    Scaling,
+    reason_to_hold,
+    scale,
+    wanted_instances,
+)
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, TenantHere
-from services.planner.domain.fleet.scaling import OVERLOAD, TARGET, Scaling, reason_to_hold, scale, wanted_instances
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at

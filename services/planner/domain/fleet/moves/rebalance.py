@@ -14,8 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.planner.domain.fleet.assignments import Affinity
-from services.planner.domain.fleet.placement import BOUND, candidates_of, first_within_bound, order_of
+from services.planner.domain.fleet.placement.assignments import Affinity
+from services.planner.domain.fleet.placement.placement import BOUND, candidates_of, first_within_bound, order_of
 from services.planner.rows import EngineInstance, Tenant
 
 

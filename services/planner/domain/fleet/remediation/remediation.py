@@ -19,8 +19,8 @@ from types import MappingProxyType
 
 from services.common.json_values import canonical
 from services.common.messages import Health, Remedy
-from services.planner.domain.fleet.placement import MOST_DOWN
-from services.planner.domain.fleet.remediation_rows import Remediation, RemediationState
+from services.planner.domain.fleet.placement.placement import MOST_DOWN
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
 from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
 from services.planner.domain.policy import RemedyPolicy
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.kinds.shared.text import MAX_LABEL
-from services.planner.domain.fleet.pool_rows import EnginePool
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
 
 MOST_INSTANCES = 1000

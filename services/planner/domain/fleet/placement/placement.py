@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from services.common.errors import Wait
-from services.planner.domain.fleet.assignments import Affinity
+from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.rows import EngineInstance, Tenant
 
 BOUND = 1.25

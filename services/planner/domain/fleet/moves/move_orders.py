@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
-from services.planner.domain.fleet.assignment_orders import require_unpinned
+from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
 from services.planner.rows import TenantName
 

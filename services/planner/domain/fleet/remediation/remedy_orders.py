@@ -16,9 +16,9 @@ from services.common.messages import REMEDY, Applied, Failed, Observation, Remed
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.evacuation import ACTOR, evacuate, find_stranded
-from services.planner.domain.fleet.remediation import EVACUATE, next_remedies
-from services.planner.domain.fleet.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded
+from services.planner.domain.fleet.remediation.remediation import EVACUATE, next_remedies
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.rows import Fleet
 from services.planner.domain.ids import operation_id, resource_id
 from services.planner.domain.policy import RemedyPolicy

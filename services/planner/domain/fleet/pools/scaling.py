@@ -32,7 +32,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.orders import decide_order
-from services.planner.domain.fleet.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, TenantHere
 from services.planner.rows import DEFAULT_ENGINE, TenantName
 

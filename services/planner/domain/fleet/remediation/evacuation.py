@@ -12,10 +12,10 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.move_orders import move_tenant
-from services.planner.domain.fleet.placement import order_of
-from services.planner.domain.fleet.rebalance import PlacedTenant, rebalance
-from services.planner.domain.fleet.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
+from services.planner.domain.fleet.moves.move_orders import move_tenant
+from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
+from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
+from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName

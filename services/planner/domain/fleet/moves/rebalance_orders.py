@@ -8,9 +8,9 @@ from dataclasses import replace
 from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.measured_load import WAITING
-from services.planner.domain.fleet.move_orders import held_by_rollout, move_tenant
-from services.planner.domain.fleet.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.moves.move_orders import held_by_rollout, move_tenant
+from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused, TenantHere
 from services.planner.rows import Tenant, TenantName
 

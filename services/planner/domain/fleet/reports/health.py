@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
-from services.planner.domain.fleet.rollout_rows import EngineSample
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import SILENT, InstanceHealth
 
 

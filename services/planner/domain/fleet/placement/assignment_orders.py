@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
-from services.planner.domain.fleet.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_workspace
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
 from services.planner.rows import TenantName
 

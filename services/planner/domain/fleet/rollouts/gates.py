@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from services.planner.domain.fleet.rollout_rows import Figures
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures
 
 FEWEST_SAMPLES = 3
 """Of each instance: agents tell one each minute."""

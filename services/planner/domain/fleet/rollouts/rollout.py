@@ -24,12 +24,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
-from services.planner.domain.fleet.assignment_orders import require_unpinned
-from services.planner.domain.fleet.gates import Verdict, is_enough, judge
-from services.planner.domain.fleet.move_orders import begun_move, require_room
-from services.planner.domain.fleet.placement import order_of
-from services.planner.domain.fleet.pool_rows import namespace_of
-from services.planner.domain.fleet.rollout_rows import STAGES, Figures, Rollout, RolloutStep, together
+from services.planner.domain.fleet.moves.move_orders import begun_move, require_room
+from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.placement.placement import order_of
+from services.planner.domain.fleet.pools.pool_rows import namespace_of
+from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout, RolloutStep, together
 from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, Refused, TenantHere
 from services.planner.rows import TenantName
 

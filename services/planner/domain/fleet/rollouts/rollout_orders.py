@@ -12,8 +12,16 @@ from datetime import datetime, timedelta
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.order_validation import require_label
-from services.planner.domain.fleet.rollout import lacking_room, release, reverted, ring_of, runs, shortages, withdrawn
-from services.planner.domain.fleet.rollout_rows import FINAL, REVERTIBLE, Rollout
+from services.planner.domain.fleet.rollouts.rollout import (
+    lacking_room,
+    release,
+    reverted,
+    ring_of,
+    runs,
+    shortages,
+    withdrawn,
+)
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
 
 MOST_SOAK = timedelta(hours=24)
