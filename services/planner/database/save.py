@@ -25,7 +25,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
-from services.planner.database.columns import IDS, document, names, recordset, upsert
+from services.planner.database.columns import IDS, columns_of, document, names, recordset, upsert
 from services.planner.domain.changes import Changes, Sighting
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
@@ -204,7 +204,15 @@ KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
 
-INSTALLATIONS = upsert(tables.engine_installations, Installation, only="known.reported_at < EXCLUDED.reported_at")
+# Of instances that there are, also of retired ones: whoever may report could else fill the table with names.
+INSTALLATIONS = f"""
+INSERT INTO engine_installations AS known ({names(Installation)})
+SELECT {names(Installation, "told")}
+  FROM {recordset(Installation, "told")} JOIN engine_instances i ON i.id = told.engine_instance_id
+    ON CONFLICT (engine_instance_id) DO UPDATE
+   SET {", ".join(f"{column} = EXCLUDED.{column}" for column in columns_of(Installation)[1:])}
+ WHERE known.reported_at < EXCLUDED.reported_at
+"""
 ENGINE_HEALTH = upsert(tables.engine_health, InstanceHealth)
 # Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.
 HEALTH_OF_INSTANCES = f"""

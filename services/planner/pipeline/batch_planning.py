@@ -27,6 +27,7 @@ from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
+from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
@@ -98,6 +99,8 @@ def plan_batch(
     # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
     of_fleet += plan_reports(of_instances, database, policy, now)
+    # What is removed is of an instance that is retired, which the view of the fleet leaves out.
+    of_fleet.append(decide_installations(event for event in events if is_of_installation(event)))
     shares = {
         share.state.tenant.id: share
         for name, each in routed.items()

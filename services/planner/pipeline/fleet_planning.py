@@ -30,7 +30,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
     is_of_tenants,
 )
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
-from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
+from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
 from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
 from services.planner.domain.policy import Policy
@@ -88,7 +88,6 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
         _orphans(kept, database, now),
         _health([event for event in events if is_of_health(event)], database, policy, now),
         decide_told(event for event in events if is_of_remedy(event)),
-        decide_installations(event for event in events if is_of_installation(event)),
     ]
 
 

@@ -11,7 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.fleet import engines
-from services.common.messages import EngineHealth, Observation, RemoveEnginePool, SetEnginePool
+from services.common.messages import (
+    EngineHealth,
+    EngineInstallation,
+    Observation,
+    RemoveEnginePool,
+    RetireEngineInstance,
+    SetEnginePool,
+)
 from services.planner.database.pool_queries import find_leaving, has_pool, pools_in_want, unready_instances
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue, ScalingDue
@@ -116,3 +123,16 @@ def test_pool_when_an_instance_has_failed_then_that_is_counted_and_the_pool_says
         assert unready_instances(connection) == {ONE: True, TWO: True}
         assert pools_in_want(connection) == {("default", "general"): True}
     assert f"{ONE} has failed" in str(shown(database)["message"])
+
+
+def test_installation_when_told_of_a_retired_instance_then_it_is_shown_and_of_none_that_there_is_not(
+    session: DatabaseSession, database: Database
+) -> None:
+    take(session, 1, ordered(1, POOL))
+    scale_at(session, 2)
+    take(session, 3, ordered(3, RetireEngineInstance(ONE)))
+    for second, instance, phase in ((5, ONE, "Removed"), (4, ONE, "Removing"), (4, "nobodys", "Applied")):
+        told = EngineInstallation(phase, "", "")
+        take(session, second, Event(Observation("", "", instance, "", "", at(second), told), 1, ""))
+    installations = "SELECT engine_instance_id, phase FROM engine_installations"
+    assert rows(database, installations) == [(ONE, "Removed")]
