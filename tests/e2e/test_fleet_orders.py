@@ -115,6 +115,7 @@ def test_cluster_when_added_twice_then_it_is_there_once_and_its_region_stays(sta
     assert again.stdout.splitlines() == [
         "gitops.engine.north: 6 partitions",
         "agent-north: 4 topics, 1 groups",
+        "provisioner-north: 2 topics, 1 groups",
         "north: unchanged, it is known",
     ]
     moved = of_clusters(stack, "add", CLUSTER, "--region", "us")

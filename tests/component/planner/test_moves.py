@@ -29,6 +29,7 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event, FleetDue
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.policy import Policy
+from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
@@ -36,6 +37,8 @@ from tests.component.fleet import add_instance
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
 
 NAME = (WORKSPACE, NAMESPACE)
+LOAD = LOADS["Application"] + LOADS["AppProject"]
+"""Of what each tenant here has."""
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def test_target_when_a_tenant_is_on_its_way_then_it_counts_there_too(
         held = load_fleet_rows(owner, ENGINES).holding(move.target)
     assert (held.tenants, held.deployments, held.objects) == (1, 1, True)
     sessions[0].refresh_fleet()
-    assert sessions[0].load_tenants([NAME]).fleet.load == {move.source: 2, move.target: 2}
+    assert sessions[0].load_tenants([NAME]).fleet.load == {move.source: LOAD, move.target: LOAD}
 
 
 def test_source_when_the_move_that_leaves_it_is_not_over_then_it_is_not_empty(
@@ -183,7 +186,7 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
     here, *_ = state_of(tenants)
     there = "one" if here == "two" else "two"
     (known,) = fleet.load_all_tenants().values()
-    assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.objects) == (here, 1, 1, 2)
+    assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.load) == (here, 1, 1, LOAD)
     order(fleet, 2, RebalanceFleet())
     order(fleet, 3, DrainEngineInstance(here))
     order(fleet, 4, RebalanceFleet())
