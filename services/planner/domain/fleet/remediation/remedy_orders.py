@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from uuid import UUID
 
-from services.common.json_values import canonical, digest
 from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
+from services.kinds.shared.resource import Cause
 from services.planner.domain.audit import move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
+from services.planner.domain.fleet.agent_orders import NOBODY, agent_order
 from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded
 from services.planner.domain.fleet.remediation.remediation import EVACUATE, next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
@@ -24,8 +24,6 @@ from services.planner.domain.ids import operation_id, resource_id
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
 
-NOBODY = UUID(int=0)
-"""Whom an order is for."""
 REMEDIATION = "Remediation"
 """Kind of an audit row that is of an engine instance."""
 
@@ -124,24 +122,7 @@ def _key(row: Remediation) -> EngineKey:
 
 
 def _order(row: Remediation, now: datetime) -> EngineRow:
-    key, manifest = _key(row), canonical({"number": row.number, "remedy": row.rung})
-    return EngineRow(
-        engine_instance_id=key.engine_instance_id,
-        kind=key.kind,
-        namespace=key.namespace,
-        name=key.name,
-        workspace="",
-        tenant_namespace="",
-        lane=key.lane,
-        wave=0,
-        desired="present",
-        manifest=manifest,
-        digest=digest(manifest),
-        trace_id="",
-        seen_at=now,
-        owner_kind="",
-        owner_id=NOBODY,
-    )
+    return agent_order(_key(row), {"number": row.number, "remedy": row.rung}, Cause(now, ""))
 
 
 def _record(row: Remediation, fleet: Fleet, now: datetime) -> AuditRecord:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from uuid import UUID
 
 import orjson
 
@@ -26,10 +25,8 @@ from services.common.messages import (
 from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet.agent_orders import agent_order
 from services.planner.rows import EngineKey, EngineRow, KeptOrphans
-
-NOBODY = UUID(int=0)
-"""Whom an approval is for."""
 
 
 def decide_orphans(events: Iterable[Event], known: Mapping[str, KeptOrphans], now: datetime) -> Changes:
@@ -82,24 +79,7 @@ def _reported(instance: str, told: OrphansKept, partition: int, at: datetime) ->
 
 def _approval(kept: KeptOrphans, cause: Cause) -> EngineRow:
     key = approval_key(kept.engine_instance_id, kept.digest)
-    manifest = canonical({"objects": orjson.loads(kept.objects)})
-    return EngineRow(
-        engine_instance_id=key.engine_instance_id,
-        kind=key.kind,
-        namespace=key.namespace,
-        name=key.name,
-        workspace="",
-        tenant_namespace="",
-        lane=key.lane,
-        wave=0,
-        desired="present",
-        manifest=manifest,
-        digest=digest(manifest),
-        trace_id=cause.trace_id,
-        seen_at=cause.at,
-        owner_kind="",
-        owner_id=NOBODY,
-    )
+    return agent_order(key, {"objects": orjson.loads(kept.objects)}, cause)
 
 
 def approval_key(instance: str, approved: str) -> EngineKey:
