@@ -445,6 +445,7 @@ def test_instance_when_its_row_changes_then_the_fleet_s_topic_has_it_as_it_is_ea
         "ring": "canary", "capacity": 7, "ordered_at": "2026-01-02T03:04:06.000000Z", "__deleted": "false",
         "health": None, "health_reason": None, "version": None,
         "wanted_version": None, "profile": None, "due_at": None, "state_message": None,
+        "reapply_ordered_at": None,
     }  # fmt: skip
     assert rows == [row | {"state": "accepting"}, row | {"state": "retired"}]
 

@@ -26,7 +26,6 @@ from services.agent.reconcile.object_applier import Applier, ObjectApplier
 from services.agent.reconcile.reconciler import Reconciler
 from services.agent.reconcile.secret_applier import SecretApplier
 from services.agent.reconcile.sync_applier import SyncApplier
-from services.agent.remedies.remedy_actions import Action
 from services.agent.settings import AgentSettings
 from services.common.clock import Clock
 from services.common.kubernetes import SECRET, KubeClient
@@ -47,8 +46,6 @@ class Dependencies:
     engines: defaultdict[str, EngineState]
     """By instance id, what was found of its Argo CD."""
     is_platform: IsPlatform
-    reapply: Action | None = None
-    """Applies the configuration of an instance again; None: nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

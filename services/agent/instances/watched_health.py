@@ -33,8 +33,6 @@ def health_watch(
 def remedies(instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies) -> Remedies:
     """Of an instance."""
     clock, applications = dependencies.clock, live.stores[APPLICATION.kind]
-    actions = RemedyActions(
-        dependencies.cluster, namespace, applications, dependencies.engines[instance], clock, dependencies.reapply
-    )
+    actions = RemedyActions(dependencies.cluster, namespace, applications, dependencies.engines[instance], clock)
     tasks = BackgroundTasks(dependencies.on_defect)
     return Remedies(instance, actions, dependencies.reports, clock, tasks)

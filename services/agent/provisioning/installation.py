@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from services.agent.instances.workload_requirements import CONTROLLER, REPO_SERVER, Workloads, version_of
+from services.common.argocd_versions import parsed_version
 from services.common.errors import Permanent
 from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, NAMESPACE, SECRET, ApiResource, Manifest
 from services.common.messages import FleetInstance
@@ -23,6 +25,8 @@ INSTANCE_LABEL = "managed-gitops.redhat.com/engine-instance"
 """Of all that a provisioner has made, with the instance's id: it changes and removes nothing else."""
 PLATFORM_LABEL = "managed-gitops.redhat.com/platform"
 """Nothing of tenants is deployed to such a namespace."""
+POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
+"""No pod of such a namespace takes anything of its node, whoever has the provisioner's rights."""
 
 SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE = ApiResource("", "v1", "Service", "services")
@@ -38,6 +42,7 @@ NAMESPACED = (
     *(NETWORK_POLICY, SERVICE, DEPLOYMENT, STATEFUL_SET),
 )
 """What an installation consists of, in the order in which it is applied: pods come last."""
+WORKLOADS = (DEPLOYMENT.kind, STATEFUL_SET.kind)
 KINDS = {each.kind: each for each in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
 
 
@@ -81,7 +86,7 @@ class Renderings:
 
 def namespace_of(instance: FleetInstance) -> Manifest:
     """The namespace of an instance."""
-    labels = {INSTANCE_LABEL: instance.id, PLATFORM_LABEL: "true"}
+    labels = {INSTANCE_LABEL: instance.id, PLATFORM_LABEL: "true", POD_SECURITY_LABEL: "restricted"}
     metadata = {"name": instance.namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata}
 
@@ -92,9 +97,18 @@ def installation(rendered: Iterable[Manifest], instance: FleetInstance) -> list[
     before = {namespace for each in rendered if (namespace := each.get("metadata", {}).get("namespace"))}
     if len(before) > 1:
         raise Permanent(f"the manifests are of several namespaces: {', '.join(sorted(before))}")
+    _require_version(rendered, instance)
     wanted = [_placed(each, instance, before) for each in rendered]
     order = {resource.kind: number for number, resource in enumerate((*NAMESPACED, CLUSTER_ROLE_BINDING))}
     return sorted(wanted, key=lambda each: (order[each.resource.kind], each.manifest["metadata"]["name"]))
+
+
+def _require_version(rendered: Iterable[Manifest], instance: FleetInstance) -> None:
+    """What runs is what was ordered, as far as the images say which version they are."""
+    named = {each["metadata"]["name"]: each for each in rendered if each.get("kind") in WORKLOADS}
+    found = version_of(Workloads(named.get(REPO_SERVER), named.get(CONTROLLER)))
+    if found is not None and found != parsed_version(instance.wanted_version):
+        raise Permanent(f"the manifests are of Argo CD {found}, not {instance.wanted_version}: render them again")
 
 
 def _placed(rendered: Manifest, instance: FleetInstance, before: set[str]) -> Wanted:
@@ -113,7 +127,8 @@ def _placed(rendered: Manifest, instance: FleetInstance, before: set[str]) -> Wa
         metadata["namespace"] = instance.namespace
     metadata["labels"] = {**(metadata.get("labels") or {}), INSTANCE_LABEL: instance.id}
     for subject in manifest.get("subjects") or ():
-        if subject.get("namespace") in before:
+        # A cluster's binding is of accounts of the instance alone, whatever namespace the manifests were rendered for.
+        if resource is CLUSTER_ROLE_BINDING or subject.get("namespace") in before:
             subject["namespace"] = instance.namespace
     return Wanted(resource, manifest)
 

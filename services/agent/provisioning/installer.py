@@ -7,14 +7,17 @@ somebody else has made is left alone: a namespace is ours by its label, and so i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import structlog
 
 from services.agent.health.heartbeat import NAME as HEARTBEAT
 from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
+    DEPLOYMENT,
     INSTANCE_LABEL,
     NAMESPACED,
+    STATEFUL_SET,
     Renderings,
     Wanted,
     described,
@@ -26,6 +29,7 @@ from services.common.errors import Permanent, Wait
 from services.common.kubernetes import (
     APP_PROJECT,
     APPLICATION,
+    CONFIG_MAP,
     NAMESPACE,
     SECRET,
     AlreadyExists,
@@ -43,6 +47,9 @@ FIELD_MANAGER = "gitops-service-provisioner"
 OURS = f"{MANAGED_BY}={MANAGER}"
 LOGINS = "argocd.argoproj.io/secret-type"
 """Secrets by which Argo CD knows clusters and repositories."""
+MADE_ANEW = (CONFIG_MAP, DEPLOYMENT, STATEFUL_SET)
+"""What is deleted first when the configuration is applied anew: a comparison leaves what others have added there. Not
+rights and network policies, without which there would be a moment, and not Secrets, which Argo CD completes."""
 UNSHOWN = ("apiVersion", "kind", "stringData")
 
 
@@ -57,7 +64,7 @@ class Installer:
         """Make the installation what it has to be; returns how many objects were changed.
 
         1. The namespace.   Crash: it is ours by its label, and goes on.
-        2. Its objects.     Crash: those that are missing are made next time.
+        2. Its objects; those that are to be made anew go first.     Crash: those that are missing are made next time.
         3. What is there of another version, and is not wanted any more, goes.
 
         Raises Permanent if it cannot be made, and what the client does.
@@ -107,6 +114,8 @@ class Installer:
         live = {each["metadata"]["name"]: each for each in await self._live(resource, instance)}
         ours = {each.manifest["metadata"]["name"]: each.manifest for each in wanted if each.resource is resource}
         changed = 0
+        for name in [name for name, each in live.items() if resource in MADE_ANEW and _is_outdated(each, instance)]:
+            await self._delete(resource, live.pop(name))
         for name, manifest in ours.items():
             if name not in live or differs(_comparable(manifest), live[name]):
                 await self._cluster.apply_object(resource, manifest, field_manager=FIELD_MANAGER)
@@ -154,6 +163,13 @@ class Installer:
             async for page in self._cluster.list_pages(resource, namespace, selector=selector, metadata_only=True):
                 found += [f"{resource.kind} {each['metadata']['name']}" for each in page.items]
         return found
+
+
+def _is_outdated(live: Manifest, instance: FleetInstance) -> bool:
+    """Whether it is from before the configuration was last ordered to be applied anew; the API server tells seconds."""
+    ordered = instance.reapply_ordered_at
+    made = datetime.fromisoformat(live["metadata"]["creationTimestamp"])
+    return ordered is not None and made < ordered.replace(microsecond=0)
 
 
 def _is_ours(namespace: Manifest, instance: FleetInstance) -> bool:

@@ -9,7 +9,7 @@ whoever has the agent's could run anything there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 import structlog
@@ -36,8 +36,6 @@ REMEDIED = "managed-gitops.redhat.com/remedy"
 REFRESHED_AT_ONCE = 200
 """Applications that one order has compared without the cache: all of them would be what the repo server dies of."""
 
-Action = Callable[[RemedyOrder], Awaitable[None]]
-"""Raises Permanent if it cannot be done there, Retry and Wait if it may be in a while."""
 WORKLOADS: Mapping[Remedy, str] = {
     Remedy.RESTART_CONTROLLER: CONTROLLER,
     Remedy.RESTART_REPO_SERVER: REPO_SERVER,
@@ -55,18 +53,15 @@ class RemedyActions:
         applications: Mapping[ObjectKey, LiveObject],
         engine: EngineState,
         clock: Clock,
-        reapply: Action | None = None,
     ) -> None:
-        """``applications`` and ``engine`` are others' to keep up to date; ``reapply``: of whoever installs Argo CDs."""
+        """``applications`` and ``engine`` are others' to keep up to date."""
         self._cluster, self._namespace, self._clock = cluster, namespace, clock
-        self._applications, self._engine, self._reapply = applications, engine, reapply
+        self._applications, self._engine = applications, engine
 
     async def carry_out(self, order: RemedyOrder) -> None:
         """Do what is ordered, as far as it is not done. Raises Permanent, Retry and Wait."""
         if order.remedy == Remedy.REFRESH:
             await self._refresh(order)
-        elif order.remedy == Remedy.REAPPLY_CONFIGURATION:
-            await self._reapply_configuration(order)
         else:
             await self._restart(WORKLOADS[order.remedy], order.ordered_at)
 
@@ -112,11 +107,6 @@ class RemedyActions:
         except NotFound:
             return False
         return True
-
-    async def _reapply_configuration(self, order: RemedyOrder) -> None:
-        if self._reapply is None:
-            raise Permanent("nothing of this cluster applies the configuration of its instances")
-        await self._reapply(order)
 
 
 def _is_older(pod: Manifest, than: datetime) -> bool:

@@ -143,6 +143,8 @@ class FleetInstance:
     """Of the engine, that a provisioner installs and keeps; empty: somebody else looks after it."""
     profile: str = ""
     """Configuration that it is installed with; empty: the usual one."""
+    reapply_ordered_at: datetime | None = None
+    """When its provisioner was last told to make anew what is older of its settings and workloads; None: never."""
 
     @property
     def is_retired(self) -> bool:
@@ -172,13 +174,17 @@ RETIRED = "retired"
 Row = EngineResource | WorkspaceResource | FleetInstance
 
 
+TIMES = {"seen_at", "reapply_ordered_at"}
+"""Columns; of a deleted row only the key is streamed, and these are placeholders or have no value."""
+
+
 def _columns(row: type[Row], record: Mapping[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields(row) if field.name != "deleted"}
     try:
         columns = {name: _value(record, field) for name, field in known.items()}
         columns["deleted"] = record["__deleted"] == "true"
-        if "seen_at" in known:  # of a deleted row only the key is streamed; its time is a placeholder then
-            columns["seen_at"] = datetime.fromisoformat(columns["seen_at"])
+        for name in TIMES & {name for name, value in columns.items() if value is not None}:
+            columns[name] = datetime.fromisoformat(columns[name])
     except (KeyError, TypeError, ValueError) as error:
         raise Poison(f"not a {row.__name__} row: {error!r}") from error
     return columns

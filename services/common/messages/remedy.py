@@ -23,5 +23,3 @@ class Remedy(StrEnum):
     RESTART_REPO_SERVER = "RestartRepoServer"
     FLUSH_CACHE = "FlushCache"
     """Its Redis, which keeps nothing on disk, is restarted."""
-    REAPPLY_CONFIGURATION = "ReapplyConfiguration"
-    """What the instance was installed with is applied again."""

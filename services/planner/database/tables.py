@@ -92,11 +92,12 @@ engine_instances = Table(
     Column("health", Text, comment="As its agent told last; Unknown if that tells nothing any more."),
     Column("health_reason", Text, comment="A word; empty if it is well."),
     Column("version", Text, comment="Of what it runs; empty if that is not to be seen."),
-    # None of these four of an instance that somebody else looks after.
+    # None of these five of an instance that somebody else looks after.
     Column("wanted_version", Text, comment="Of Argo CD, that a provisioner installs and keeps. Null: it is not ours."),
     Column("profile", Text, comment="Configuration that it is installed with. Null: the usual one."),
     Column("due_at", _TIME, comment="When it has failed, if it is still being provisioned then."),
     Column("state_message", Text, comment="Why it is in its state. Null: that needs no words."),
+    Column("reapply_ordered_at", _TIME, comment="When its provisioner was last told to make anew what is older."),
     ForeignKeyConstraint(["engine_cluster", "region"], ["engine_clusters.id", "engine_clusters.region"]),
     UniqueConstraint("id", "engine_cluster"),
     CheckConstraint(

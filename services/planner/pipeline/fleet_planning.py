@@ -28,6 +28,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
     decide_told,
     is_of_remedy,
     is_of_tenants,
+    replaced_instances,
 )
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
 from services.planner.domain.fleet.reports.installations import is_of_installation
@@ -106,7 +107,8 @@ def _ordered(orders: Sequence[FleetOrder], database: FleetDatabase, policy: Poli
 
 def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
     """What is done for instances that are ill."""
-    fleet, remediations = database.load_fleet_rows((), (), ()), database.load_remediations()
+    remediations = database.load_remediations()
+    fleet = database.load_fleet_rows((), replaced_instances(remediations.values()), ())
     if is_of_tenants(remediations.values()):
         fleet = replace(fleet, tenants=database.load_all_tenants())
     return decide_remedies(fleet, remediations, now, policy.remedies)

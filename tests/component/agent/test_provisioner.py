@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ import pytest
 from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
     INSTANCE_LABEL,
+    SERVICE_ACCOUNT,
     STATEFUL_SET,
     Renderings,
 )
@@ -96,6 +98,31 @@ async def _is_gone(kube: KubeClient, instance: FleetInstance) -> bool:
     except NotFound:
         return True
     return False
+
+
+async def test_installation_when_its_configuration_is_applied_anew_then_what_others_have_added_is_gone_and_once(
+    kube: KubeClient, installer: Installer, instance: FleetInstance
+) -> None:
+    await installer.install(instance)
+    meddled = {"data": {"theirs": "goes"}}
+    await kube.patch_object(CONFIG_MAP, instance.namespace, "argocd-cm", meddled, field_manager=MANAGER)
+    before = await kube.get_object(STATEFUL_SET, instance.namespace, "argocd-application-controller")
+    account = await kube.get_object(SERVICE_ACCOUNT, instance.namespace, "argocd-application-controller")
+    # API servers tell time to the second: what is made from here on is younger.
+    made_at = datetime.fromisoformat(before["metadata"]["creationTimestamp"])
+    ordered = replace(instance, reapply_ordered_at=made_at + timedelta(seconds=1))
+    await eventually(lambda: _is_past(ordered))
+    assert await installer.install(ordered) == 2
+    config = await kube.get_object(CONFIG_MAP, instance.namespace, "argocd-cm")
+    after = await kube.get_object(STATEFUL_SET, instance.namespace, "argocd-application-controller")
+    assert config["data"] == {"installationID": "gitops-service-argocd"}
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert await installer.install(ordered) == 0
+    assert await kube.get_object(SERVICE_ACCOUNT, instance.namespace, "argocd-application-controller") == account
+
+
+async def _is_past(instance: FleetInstance) -> bool:
+    return instance.reapply_ordered_at is not None and datetime.now(UTC) >= instance.reapply_ordered_at
 
 
 async def test_installation_when_another_version_or_profile_is_wanted_then_it_becomes_that(

@@ -106,6 +106,11 @@ async def test_provisioner_when_it_would_write_anywhere_else_then_the_api_server
         (CONFIG_MAP, _config(namespace), "only to namespaces that it has made"),
         (CONFIG_MAP, _config(HOME), "only to namespaces that it has made"),
         (NAMESPACE, _namespace(f"other-{uuid4().hex[:8]}"), "only namespaces of engine instances"),
+        (
+            NAMESPACE,
+            _namespace(f"other-{uuid4().hex[:8]}", **{INSTANCE_LABEL: "one"}),
+            "only namespaces whose pods are restricted",
+        ),
         (CLUSTER_ROLE_BINDING, _binding("somebody", "gitops-service-argocd"), "binds only application controllers"),
         # RBAC comes first: it may not give away what it does not have.
         (CLUSTER_ROLE_BINDING, _binding(controller, "cluster-admin"), "attempting to grant RBAC permissions"),

@@ -9,7 +9,7 @@ from typing import Any
 from services.agent.health.probe import POD
 from services.agent.health.signals import NAME_LABEL
 from services.common.kubernetes import KubeClient
-from services.common.messages import REMEDY, Applied, Failed, Remedy
+from services.common.messages import REMEDY, Applied, Remedy
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, row
 
@@ -62,15 +62,3 @@ async def test_restart_when_ordered_then_older_pods_of_that_workload_go_once_who
     start_agent({INSTANCE: namespace})
     until(lambda: len(observations.of(str(number))) == 2)
     assert await uids(kube, namespace) == {other, again}
-
-
-async def test_configuration_when_nothing_applies_it_then_the_agent_says_so(
-    start_agent: StartAgent, namespace: str, engine_log: EngineLog, observations: Observations
-) -> None:
-    start_agent({INSTANCE: namespace})
-    number = now()
-    engine_log.write(order(Remedy.REAPPLY_CONFIGURATION, number))
-    until(lambda: observations.of(str(number)))
-    (failed,) = observations.of(str(number))
-    assert isinstance(failed, Failed)
-    assert failed.message == "nothing of this cluster applies the configuration of its instances"

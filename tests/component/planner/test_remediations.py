@@ -103,7 +103,7 @@ def test_instance_when_it_is_ill_then_it_is_looked_at_when_the_next_remedy_is_du
     assert rows(database, ORDERS) == [("i0", "RestartController")]
     assert not is_due(fleet, 1109)
     assert look(fleet, 1110).rung == "ReapplyConfiguration"
-    assert rows(database, ORDERS) == [("i0", "ReapplyConfiguration")]
+    assert rows(database, ORDERS) == []
     with fleet.connection() as connection:
         counted = count_remediations(connection)
     assert counted == {"waiting": 0, "held": 0, "acting": 1, "recovering": 0, "exhausted": 0}
@@ -113,16 +113,42 @@ def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is
     sessions: Sessions, database: Database
 ) -> None:
     fleet, reports = sessions
-    tell(reports, 1000, "Down", "NotAccepted")
+    tell(reports, 1000, "Degraded", "Restarting")
     row = look(fleet, 1010)
     answer(reports, row, Applied(""), 1011)
     assert not is_due(fleet, 1012)
-    answer(reports, row, Failed("", permanent=True, message="there is no provisioner"), 1013)
+    answer(reports, row, Failed("", permanent=True, message="no pod of it is to be seen"), 1013)
     (listed,) = shown(database, "remedies")
-    assert (listed["outcome"], listed["outcomeMessage"]) == ("skipped", "there is no provisioner")
-    assert look(fleet, 1014).rung == "Cordon"
+    assert (listed["outcome"], listed["outcomeMessage"]) == ("skipped", "no pod of it is to be seen")
+    assert look(fleet, 1014).rung == "ReapplyConfiguration"
     assert rows(database, ORDERS) == []
+    assert look(fleet, 1014).rung == "Cordon"
     assert not is_due(fleet, 1015)
+
+
+def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_it_anew_and_then_it_is_replaced(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
+    tell(reports, 1000, "Down", "NotAccepted")
+    look(fleet, 1010)
+    anew = "SELECT id, reapply_ordered_at FROM engine_instances WHERE reapply_ordered_at IS NOT NULL"
+    assert rows(database, anew) == [("i0", at(1010))]
+    assert not is_due(fleet, 1209)
+    assert [look(fleet, second).rung for second in (1210, 1310)] == ["Cordon", "Evacuate"]
+    added = "SELECT state, wanted_version FROM engine_instances WHERE id LIKE '%-general-1'"
+    assert rows(database, added) == [("provisioning", "3.2.11")]
+    assert look(fleet, 1330).rung == "Replace"
+    assert rows(database, "SELECT state FROM engine_instances WHERE id = 'i0'") == [("retired",)]
+    orders = "SELECT kind, actor, outcome FROM fleet_orders ORDER BY decided_at"
+    assert rows(database, orders) == [
+        ("AddEngineInstance", "remediation", "accepted"),
+        ("RetireEngineInstance", "remediation", "accepted"),
+    ]
+    take(fleet, 1400, Event(RemediesDue(), 0, ""))
+    assert fleet.load_remediations()["i0"].state == "well"
 
 
 def test_report_when_it_comes_while_the_next_remedy_is_decided_on_then_neither_planner_undoes_the_other(

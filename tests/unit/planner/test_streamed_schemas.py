@@ -26,6 +26,7 @@ from services.planner.database.tables import (
     workspace_assignments,
     workspace_statuses,
 )
+from tests.unit.planner.given import at
 
 RELEASED = AVRO_SCHEMAS / "released"
 ROWS = {EngineResource: engine_resources, FleetInstance: engine_instances, WorkspaceResource: workspace_statuses}
@@ -137,10 +138,13 @@ def test_row_when_any_released_schema_wrote_it_then_its_reader_finds_all_that_it
 
 def test_instance_when_a_schema_of_before_wrote_it_or_it_has_no_value_then_it_is_not_installed_by_us() -> None:
     row: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(FleetInstance)), "")
-    before = {name: value for name, value in row.items() if name not in {"wanted_version", "profile"}}
-    for record in (before, before | {"wanted_version": None, "profile": None}):
+    row["reapply_ordered_at"] = "2026-05-04T12:00:03Z"
+    installed = {"wanted_version", "profile", "reapply_ordered_at"}
+    before = {name: value for name, value in row.items() if name not in installed}
+    for record in (before, before | dict.fromkeys(installed)):
         read = FleetInstance.from_record(record | {"__deleted": "false"})
-        assert (read.wanted_version, read.profile) == ("", "")
+        assert (read.wanted_version, read.profile, read.reapply_ordered_at) == ("", "", None)
+    assert FleetInstance.from_record(row | {"__deleted": "false"}).reapply_ordered_at == at(3)
     assert (
         FleetInstance.from_record(row | {"wanted_version": "3.2.11", "__deleted": "false"}).wanted_version == "3.2.11"
     )

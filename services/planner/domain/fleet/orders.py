@@ -126,7 +126,7 @@ def decide_orders(
             continue
         known.add(order.id)
         decision = decide_order(order, after)
-        records.append(_record(order, decision, now))
+        records.append(record_of(order, decision, now))
         after = decision.fleet
     after = settle_provisioning(after, now, provisioning_patience)
     after = settle_rollout(after, now, rollout_interval)
@@ -353,7 +353,8 @@ def _state_of(row: EngineInstanceRow, held: Holding) -> InstanceState:
     return row.state
 
 
-def _record(order: FleetOrder, decision: Decision, now: datetime) -> FleetOrderRecord:
+def record_of(order: FleetOrder, decision: Decision, now: datetime) -> FleetOrderRecord:
+    """What is kept of an order that was decided."""
     given = order.order
     return FleetOrderRecord(
         id=order.id,

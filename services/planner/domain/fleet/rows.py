@@ -90,6 +90,8 @@ class EngineInstanceRow:
     """When it has failed, if it is still being provisioned then."""
     state_message: str | None = None
     """Why it is in its state; None: that needs no words."""
+    reapply_ordered_at: datetime | None = None
+    """When its provisioner was last told to make anew what is older of its settings and workloads; None: never."""
 
     @property
     def is_unready(self) -> bool:
@@ -309,6 +311,11 @@ class Fleet:
         """Whether nothing new is deployed there, as far as anybody knows."""
         told = self.health.get(instance)
         return told is not None and told.is_down
+
+    def is_given_up(self, instance: str) -> bool:
+        """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
+        told = self.health.get(instance)
+        return instance in self.cordoned and told is not None and told.is_down and told.reason not in OUT_OF_REACH
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
         """As placement sees it."""

@@ -32,6 +32,7 @@ def rendered(version: str) -> list[Manifest]:
     reads = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gitops-service-argocd"}
     agents = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "gitops-service-agent"}
     binding = named(rbac, "ClusterRoleBinding", "gitops-service-argocd", roleRef=reads, subjects=[dict(ACCOUNT)])
+    del binding["metadata"]["namespace"]
     return [
         named("apps/v1", "StatefulSet", "argocd-application-controller", spec={**pods(version), "serviceName": "x"}),
         named("v1", "ConfigMap", "argocd-cm", data={"installationID": "gitops-service-argocd"}),

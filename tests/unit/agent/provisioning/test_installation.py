@@ -34,6 +34,15 @@ def test_bindings_when_made_then_they_are_of_the_accounts_of_the_instance_and_of
     assert wanted["RoleBinding"]["subjects"][0]["namespace"] == "gitops-service"
 
 
+def test_binding_of_the_cluster_when_its_manifests_are_of_another_namespace_then_it_is_of_the_instance_alone() -> None:
+    manifests = rendered("3.2.11")
+    for each in manifests:
+        if each["kind"] != "ClusterRoleBinding":
+            each["metadata"]["namespace"] = "rendered-elsewhere"
+    (binding,) = [each for each in installation(manifests, ONE) if each.resource.kind == "ClusterRoleBinding"]
+    assert [each["namespace"] for each in binding.manifest["subjects"]] == ["argocd-one"]
+
+
 REFUSED = {
     "a ClusterRole": (named("rbac.authorization.k8s.io/v1", "ClusterRole", "x"), "hold a rbac.authorization.k8s.io/v1"),
     "a CRD": (named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x"), "which no instance may bring"),
@@ -51,6 +60,11 @@ def test_installation_when_its_manifests_hold_what_none_may_bring_then_it_is_ref
 ) -> None:
     with pytest.raises(Permanent, match=message):
         installation([*rendered("3.2.11"), manifest], ONE)
+
+
+def test_installation_when_its_manifests_are_of_another_version_then_it_is_refused() -> None:
+    with pytest.raises(Permanent, match=r"the manifests are of Argo CD 3\.1\.16, not 3\.2\.11: render them again"):
+        installation(rendered("3.1.16"), ONE)
 
 
 def test_manifests_when_there_are_none_of_a_version_then_operators_are_told_which_there_are(tmp_path: Path) -> None:
@@ -73,7 +87,11 @@ def test_manifests_when_they_are_no_yaml_then_that_is_told(tmp_path: Path) -> No
 def test_namespace_when_made_then_it_is_the_platforms_and_known_by_its_instance() -> None:
     assert namespace_of(ONE)["metadata"] == {
         "name": "argocd-one",
-        "labels": {INSTANCE_LABEL: "one", "managed-gitops.redhat.com/platform": "true"},
+        "labels": {
+            INSTANCE_LABEL: "one",
+            "managed-gitops.redhat.com/platform": "true",
+            "pod-security.kubernetes.io/enforce": "restricted",
+        },
     }
 
 

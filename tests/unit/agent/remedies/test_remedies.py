@@ -112,7 +112,7 @@ async def test_remedy_when_it_cannot_be_done_yet_then_it_is_tried_again_until_it
 IMPOSSIBLE = {
     "no pod is to be seen": (Remedy.RESTART_REPO_SERVER, "no pod of argocd-repo-server is to be seen"),
     "rights are missing": (Remedy.RESTART_CONTROLLER, "forbidden"),
-    "nothing applies configuration": (Remedy.REAPPLY_CONFIGURATION, "applies the configuration"),
+    "it is a provisioner's": ("ReapplyConfiguration", "not a remedy that this agent knows"),
     "there is nothing to compare": (Remedy.REFRESH, "no Application to be compared"),
     "it is of a newer release": ("Exorcism", "not a remedy that this agent knows"),
 }

@@ -17,9 +17,10 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
-from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, Holding, InstanceHealth
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import EngineKey, EngineRow
+from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.fleet.test_rebalance_orders import fleet as fleet_with_tenants
@@ -49,6 +50,8 @@ class Ladder:
     rows: dict[str, Remediation] = field(default_factory=dict)
     orders: dict[EngineKey, EngineRow] = field(default_factory=dict)
     audit: list[str] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
+    """Orders about the fleet."""
     now: int = 0
 
     def tell(self, health: str, reason: str = "", instance: str = "i0", since: int | None = None) -> None:
@@ -64,7 +67,15 @@ class Ladder:
         self.orders |= {EngineKey(r.engine_instance_id, r.kind, r.namespace, r.name, r.lane): r for r in changes.engine}
         self.audit += [each.message.split(":")[0] for each in changes.audit_records if each.kind == "Remediation"]
         moves = {move.tenant_id: move for move in changes.moves_ordered}
-        self.fleet = replace(self.fleet, moves={**self.fleet.moves, **moves})
+        cordoned = {name: row.message for name, row in self.rows.items() if row.is_cordoned}
+        rows = {row.id: row for row in changes.engine_instances}
+        self.given += [f"{each.kind} {each.subject}" for each in changes.fleet_orders]
+        self.fleet = replace(
+            self.fleet,
+            moves={**self.fleet.moves, **moves},
+            cordoned=cordoned,
+            instances={**self.fleet.instances, **rows},
+        )
         return changes
 
     def rungs(self, until: int = UNHELPED, instance: str = "i0") -> list[str]:
@@ -95,7 +106,8 @@ def ladder(count: int = 4, ring: str = "general", policy: RemedyPolicy = POLICY)
     return Ladder(Fleet({CLUSTER.id: CLUSTER}, rows, {}, frozenset({"argocd"})), policy)
 
 
-EVERYTHING = [each.value for each in Remedy]
+ORDERED_OF_AGENTS = [each.value for each in Remedy]
+EVERYTHING = [*ORDERED_OF_AGENTS, "ReapplyConfiguration"]
 ENDS = ["Cordon", "Evacuate", "Replace"]
 RUNGS = {
     ("Down", "HeartbeatLost"): [*EVERYTHING, *ENDS],
@@ -159,11 +171,11 @@ def test_remedy_when_it_may_help_yet_then_the_next_one_waits_and_then_takes_its_
 
 def test_remedy_when_its_agent_cannot_carry_it_out_then_the_next_one_comes_at_once() -> None:
     tried = ladder()
-    tried.tell("Down", "NotAccepted")
+    tried.tell("Degraded", "RedisNotReady")
     tried.look(60)
-    tried.answer(Failed("", permanent=True, message="there is no provisioner"))
+    tried.answer(Failed("", permanent=True, message="no pod of it is to be seen"))
     tried.look(61)
-    assert (tried.rows["i0"].rung, tried.orders) == ("Cordon", {})
+    assert (tried.rows["i0"].rung, tried.orders) == ("ReapplyConfiguration", {})
 
 
 def test_remedy_when_its_agent_tells_that_it_is_done_then_it_has_its_time_to_help() -> None:
@@ -377,6 +389,105 @@ def test_tenant_when_an_instance_is_cordoned_then_no_order_moves_it_there() -> N
     assert not cordoned.candidate(cordoned.instances["i1"]).accepting
 
 
+# What a provisioner does
+
+
+def provisioned(on: Mapping[str, int], *others: EngineInstanceRow) -> Ladder:
+    """A fleet whose first instance was installed by a provisioner."""
+    first = replace(instances(1)[0], wanted_version="3.2.11", profile="large", capacity=50)
+    return Ladder(fleet_with_tenants(on, first, *others))
+
+
+def test_configuration_when_the_instance_was_installed_by_hand_then_that_is_told_and_the_next_rung_comes_at_once() -> (
+    None
+):
+    tried = ladder()
+    tried.tell("Down", "NotAccepted")
+    assert tried.look(60).engine_instances == ()
+    assert tried.rows["i0"].message == "by hand alone, as it was installed: NotAccepted"
+    assert tried.due() == 60
+    tried.look(61)
+    assert (tried.rows["i0"].rung, tried.orders) == ("Cordon", {})
+    assert tried.audit == ["ReapplyConfiguration (NotAccepted)", "Cordon (NotAccepted)"]
+
+
+def test_configuration_when_a_provisioner_has_installed_the_instance_then_it_is_ordered_once_and_has_its_time() -> None:
+    tried = provisioned({}, *instances(4)[1:])
+    tried.tell("Down", "NotAccepted")
+    (row,) = tried.look(60).engine_instances
+    assert (row.id, row.reapply_ordered_at) == ("i0", at(60))
+    assert tried.look(259) == Changes()
+    assert tried.look(260).engine_instances == ()
+    assert (tried.rows["i0"].rung, tried.orders) == ("Cordon", {})
+
+
+def evacuated(tried: Ladder) -> Changes:
+    """Ill until its evacuation begins."""
+    tried.tell("Down", "NotAccepted")
+    for second in (60, 260):
+        tried.look(second)
+    return tried.look(360)
+
+
+def without_tenants(tried: Ladder, second: int) -> Changes:
+    """All of them are elsewhere by now."""
+    moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
+    tried.fleet = replace(tried.fleet, tenants=moved, holdings={}, moves={})
+    return tried.look(second)
+
+
+def test_evacuation_when_a_provisioner_has_installed_the_instance_then_another_is_ordered_with_it() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    changes = evacuated(tried)
+    assert tried.rows["i0"].rung == "Evacuate"
+    (added,) = changes.engine_instances
+    assert (added.id, added.state, added.wanted_version, added.profile, added.capacity) == (
+        f"{CLUSTER.id}-general-1", "provisioning", "3.2.11", "large", 50,
+    )  # fmt: skip
+    tried.look(400)
+    assert tried.given == [f"AddEngineInstance {added.id}"]
+
+
+def test_evacuation_when_the_instance_is_of_a_pool_then_the_pool_adds_another() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.fleet = tried.fleet.with_pool(replace(POOL, engine_cluster=CLUSTER.id, ring="general"))
+    assert evacuated(tried).engine_instances == ()
+    assert tried.fleet.is_given_up("i0")
+
+
+def test_replacement_when_nobody_is_left_then_the_instance_is_retired_and_it_is_over() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    evacuated(tried)
+    (retired,) = without_tenants(tried, 400).engine_instances
+    assert (retired.id, retired.state, tried.rows["i0"].rung) == ("i0", "retired", "Replace")
+    assert tried.rows["i0"].message == "it is retired, and another takes its place: NotAccepted"
+    tried.look(420)
+    assert (tried.rows["i0"].state, tried.given[-1]) == ("well", "RetireEngineInstance i0")
+
+
+def test_replacement_when_something_is_left_of_tenants_then_it_is_retired_once_that_is_gone() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    evacuated(tried)
+    moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
+    tried.fleet = replace(tried.fleet, tenants=moved, holdings={"i0": Holding(objects=True)}, moves={})
+    assert tried.look(400).engine_instances == ()
+    assert tried.rows["i0"].message == (
+        "it is not retired yet: engine instance i0 still has objects of tenants that have left it"
+    )
+    (retired,) = without_tenants(tried, 420).engine_instances
+    assert (retired.id, retired.state) == ("i0", "retired")
+
+
+@pytest.mark.parametrize("reason", ["ApiFailing", SILENT])
+def test_replacement_when_nobody_can_do_anything_in_the_cluster_then_none_is_ordered_there(reason: str) -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.tell("Down", reason)
+    for second in (60, 160):
+        assert tried.look(second).engine_instances == ()
+    assert without_tenants(tried, 200).engine_instances == ()
+    assert tried.rows["i0"].message == f"it has to be replaced by hand, nobody is left on it: {reason}"
+
+
 # Whatever happens
 
 HEALTHS = (("Healthy", ""), ("Unknown", ""), *(each for each in RUNGS if each[1]))
@@ -414,6 +525,6 @@ def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_wh
             assert (changes.engine, changes.moves_ordered, acting) == ((), (), [])
         for instance, count in Counter(key.engine_instance_id for key in tried.orders).items():
             assert count == 1
-            assert tried.rows[instance].rung in EVERYTHING
+            assert tried.rows[instance].rung in ORDERED_OF_AGENTS
         numbers = [row.number for row in changes.remediations]
         assert all(number >= 0 for number in numbers)

@@ -167,6 +167,16 @@ def test_tenants_when_the_fleet_is_rearranged_by_somebody_else_then_none_is_move
     assert len(ordered(scaled(loaded({FIRST: (2000,)}), held="a rollout is under way"))) == 2
 
 
+@pytest.mark.parametrize(("reason", "added"), [("HeartbeatLost", 1), ("ApiFailing", 0)])
+def test_pool_when_remediation_gives_an_instance_up_then_another_is_added_unless_its_cluster_is_out_of_reach(
+    reason: str, added: int
+) -> None:
+    before = loaded({FIRST: (10,), SECOND: (20,)})
+    told = InstanceHealth(FIRST, 3, "Down", reason, "", "", None, at(0), at(0), None)
+    assert ordered(scaled(replace(before, health={FIRST: told}))) == []
+    assert len(ordered(scaled(replace(before, health={FIRST: told}, cordoned={FIRST: "why"})))) == added
+
+
 def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none() -> None:
     fleet = loaded({FIRST: (1,), SECOND: ()}).with_move(replace(MOVE, source=FIRST, target=SECOND))
     assert reason_to_hold(fleet) == ""

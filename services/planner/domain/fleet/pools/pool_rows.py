@@ -39,9 +39,7 @@ class EnginePool:
 
     def next_name(self, known: Iterable[str]) -> str:
         """Of an instance that is added: after the highest number that was ever given out."""
-        prefix = f"{self.engine_cluster}-{self.ring}-"
-        numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
-        return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
+        return next_name(self.engine_cluster, self.ring, known)
 
     @property
     def key(self) -> PoolKey:
@@ -79,6 +77,13 @@ class Patience:
 
     shrink: timedelta = timedelta(hours=1)
     overload: timedelta = timedelta(minutes=10)
+
+
+def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
+    """Of an instance that the planner adds; ``known``: all that were ever there."""
+    prefix = f"{engine_cluster}-{ring}-"
+    numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
+    return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def namespace_of(instance: str) -> str:

@@ -7,6 +7,7 @@ It gives orders, as operators do, and only such as the rules accept (``orders.py
   operators lay down, at :data:`SLACK` of their capacity: so it does not grow again for the next tenant.
 - The emptiest is given up: drained, its tenants moved, then retired. One with a tenant that was moved within a day is
   not: no tenant is moved twice a day.
+- An instance that remediation gives up counts no more: another is added before its tenants leave.
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long gives away the fewest tenants that bring
   it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
@@ -173,7 +174,7 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
     """The pool after its instances have been ordered."""
     members = scaler.members(pool.key)
     load = sum(scaler.fleet.holding(row.id).deployments for row in members)
-    count = sum(not row.is_leaving for row in members)
+    count = sum(not row.is_leaving and not scaler.fleet.is_given_up(row.id) for row in members)
     wanted = wanted_instances(load, pool)
     if pool.leaving is not None:
         pool = _given_up(pool, scaler, held, is_needed=count < wanted)

@@ -1,9 +1,10 @@
 """Which remedy comes next for engine instances that are not well. Pure: it decides, and changes nothing.
 
 A ladder of remedies, each with the time that it may take to help; which of them can help depends on what is wrong.
-First what an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted, the
-configuration is applied again. Then what the planner does: the instance is cordoned, so that no tenant comes to it; if
-it is down it is evacuated; when nobody is left on it, a person is told that it has to be replaced.
+First what an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted. Then
+the provisioner that has installed the instance makes its settings and workloads anew; of one that was installed by hand
+nobody does. Then what the planner does: the instance is cordoned, so that no tenant comes to it; if it is down it is
+evacuated; when nobody is left on it, it is replaced if a provisioner has installed it, or else a person is told so.
 
 Of each ring one instance at a time, so that a remedy that harms does so once. If more than three tenths of the fleet
 are ill at once (and more than one instance), the cause is shared, and nothing is touched. An instance that has been
@@ -21,39 +22,38 @@ from services.common.json_values import canonical
 from services.common.messages import Health, Remedy
 from services.planner.domain.fleet.placement.placement import MOST_DOWN
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
+from services.planner.domain.fleet.remediation.replacement import is_replaceable
 from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
 from services.planner.domain.policy import RemedyPolicy
 
-CORDON, EVACUATE, REPLACE = "Cordon", "Evacuate", "Replace"
-EVERYTHING = (*Remedy,)
-HELPS: Mapping[str, Sequence[Remedy]] = MappingProxyType(
+REAPPLY, CORDON, EVACUATE, REPLACE = "ReapplyConfiguration", "Cordon", "Evacuate", "Replace"
+EVERYTHING = (*Remedy, REAPPLY)
+HELPS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "ControllerNotReady": (Remedy.RESTART_CONTROLLER, Remedy.REAPPLY_CONFIGURATION),
-        "RepoServerNotReady": (Remedy.RESTART_REPO_SERVER, Remedy.REAPPLY_CONFIGURATION),
-        "RedisNotReady": (Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
-        "Restarting": (Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
+        "ControllerNotReady": (Remedy.RESTART_CONTROLLER, REAPPLY),
+        "RepoServerNotReady": (Remedy.RESTART_REPO_SERVER, REAPPLY),
+        "RedisNotReady": (Remedy.FLUSH_CACHE, REAPPLY),
+        "Restarting": (Remedy.FLUSH_CACHE, REAPPLY),
         "HeartbeatLost": EVERYTHING,
         "HeartbeatLate": EVERYTHING,
         "HeartbeatFailing": (
             Remedy.REFRESH,
             Remedy.RESTART_REPO_SERVER,
             Remedy.FLUSH_CACHE,
-            Remedy.REAPPLY_CONFIGURATION,
+            REAPPLY,
         ),
-        "RepoServerFailing": (Remedy.RESTART_REPO_SERVER, Remedy.FLUSH_CACHE, Remedy.REAPPLY_CONFIGURATION),
+        "RepoServerFailing": (Remedy.RESTART_REPO_SERVER, Remedy.FLUSH_CACHE, REAPPLY),
         "ReconciliationLate": EVERYTHING,
         "RefreshNotTakenUp": EVERYTHING,
-        "NotAccepted": (Remedy.REAPPLY_CONFIGURATION,),
-        "Closed": (Remedy.REAPPLY_CONFIGURATION,),
+        "NotAccepted": (REAPPLY,),
+        "Closed": (REAPPLY,),
         "ApiFailing": (),
         "ApiSlow": (),
         SILENT: (),
     }
 )
-"""What an agent can do, by the reason that it tells. Of another reason, nothing."""
-COOL_DOWNS: Mapping[str, float] = MappingProxyType(
-    {Remedy.REFRESH: 0.5, Remedy.REAPPLY_CONFIGURATION: 2.0, EVACUATE: 0.2, REPLACE: 1.0}
-)
+"""What an agent or a provisioner can do, by the reason that is told. Of another reason, nothing."""
+COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY: 2.0, EVACUATE: 0.2})
 """Of a rung, in proportion to that of a restart."""
 LOOK_AGAIN = 0.2
 """After which part of that an instance is looked at again that waits for something else than time."""
@@ -165,12 +165,12 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
         return _in_state(known, "waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
     rung = _rung_of(ill, look.fleet)
     if not rung:
-        return _in_state(known, "exhausted", f"nothing else helps: {ill.reason}", look.now, again)
+        return _in_state(known, "exhausted", _ending(ill, look.fleet), look.now, again)
     if rung == EVACUATE and ill.instance.id in look.stranded:
         return _in_state(known, "exhausted", look.stranded[ill.instance.id], look.now, again)
     if other:
         return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
-    return _taken(known, rung, ill.reason, look)
+    return _taken(ill, rung, look)
 
 
 def _rung_of(ill: Illness, fleet: Fleet) -> str:
@@ -181,22 +181,37 @@ def _rung_of(ill: Illness, fleet: Fleet) -> str:
     return EVACUATE if rung in ("", REPLACE) and is_begun and not is_over else rung
 
 
-def _taken(known: Remediation, rung: str, reason: str, look: Look) -> Remediation:
+def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
     """At this rung from now on. An evacuation that goes on is the one that it was."""
-    now, due = look.now, look.now + look.policy.cool_down * COOL_DOWNS.get(rung, 1.0)
+    known, now = ill.known, look.now
+    due = now + look.policy.cool_down * COOL_DOWNS.get(rung, 1.0)
     if rung == known.rung:
-        return _in_state(known, "acting", reason, now, due)
-    return replace(
+        return _in_state(known, "acting", ill.reason, now, due)
+    taken = replace(
         known,
         state="exhausted" if rung == REPLACE else "acting",
         number=max(known.number + 1, round(now.timestamp() * 1000)),
         rung=rung,
         tried=canonical([*(each for each in known.remedies if each != rung), rung]),
         is_cordoned=known.is_cordoned or rung in (CORDON, EVACUATE, REPLACE),
-        message=f"it has to be replaced, nobody is left on it: {reason}" if rung == REPLACE else reason,
+        message=ill.reason,
         since=now,
         due_at=due,
     )
+    if rung == REAPPLY and ill.instance.wanted_version is None:
+        return replace(taken, message=f"by hand alone, as it was installed: {ill.reason}", due_at=now)
+    if rung == REPLACE:
+        return replace(taken, message=_ending(replace(ill, known=taken), look.fleet), due_at=_look(now, look.policy))
+    return taken
+
+
+def _ending(ill: Illness, fleet: Fleet) -> str:
+    """What is told of one for which nothing else is done."""
+    if ill.known.rung != REPLACE:
+        return f"nothing else helps: {ill.reason}"
+    if is_replaceable(ill.instance, fleet):
+        return f"it is retired, and another takes its place: {ill.reason}"
+    return f"it has to be replaced by hand, nobody is left on it: {ill.reason}"
 
 
 def _of_others(row: Remediation, fleet: Fleet, now: datetime, policy: RemedyPolicy) -> Remediation:

@@ -1,7 +1,7 @@
-"""Carries out which remedies come next: orders to agents, moves of tenants, and the audit of both. Pure.
+"""Carries out which remedies come next: orders to agents and provisioners, moves of tenants, and their audit. Pure.
 
-An order is a row of the instance: its agent carries it out and tells what became of it, and the row goes when another
-remedy comes. Called by the planner that decides on the fleet; what agents tell comes to those that have its partition.
+An order to an agent is a row of the instance: its agent carries it out and tells what became of it, and the row goes when another
+remedy comes. One to a provisioner is the time of it in the row of the instance. Called by the planner that decides on the fleet; what agents tell comes to those that have its partition.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.agent_orders import NOBODY, agent_order
 from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded
-from services.planner.domain.fleet.remediation.remediation import EVACUATE, next_remedies
+from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.rows import Fleet
+from services.planner.domain.fleet.remediation.replacement import add_replacement, is_replaceable, retire_replaced
+from services.planner.domain.fleet.rows import Fleet, FleetOrderRecord
 from services.planner.domain.ids import operation_id, resource_id
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
@@ -42,16 +43,21 @@ def decide_remedies(
     evacuated = {name: row for name, row in remediations.items() if EVACUATE in row.remedies}
     stranded = find_stranded(evacuated, fleet, now)
     rows = next_remedies(fleet, remediations, now, policy, stranded)
+    orders: list[FleetOrderRecord] = []
     after = fleet
-    for row in rows:
+    for number, row in enumerate(rows):
         if row.state == "acting" and row.rung == EVACUATE:
             _, after = evacuate(row.engine_instance_id, after, now)
         elif row.state in ("recovering", "well"):
             after = _without_evacuation(row.engine_instance_id, after)
+        rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
+        orders += given
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     changed = [(remediations.get(row.engine_instance_id), row) for row in rows]
     return Changes(
         remediations=tuple(rows),
+        engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
+        fleet_orders=tuple(orders),
         moves_ordered=moves,
         engine=tuple(_order(row, now) for before, row in changed if _is_ordered(before, row)),
         engine_gone=tuple(_key(before) for before, row in changed if before is not None and _is_over(before, row)),
@@ -62,9 +68,31 @@ def decide_remedies(
     )
 
 
+def _of_provisioner(
+    row: Remediation, before: Remediation | None, fleet: Fleet, now: datetime
+) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
+    """The row, the orders, and the fleet after what the provisioner of an instance has to do; nothing of others."""
+    instance = fleet.instances[row.engine_instance_id]
+    if not is_replaceable(instance, fleet):
+        return row, (), fleet
+    if row.rung == REAPPLY and _is_taken(before, row):
+        return row, (), fleet.with_instance(replace(instance, reapply_ordered_at=now))
+    if row.rung == EVACUATE and _is_taken(before, row):
+        return row, *add_replacement(instance, fleet, now)
+    if row.rung == REPLACE and row.state == "exhausted":
+        orders, after, refusal = retire_replaced(instance, fleet, now)
+        return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, orders, after
+    return row, (), fleet
+
+
 def is_of_tenants(remediations: Iterable[Remediation]) -> bool:
     """Whether an instance may be evacuated: all tenants count then."""
     return any(row.is_cordoned for row in remediations)
+
+
+def replaced_instances(remediations: Iterable[Remediation]) -> list[str]:
+    """Those that may be retired: no tenant is to come to them meanwhile."""
+    return [row.engine_instance_id for row in remediations if EVACUATE in row.remedies]
 
 
 def is_of_remedy(event: Event) -> bool:

@@ -1,0 +1,61 @@
+"""An engine instance that takes the place of one that is given up, where a provisioner installs it. Pure.
+
+Orders like an operator's, which the rules accept, each an audit row. The new instance is ordered when the evacuation of
+the old one begins, so that its tenants have somewhere to go; a pool adds it by itself. The old one is retired when
+nobody is left on it, and its provisioner removes it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import NAMESPACE_OID, uuid5
+
+from services.common.messages import AddEngineInstance, FleetOrder, Order, RetireEngineInstance
+from services.planner.domain.fleet.orders import decide_order, record_of
+from services.planner.domain.fleet.pools.pool_rows import namespace_of, next_name
+from services.planner.domain.fleet.remediation.evacuation import ACTOR
+from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, Fleet, FleetOrderRecord
+
+
+def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether a provisioner has installed it, and can be expected to install another in its cluster."""
+    told = fleet.health.get(row.id)
+    return row.wanted_version is not None and told is not None and told.reason not in OUT_OF_REACH
+
+
+def add_replacement(row: EngineInstanceRow, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet]:
+    """What was ordered, and the fleet with another instance of the same sort; none for a pool, which adds its own."""
+    if row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools:
+        return (), fleet
+    name = next_name(row.engine_cluster, row.ring, fleet.instances)
+    wanted = AddEngineInstance(
+        id=name,
+        engine_cluster=row.engine_cluster,
+        namespace=namespace_of(name),
+        engine=row.engine,
+        engine_class=row.engine_class,
+        dedicated_to=row.dedicated_to,
+        ring=row.ring,
+        capacity=row.capacity,
+        wanted_version=row.wanted_version or "",
+        profile=row.profile or "",
+    )
+    records, after, _ = _given(wanted, fleet, now)
+    return records, after
+
+
+def retire_replaced(
+    row: EngineInstanceRow, fleet: Fleet, now: datetime
+) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
+    """What was ordered, the fleet without the instance that nobody is left on, and the rule that keeps it."""
+    return _given(RetireEngineInstance(row.id), fleet, now)
+
+
+def _given(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
+    """The order if it is accepted, the fleet then, and the rule that it would break."""
+    identity = uuid5(NAMESPACE_OID, f"{type(order).__name__} {order.id} {now.isoformat()}")
+    given = FleetOrder(identity, ACTOR, now, order)
+    decision = decide_order(given, fleet)
+    if decision.outcome != "accepted":
+        return (), fleet, decision.message
+    return (record_of(given, decision, now),), decision.fleet, ""
