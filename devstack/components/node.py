@@ -252,7 +252,7 @@ async def _write_files(stack: Stack) -> None:
     }
     for ready in (READY_POLICIES, machine.READY):
         (folder / ready).unlink(missing_ok=True)
-    for kustomization in ("overlay", "argocd"):
+    for kustomization in ("overlay", "argocd", "installation", "provisioner"):
         shutil.rmtree(folder / kustomization, ignore_errors=True)
     for template in (path for path in TEMPLATES.rglob("*") if path.is_file()):
         target = folder / template.relative_to(TEMPLATES)
