@@ -68,6 +68,7 @@ STAND_INS = {
     "migration": (OURS, labelled("database-upgrade"), (8080,)),
     "key rotation": (OURS, labelled("key-rotation"), (8080,)),
     "backup": (OURS, labelled("backup"), (8080,)),
+    "provisioner": (OURS, labelled("provisioner"), (8080,)),
     "beside ours": (OURS, labelled("any"), (8080,)),
     "Connect": (CONNECT, labelled("kafka-connect"), (8083, OTHER_PORT)),
     "Connect's other worker": (CONNECT, labelled("kafka-connect"), (8083,)),
@@ -101,6 +102,7 @@ PATHS = {
     "migration": {*NAME_SERVICE, "postgres"},
     "key rotation": {*NAME_SERVICE, "api server"},
     "backup": {*NAME_SERVICE, "postgres", "public https"},  # where its store is
+    "provisioner": {*NAME_SERVICE, "kafka", "registry", "api server"},
     "beside ours": set[str](),
     "repo server": {*NAME_SERVICE, "redis", "redis proxy", *PUBLIC_PORTS, "public http"},
     "controller": {
@@ -124,6 +126,7 @@ GUARDED = METRICS | CACHES | {
     "migration",
     "key rotation",
     "backup",
+    "provisioner",
     "beside ours",
     "redis, another port",
     "redis replica",
@@ -175,7 +178,7 @@ def stand_ins(kubectl: Kubectl, tenants_port: int) -> Iterator[dict[str, Source]
     namespaces = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (TENANT, MONITORING, CONNECT)
     ]
-    policies = policies_of_overlays()
+    policies = policies_of_overlays(tenants_port)
     found = {name: Source(place, f"paths-{number}") for number, (name, (place, _, _)) in enumerate(STAND_INS.items())}
     pods = [
         stand_in(found[name].namespace, found[name].pod, labels, (*ports, tenants_port) if name == "tenant" else ports)
@@ -202,8 +205,12 @@ def by_namespace(sources: Iterable[Source]) -> dict[str, list[str]]:
     return found
 
 
-def policies_of_overlays() -> list[dict[str, Any]]:
+def policies_of_overlays(api_port: int) -> list[dict[str, Any]]:
     """Those that the node's overlay has no use for, each with the place that an operator names."""
+    provisioner = yaml.safe_load((FOLDER / "provisioner" / "network-policies.yaml").read_text())
+    _, servers, api_server = provisioner["spec"]["egress"]
+    servers["to"] = api_server["to"] = [{"ipBlock": {"cidr": f"{NODE}/32"}}]
+    api_server["ports"] = [{"port": api_port}]
     backup = yaml.safe_load((FOLDER / "backup" / "network-policy.yaml").read_text())
     backup["spec"]["egress"][0]["to"] = [{"ipBlock": {"cidr": f"{PUBLIC}/32"}}]
     connect = yaml.safe_load((FOLDER / "connect" / "network-policy.yaml").read_text())
@@ -212,7 +219,7 @@ def policies_of_overlays() -> list[dict[str, Any]]:
     (keeper,) = [each for each in base if each["metadata"]["name"] == "to-connect"]
     keeper["metadata"]["name"] = "to-connect-in-pods"  # beside the one that leads to the node
     keeper["spec"]["egress"][0]["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: CONNECT}}}]
-    return [backup, connect, keeper]
+    return [provisioner, backup, connect, keeper]
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +248,7 @@ def places_of(addresses: Mapping[str, str], api_port: int) -> dict[str, Place]:
         "beside DNS": at("beside DNS", 53),
         "beside DNS over UDP": at("beside DNS", 53)._replace(protocol="UDP"),
         **{f"{name}'s metrics": at(name, 8000) for name in ("watcher", "planner", "agent")},
-        **{name: at(name, 8080) for name in ("migration", "key rotation", "backup", "beside ours")},
+        **{name: at(name, 8080) for name in ("migration", "key rotation", "backup", "provisioner", "beside ours")},
         **{name: at(name, 6379) for name in ("redis", "redis proxy", "redis replica")},
         "redis replica's sentinel": at("redis replica", 26379),
         "repo server": at("repo server", 8081),

@@ -1,7 +1,8 @@
 """Carries out which remedies come next: orders to agents and provisioners, moves of tenants, and their audit. Pure.
 
-An order to an agent is a row of the instance: its agent carries it out and tells what became of it, and the row goes when another
-remedy comes. One to a provisioner is the time of it in the row of the instance. Called by the planner that decides on the fleet; what agents tell comes to those that have its partition.
+An order to an agent is a row of the instance: its agent carries it out and tells what became of it, and the row goes
+when another remedy comes. One to a provisioner is its time in the row of the instance itself. Called by the planner
+that decides on the fleet; what agents tell comes to those that have its partition.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def _of_provisioner(
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
     """The row, the orders, and the fleet after what the provisioner of an instance has to do; nothing of others."""
     instance = fleet.instances[row.engine_instance_id]
+    if row.rung == REAPPLY and _is_taken(before, row) and instance.wanted_version is not None:
+        return row, (), fleet.with_instance(replace(instance, reapply_ordered_at=now))
     if not is_replaceable(instance, fleet):
         return row, (), fleet
-    if row.rung == REAPPLY and _is_taken(before, row):
-        return row, (), fleet.with_instance(replace(instance, reapply_ordered_at=now))
     if row.rung == EVACUATE and _is_taken(before, row):
         return row, *add_replacement(instance, fleet, now)
     if row.rung == REPLACE and row.state == "exhausted":
