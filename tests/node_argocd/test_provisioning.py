@@ -99,13 +99,9 @@ async def until_shown(stack: HostedStack, kubectl: Kubectl, **expected: str) -> 
 
 def is_gone(kubectl: Kubectl) -> bool:
     """The namespace, with all that was in it, and the bindings of its accounts."""
-    left = kubectl.get("clusterrolebindings", f"--selector={INSTANCE_LABEL}={INSTANCE}")["items"]
-    return (
-        not left
-        and not kubectl.get("namespace", "--ignore-not-found", f"--selector=kubernetes.io/metadata.name={NAMESPACE}")[
-            "items"
-        ]
-    )
+    bindings = kubectl.get("clusterrolebindings", f"--selector={INSTANCE_LABEL}={INSTANCE}")["items"]
+    namespaces = kubectl.get("namespaces", f"--selector={INSTANCE_LABEL}={INSTANCE}")["items"]
+    return not bindings and not namespaces
 
 
 @pytest.mark.usefixtures("provisioner")
